@@ -105,8 +105,8 @@ impl ClusterArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct FrontendArgs {
-    /// Whether an adapter is healthy only when the graph's frontend lists it, asked through the API server, which needs the
-    /// right `get` on `services/proxy`; by default only in a pod of the cluster
+    /// Count an adapter as healthy only when its graph's frontend lists it. The frontend is asked through the API server,
+    /// which needs `get` on `services/proxy`. Default: only in a pod of the cluster
     #[arg(long, env = "STATOR_ASK_FRONTENDS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     ask_frontends: Option<bool>,
 }
@@ -189,7 +189,7 @@ pub enum AllowArg {
     Replace,
     /// Delete objects
     Delete,
-    /// Take over objects that exist and are not managed by stator or another tool
+    /// Take over objects that exist and that stator does not manage
     Adopt,
     /// Take over what belongs to another repository, folder, environment or ModelSource
     Move,

@@ -111,7 +111,7 @@ enum FailOnClass {
     Delete,
     /// An object is deleted and created again
     Replace,
-    /// An unmanaged object is taken over
+    /// An object that stator does not manage is taken over
     Adopt,
     /// An object cannot be changed
     Blocked,

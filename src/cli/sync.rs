@@ -248,7 +248,7 @@ async fn apply_plan(
             let _ = cancel.send(Some(CancelReason::Interrupted));
             tokio::select! {
                 report = &mut work => report,
-                // Dropping a sync is safe: what it may create was written before its first write.
+                // Dropping a sync is safe: a record or a journal names whatever was created.
                 () = wait_for_interrupt() => {
                     return Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next sync completes the rest"));
                 }

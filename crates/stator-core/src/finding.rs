@@ -1,4 +1,4 @@
-//! A finding: one fault or warning, with its place and its fix.
+//! A finding: one problem, with its place and its fix.
 //!
 //! Every room that judges input speaks through this type, so that `validate`, `plan` and `sync` report alike.
 
@@ -62,7 +62,7 @@ impl Location {
     }
 }
 
-/// One fault or warning.
+/// One problem.
 ///
 /// It stands at a [`Location`] of a file once it is reported. Before that, what checks a document says it of the
 /// document's own places: a span of its text, or a field of an object that has none.

@@ -1,6 +1,6 @@
 //! What webhooks and people hint at, kept until somebody looks: bounded, coalesced, and never lost.
 //!
-//! A hint is only ever a reason to look. Many at once are one; more than are kept apart become "look at everything".
+//! A hint only triggers a poll. Many at once are one; more than are kept apart become "look at everything".
 
 use crate::telemetry::traces::TraceContext;
 use stator_git::forge::webhook::WebhookHint;

@@ -1,4 +1,4 @@
-//! What every cluster must do. The scenarios of `conformance` and `whole` run on every make of cluster; `embedded` and
+//! What every cluster must do. The scenarios of `conformance` and `whole` run on every implementation of a cluster; `embedded` and
 //! `operator` hold what is particular to a folder of files.
 
 mod conformance;

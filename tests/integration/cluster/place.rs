@@ -1,4 +1,4 @@
-//! One make of cluster with room for one scenario: the embedded cluster in a folder, or namespaces of a real one.
+//! One implementation of a cluster with room for one scenario: the embedded cluster in a folder, or namespaces of a real one.
 
 use super::frontend::{self, ListedModels};
 use super::scenario::{Folder, graph};
@@ -350,7 +350,7 @@ impl Place for Remembered {
     }
 }
 
-/// Runs scenarios on every make of cluster, and on a real one with reads from memory: three tests for each.
+/// Runs scenarios on every implementation of a cluster, and on a real one with reads from memory: three tests for each.
 macro_rules! on_every_cluster {
     ($($scenario:ident,)*) => {
         mod on_embedded {

@@ -1,5 +1,5 @@
 //! A crash before and after every single write: the next sync ends where an undisturbed one would have. One test for
-//! both makes of cluster.
+//! both implementations of a cluster.
 
 use super::pipeline::{Dying, Site};
 use super::workloads::{self, WORKLOADS, Workload};

@@ -1,4 +1,4 @@
-//! Journals that an interrupted sync left, on both makes of cluster: whoever they belong to reads them, and nobody else
+//! Journals that an interrupted sync left, on both implementations of a cluster: whoever they belong to reads them, and nobody else
 //! touches them.
 
 use super::pipeline::{Dying, Site, claim_at};
@@ -86,7 +86,7 @@ async fn a_journal_that_cannot_be_read_keeps_everything(cluster: &impl Cluster, 
     let said: Vec<&str> = plan.findings.iter().map(|finding| finding.message.as_str()).collect();
     let said = said.join("\n").replace(namespace, "prod");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(said, @"nothing is pruned, as what a sync left is not known: SyncJournal prod/sync-broken: `metadata.labels[stator.dev/repository]` cannot be read: it is missing; use the version of stator that wrote it, or delete it once no sync is running");
+        insta::assert_snapshot!(said, @"nothing is pruned: a journal of an earlier sync cannot be read: SyncJournal prod/sync-broken: `metadata.labels[stator.dev/repository]` cannot be read: it is missing; use the version of stator that wrote it, or delete it once no sync is running");
     }
     site.sync_on(cluster, false, &[]).await;
     assert_eq!(names(cluster, &kinds::GRAPH, namespace).await, ["kept", "new", "removed"]);

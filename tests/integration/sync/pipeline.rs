@@ -256,7 +256,7 @@ impl<'a, C> Dying<'a, C> {
     }
 }
 
-/// Whose the models are, unless a test says otherwise.
+/// What every call answers once the process is dead.
 fn dead() -> ClusterError {
     ClusterError::Storage { message: "the process died".to_owned() }
 }

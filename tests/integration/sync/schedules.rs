@@ -1,7 +1,7 @@
-//! Seeded schedules of faults over several processes on both makes of cluster: whatever goes wrong, the end is the one without
+//! Seeded schedules of faults over several processes on both implementations of a cluster: whatever goes wrong, the end is the one without
 //! faults, nothing is deleted that git did not give up, and no object is written more than its changes explain.
 //!
-//! `STATOR_CLUSTER_SCHEDULES` says how many are tried on each (10; a nightly run takes 300), and `STATOR_SCHEDULE_SEED` from
+//! `STATOR_CLUSTER_SCHEDULES` says how many are tried on each (10; a nightly run takes 300 on the API server), and `STATOR_SCHEDULE_SEED` from
 //! which seed on.
 
 use super::crash::{join_all, make_ready, objects, uids};

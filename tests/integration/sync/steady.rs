@@ -15,7 +15,9 @@ use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::{SourceTree, Workspace};
-use stator_model::plan::{HoldKind, Plan, PlanInput, SyncBookkeeping, build_plan, own_bookkeeping};
+use stator_model::plan::{
+    HoldKind, Journal, JournalModel, JournalObject, Plan, PlanInput, SyncBookkeeping, build_plan, own_bookkeeping,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a person, or another tool, does next. Models are numbered.
@@ -394,4 +396,30 @@ async fn one_of_many_is_looked_at_when_one_changed() {
     assert_eq!(compared(&site, &mut steady, false).await, 19, "only what drifted is looked at");
     site.write("stator.yaml", &fs_err::read_to_string(site.path("stator.yaml")).unwrap().replace("shop", "shop "));
     assert_eq!(compared(&site, &mut steady, false).await, 0, "whatever the settings say now may be about every model");
+}
+
+/// A journal may stand in for any record, so one that comes is a reason to look at everything; one that is found to be
+/// another source's, which may stay for long, is none from then on.
+#[tokio::test]
+async fn the_journal_of_another_source_is_looked_at_once() {
+    let site = Site::new(&[("llama", 1), ("qwen", 1)]);
+    let mut steady = IncrementalPlanner::default();
+    for _ in 0..100 {
+        if compared(&site, &mut steady, true).await == 2 {
+            break;
+        }
+    }
+    let object = JournalObject { object: reference(kinds::GRAPH, "theirs"), prune: true };
+    let theirs = JournalModel { model: "theirs".to_owned(), source: "theirs".to_owned(), objects: vec![object] };
+    let journal = Journal {
+        name: "sync-theirs".to_owned(),
+        namespace: "prod".to_owned(),
+        repository: "theirs".to_owned(),
+        environment: "prod".to_owned(),
+        models: vec![theirs],
+        ..Journal::default()
+    };
+    site.cluster.apply(&ApplyRequest::new(journal.to_object().unwrap(), "stator")).await.unwrap();
+    assert_eq!(compared(&site, &mut steady, false).await, 0, "whose it is was not known");
+    assert_eq!(compared(&site, &mut steady, false).await, 2, "it is looked at again");
 }

@@ -1,4 +1,4 @@
-//! What an API server does with objects, and so every make of cluster that plays one: labels that select, how times are
+//! What an API server does with objects, and so every implementation of a cluster that plays one: labels that select, how times are
 //! written, when generations count.
 
 use serde_json::{Map, Value, json};

@@ -10,8 +10,8 @@ use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc;
 
-/// A cluster whose lists by label, and of records and journals, show these objects alone. Everything else is the cluster's own: the
-/// look-up of an object, a list of all there is, writes and watches.
+/// A cluster whose lists by label, and of records, show these objects alone. Everything else is the cluster's own: the
+/// look-up of an object, a list of all there is and of journals, writes and watches.
 #[derive(Clone, Debug)]
 pub struct FilteredCluster<'a, C> {
     cluster: &'a C,
@@ -59,7 +59,7 @@ impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
-        let everything = labels.is_empty() && *kind != kinds::RECORD && *kind != kinds::JOURNAL;
+        let everything = labels.is_empty() && *kind != kinds::RECORD;
         let names = self.names.as_ref().filter(|_| namespace == Some(self.namespace) && !everything);
         let Some(names) = names else { return self.cluster.list(kind, namespace, labels).await };
         let mut found = Vec::new();

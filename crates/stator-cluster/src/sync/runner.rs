@@ -121,7 +121,11 @@ pub async fn run_sync<C: Cluster>(
                     MachineEvent::JournalFinished { part, result }
                 })),
                 MachineEffect::DeleteJournal { part, namespace, name, uid } => calls.push(Box::pin(async move {
+                    let journal = format!("{namespace}/{name}");
                     let result = delete_journal(cluster, namespace, name, uid).await;
+                    if let Err(error) = &result {
+                        tracing::warn!(target: "stator::reconcile", %error, journal, "a journal could not be deleted");
+                    }
                     MachineEvent::JournalFinished { part, result }
                 })),
                 MachineEffect::Watch => sight.reopen = Some(Instant::now()),

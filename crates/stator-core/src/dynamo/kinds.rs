@@ -60,7 +60,7 @@ pub const CLAIM: ObjectKind = ObjectKind {
 /// stator's own record of one synced model.
 pub const RECORD: ObjectKind =
     ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
-/// What one sync may create, stored before its first write.
+/// What one sync may create, stored before it does.
 pub const JOURNAL: ObjectKind = ObjectKind {
     group: "stator.dev",
     version: "v1alpha1",

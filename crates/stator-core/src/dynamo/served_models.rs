@@ -76,7 +76,7 @@ impl FrontendAnswer {
         }
         match serde_json::from_slice::<ModelList>(body) {
             Ok(list) => Self::Serves(list.data.into_iter().map(|model| model.id).collect()),
-            Err(_) => Self::unknown(format!("the answer of its {MODELS_PATH} is no list of models")),
+            Err(_) => Self::unknown(format!("its {MODELS_PATH} did not answer with a list of models")),
         }
     }
 }
@@ -112,7 +112,7 @@ mod tests {
         let deep = "[".repeat(100_000);
         for other in ["", "<html>", "null", "[]", r#"{"data": [{"name": "sql"}]}"#, r#"{"data": "sql"}"#, &deep] {
             let answer = FrontendAnswer::from_model_list(other.as_bytes());
-            let unknown = FrontendAnswer::unknown("the answer of its /v1/models is no list of models");
+            let unknown = FrontendAnswer::unknown("its /v1/models did not answer with a list of models");
             assert_eq!(answer, unknown, "{}", other.chars().take(40).collect::<String>());
         }
     }

@@ -120,7 +120,7 @@ pub(super) trait HostDialect: Default + Send + Sync {
     /// As [`ForgeResponse::json`].
     fn read_created(answer: &ForgeResponse) -> Result<PullRequestComment, ForgeError> {
         let read = Self::read_comment(answer.json()?).map(|read| read.comment);
-        read.ok_or_else(|| answer.host.unreadable_error("what was written is no comment there"))
+        read.ok_or_else(|| answer.host.unreadable_error("the host's answer is not a comment"))
     }
 
     /// The comment in the answer to one that was edited.

@@ -1,4 +1,4 @@
-//! Intents: `model.yaml` files, overlays and defaults, parsed strictly and merged, with a finding for every fault.
+//! Intents: `model.yaml` files, overlays and defaults, parsed strictly and merged, with a finding for every problem.
 //!
 //! Pure: takes bytes, gives values. Reading files and git trees is the work of `stator-git`.
 

@@ -199,12 +199,14 @@ fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
                 one.object.name, one.message
             )
         } else if one.object.kind == JOURNAL.kind {
-            format!("nothing is pruned, as what a sync left is not known: {}", one.message)
+            format!("nothing is pruned: a journal of an earlier sync cannot be read: {}", one.message)
         } else {
             format!("{} cannot be read: {}", one.object, one.message)
         };
         let help = if one.is_foreign {
             "nothing of the model is synced or pruned until then"
+        } else if one.object.kind == JOURNAL.kind {
+            "delete it once no sync is running; `kubectl get syncjournals` lists it"
         } else {
             "correct it or delete it; the next sync writes a model's record again"
         };

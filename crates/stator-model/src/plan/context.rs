@@ -2,8 +2,8 @@
 
 use super::ownership::{OwnershipJudge, RecordFacts, RecordOwnership, TakeoverCause};
 use super::{
-    ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, PlanInput, Record, SourceClaim, SourceIdentity,
-    SyncBookkeeping, applyset,
+    ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, OwnerRelation, PlanInput, Record, SourceClaim,
+    SourceIdentity, SyncBookkeeping, applyset,
 };
 use crate::render::RenderedModel;
 use serde_json::Value;
@@ -131,7 +131,7 @@ impl<'a> PlanContext<'a> {
     }
 
     /// The graph whose place a graph takes, while both run.
-    pub(super) fn graph_beside(&self, graph: &ObjectRef) -> Option<&'a Object> {
+    pub(super) fn outgoing_graph_of(&self, graph: &ObjectRef) -> Option<&'a Object> {
         let (old, _) = self.replaced.iter().find(|(_, new)| *new == graph)?;
         self.live.get(old).copied()
     }
@@ -350,7 +350,7 @@ pub fn own_bookkeeping(input: &PlanInput) -> SyncBookkeeping {
     let is_own = |left: &&LeftoverJournal| {
         let LeftoverJournal { journal, open_models } = left;
         let is_same_source = match (&input.owner, &journal.owner) {
-            (Some(claim), Some(owner)) => claim.identity.origin() == owner.origin(),
+            (Some(claim), Some(owner)) => claim.identity.relation_to(owner) != OwnerRelation::Foreign,
             (Some(_) | None, None) | (None, Some(_)) => journal.repository == input.repository,
         };
         // What is taken over with its record may be of another one.

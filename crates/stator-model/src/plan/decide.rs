@@ -357,7 +357,7 @@ fn decide_replace(
     if let Some(message) = context.input.refused_replacements.get(&change.object.identity()) {
         return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
     }
-    if let Some(beside) = context.graph_beside(&change.object) {
+    if let Some(beside) = context.outgoing_graph_of(&change.object) {
         let moves = AddressMove::between(beside, &desired.object);
         change.reasons.push(ChangeReason::ServedMeanwhile { graph: beside.reference(), moves });
     }

@@ -60,7 +60,7 @@ impl GuardLimits<'_> {
         })
     }
 
-    /// Whatever made an object that no tool manages may still count on it, so that taking it over is a person's decision.
+    /// Whatever made an object that stator does not manage may still count on it, so that taking it over is a person's decision.
     fn adopt_hold(&self, changes: &[Change]) -> Option<Hold> {
         let names = objects_with(changes, Action::Adopt)?;
         Some(Hold {
@@ -85,7 +85,7 @@ impl GuardLimits<'_> {
 
     /// More deletions than max(5 objects, 20 %) in one plan look like a mistake in git more than like a wish.
     fn mass_delete_hold(&self, changes: &[Change]) -> Option<Hold> {
-        let deletions = changes.iter().filter(|one| one.action == Action::Delete && !one.is_succeeded()).count();
+        let deletions = changes.iter().filter(|one| one.action == Action::Delete && !one.is_outgoing()).count();
         let limit = match self.max_deletions {
             Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
             None => MIN_DELETION_LIMIT.max(self.present / 5),
@@ -160,7 +160,7 @@ pub(super) fn apply_guards(context: &PlanContext<'_>, changes: &mut [Change]) ->
 /// Whether a guard holds a write of this kind back once it has found too much of it.
 fn is_held_by(change: &Change, guard: HoldKind) -> bool {
     match guard {
-        HoldKind::MassDelete => change.action == Action::Delete && !change.is_succeeded(),
+        HoldKind::MassDelete => change.action == Action::Delete && !change.is_outgoing(),
         HoldKind::MaxGpus => needs_more_gpus(change),
         // These are opt-ins, which the decision on each object has heeded already.
         HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt | HoldKind::Move => false,
@@ -173,7 +173,7 @@ fn needs_more_gpus(change: &Change) -> bool {
 
 impl Change {
     /// True for a graph that goes only once another has taken its place.
-    fn is_succeeded(&self) -> bool {
+    fn is_outgoing(&self) -> bool {
         matches!(&self.step, PlanStep::Write(PlannedWrite::Delete(delete)) if delete.after.is_some())
     }
 

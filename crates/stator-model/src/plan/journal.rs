@@ -1,8 +1,8 @@
-//! The journal of a sync: the objects that it may create and no record names yet, stored before its first write.
+//! The journal of a sync: the objects that it may create and no record names yet, stored before it creates them.
 //!
 //! It lives in the cluster as a few `SyncJournal` objects (`stator.dev/v1alpha1`) beside the records, so that objects are
-//! created at once and their records follow. Whoever plans next reads what is left of it into the records, as if each
-//! had been written ahead; so after a crash every object that may exist is known. It is deleted once the records name
+//! created at once and their records follow. Whoever plans next reads what is left of it into the records, as
+//! entries whose apply nobody has reported; so after a crash every object that may exist is known. It is deleted once the records name
 //! what it does.
 
 mod crd;
@@ -13,7 +13,7 @@ mod tests;
 pub use crd::journal_definition;
 pub use object::JournalError;
 
-use super::{InventoryEntry, Record, SourceIdentity};
+use super::{InventoryEntry, OwnerRelation, Record, SourceIdentity};
 use stator_core::object::ObjectRef;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,10 +92,10 @@ impl Journal {
         parts
     }
 
-    /// True when it was written by a sync of the same source and environment: by origin, and where nobody says, by name.
+    /// True when it was written by a sync of the same source and environment: by owner, and where nobody says, by name.
     fn is_of(&self, record: &Record) -> bool {
         let is_same_source = match (&self.owner, &record.owner) {
-            (Some(own), Some(recorded)) => own.origin() == recorded.origin(),
+            (Some(own), Some(recorded)) => own.relation_to(recorded) != OwnerRelation::Foreign,
             (Some(_) | None, None) | (None, Some(_)) => self.repository == record.repository,
         };
         is_same_source && self.environment == record.environment
@@ -154,6 +154,7 @@ pub fn merge_journals(
             }
             // What another source records is not this journal's to add to.
             if !pending.is_empty() && journal.is_of(record) {
+                record.journaled_objects.extend(pending.iter().map(|entry| entry.object.clone()));
                 record.inventory.extend(pending);
                 record.inventory.sort_by(|a, b| a.object.cmp(&b.object));
                 record.is_stale = true;

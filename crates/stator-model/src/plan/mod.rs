@@ -290,7 +290,7 @@ pub enum Action {
     Replace,
     /// It is deleted: its model is gone, or no longer has it.
     Delete,
-    /// It exists and is not managed by any tool: stator takes it over.
+    /// It exists and stator does not manage it: stator takes it over.
     Adopt,
     /// It is as it should be, or is left alone on purpose (a reason says so).
     Keep,
@@ -345,7 +345,7 @@ pub enum HoldKind {
     Replace,
     /// Something would be deleted. Holds nothing back by itself; `--prune=false` leaves deletions out.
     Delete,
-    /// Something that exists and is not managed by any tool would be taken over.
+    /// Something that exists and that stator does not manage would be taken over.
     Adopt,
     /// What belongs to another repository, folder, environment or `ModelSource` would be taken over. Without approval it
     /// is blocked.

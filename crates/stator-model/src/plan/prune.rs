@@ -75,11 +75,13 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         }
         changes.push((ApplyStage::of_kind(object.kind()), change));
     }
+    let mentioned: BTreeSet<&str> = changes.iter().map(|(_, change)| change.model.as_str()).collect();
     let retired = context
         .records()
-        .keys()
-        .filter(|model| {
-            input.prune
+        .iter()
+        .filter(|(model, record)| {
+            // Where nothing is there of what a journal names, there is nothing to be kept.
+            (input.prune || (record.is_journaled && !mentioned.contains(*model)))
                 && !input.is_empty_render()
                 && context.unread_journal().is_none()
                 && input.scope.covers(model)
@@ -87,7 +89,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
                 && context.other_folder_reason(model).is_none()
                 && !context.renders(model)
         })
-        .map(|model| (*model).to_owned())
+        .map(|(model, _)| (*model).to_owned())
         .collect();
     PrunePlan { changes, retired, findings }
 }
@@ -109,8 +111,8 @@ fn needs_somebody(cause: &KeptBy) -> bool {
         | KeptBy::ModelErrors
         | KeptBy::UnreadableSource { .. }
         | KeptBy::Data
-        | KeptBy::Successor { .. }
-        | KeptBy::SuccessorGraph { .. }
+        | KeptBy::NextRequest { .. }
+        | KeptBy::NextRequestGraph { .. }
         | KeptBy::UnlockedResult { .. }
         | KeptBy::UnfinishedGraph { .. }
         | KeptBy::PruningOff => false,
@@ -201,7 +203,7 @@ fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> O
     match context.inventory_entry(&object.reference()) {
         None if context.is_record_unreadable(model) => Some(OwnershipDoubt::RecordDamaged),
         None => Some(OwnershipDoubt::NoRecord),
-        // An apply whose answer was lost in a crash: recorded before it was sent, labelled and managed since.
+        // An apply whose answer was lost in a crash: named by a journal or a record before it was sent, labelled and managed since.
         Some((_, entry)) if entry.uid.is_none() => None,
         Some((_, entry)) if entry.uid.as_deref() == object.uid() => None,
         Some(_) => Some(OwnershipDoubt::OtherUid),
@@ -213,7 +215,7 @@ fn awaiting_successor(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> 
     let rendered = context.models().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
     let done = context.live(&request).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
-    (!done).then_some(KeptBy::Successor { request: request.name })
+    (!done).then_some(KeptBy::NextRequest { request: request.name })
 }
 
 /// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
@@ -229,7 +231,7 @@ fn still_serving(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
             let made = health::assess_health(graph, None);
             health::assess_request_health(live, HealthContext::default(), graph, made).health == Health::Healthy
         });
-        return (!serves).then_some(KeptBy::SuccessorGraph { request: name });
+        return (!serves).then_some(KeptBy::NextRequestGraph { request: name });
     }
     Some(KeptBy::UnlockedResult { request: name })
 }

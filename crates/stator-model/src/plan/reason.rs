@@ -25,7 +25,7 @@ pub enum ChangeReason {
     Drifted,
     /// It is as git wants it, and no record names it.
     RecordMissing,
-    /// Its record was written ahead of an apply whose answer nobody saw.
+    /// A record or a journal names it, and the record does not have its uid.
     RecordIncomplete,
     /// Its label still names the model that had it before.
     MovedFrom {
@@ -166,7 +166,7 @@ pub enum ChangeReason {
     AddressHeld,
     /// A new graph should come up first, and cannot.
     NoNewGraph(NewGraphObstacle),
-    /// It is made again while another graph of the model goes on serving.
+    /// It is made again while another graph of the model keeps serving.
     ServedMeanwhile {
         /// That graph.
         graph: ObjectRef,
@@ -251,12 +251,12 @@ pub enum KeptBy {
     /// Something speaks against its being stator's.
     Doubt(OwnershipDoubt),
     /// The request that follows it has not succeeded.
-    Successor {
+    NextRequest {
         /// That request's name.
         request: String,
     },
     /// The graph of the request that follows it is not Ready.
-    SuccessorGraph {
+    NextRequestGraph {
         /// That request's name.
         request: String,
     },

@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 use stator_core::object::{ObjectIdentity, ObjectRef};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One model's record.
 #[skip_serializing_none]
@@ -76,6 +76,9 @@ pub struct Record {
     /// True for one that is not stored: all that is known of the model is what a journal says of it.
     #[serde(skip)]
     pub is_journaled: bool,
+    /// What the inventory has from a journal alone. Whoever left that may still be at work, and delete it.
+    #[serde(skip)]
+    pub journaled_objects: BTreeSet<ObjectRef>,
 }
 
 /// One object that stator applied, or is about to.

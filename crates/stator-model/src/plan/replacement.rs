@@ -178,7 +178,7 @@ pub(super) fn plan_replacement(
 ) -> GraphReplacement {
     let current = live.reference();
     // Beside a graph that serves, this one is not missed while it is made again.
-    if !is_graph(desired) || context.graph_beside(&current).is_some() {
+    if !is_graph(desired) || context.outgoing_graph_of(&current).is_some() {
         return GraphReplacement::OldFirst;
     }
     match rendered.replacement {

@@ -240,6 +240,10 @@ impl ServedBases {
 /// The frontends that tell more of models whose adapters are loaded.
 pub fn frontends_of_adapters(input: &PlanInput, plan: &Plan, models: &[ModelStatus]) -> BTreeSet<FrontendService> {
     let context = PlanContext::new(input);
+    let mut changes: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
+    for change in &plan.changes {
+        changes.entry(&change.model).or_default().push(change);
+    }
     let mut found = BTreeSet::new();
     for model in models {
         let is_loaded = |object: &&ObjectStatus| object.object.kind == ADAPTER.kind && object.health == Health::Healthy;
@@ -247,8 +251,8 @@ pub fn frontends_of_adapters(input: &PlanInput, plan: &Plan, models: &[ModelStat
         if loaded.peek().is_none() {
             continue;
         }
-        let changes: Vec<&Change> = plan.changes.iter().filter(|change| change.model == model.name).collect();
-        let mut bases = ServedBases::of_changes(&context, &changes);
+        let changes = changes.get(model.name.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let mut bases = ServedBases::of_changes(&context, changes);
         let adapters = loaded.filter_map(health::AdapterEndpoints::from_adapter);
         found.extend(adapters.filter_map(|adapter| bases.frontends.remove(&adapter.base_model)));
     }

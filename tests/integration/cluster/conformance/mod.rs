@@ -1,4 +1,4 @@
-//! Scenarios that hold on every make of cluster. Each is two tests: on the embedded cluster, and on a real API server.
+//! Scenarios that hold on every implementation of a cluster. Each is two tests: on the embedded cluster, and on a real API server.
 
 mod deletion;
 mod objects;

@@ -1,4 +1,4 @@
-//! Plan and sync, the whole way, on every make of cluster. Each scenario ends with an empty plan, and with one more sync
+//! Plan and sync, the whole way, on every implementation of a cluster. Each scenario ends with an empty plan, and with one more sync
 //! that writes nothing.
 
 mod admission;

@@ -96,7 +96,7 @@ async fn what_the_cluster_would_refuse_to_make_again_is_not_deleted() {
     ");
     let report = shop.sync(&[HoldKind::Replace]).await;
     assert!(!report.is_success(), "{report:#?}");
-    assert_eq!(shop.graph("llama").await, first, "it goes on serving");
+    assert_eq!(shop.graph("llama").await, first, "it keeps serving");
     assert_eq!(shop.graph("qwen").await.generation(), Some(2), "the other one goes on");
     shop.model("llama", 1, "");
     shop.synced(&[]).await;
@@ -130,7 +130,7 @@ async fn new_first_the_old_graph_serves_until_the_new_one_is_healthy(place: &imp
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
         insta::assert_snapshot!(seen, @"
-        replace DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; DynamoGraphDeployment prod/llama-fc5a1 comes up beside it, and this one is deleted once that is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`; held back: `--allow replace` creates the new graph and deletes this one once that is Healthy
+        replace DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; DynamoGraphDeployment prod/llama-fc5a1 is created beside it; this one is deleted once the new one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`; held back: `--allow replace` creates the new graph and deletes this one once the new one is Healthy
         Dynamo forbids these changes in place; to be replaced by a graph with another address: DynamoGraphDeployment prod/llama (then Service `llama-fc5a1-frontend`)
         ");
     }
@@ -169,7 +169,7 @@ async fn new_first_the_old_graph_serves_until_the_new_one_is_healthy(place: &imp
     shop.model("llama", 1, NEW_FIRST);
     let report = shop.sync(&[HoldKind::Replace]).await;
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&report.models[0].message), @"DynamoGraphDeployment prod/llama-fc5a1 goes on serving, as DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`");
+        insta::assert_snapshot!(place.said(&report.models[0].message), @"DynamoGraphDeployment prod/llama-fc5a1 keeps serving, as DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`");
     }
     shop.ready("llama").await;
     shop.synced(&[]).await;
@@ -186,7 +186,7 @@ async fn a_new_graph_that_does_not_come_up_leaves_the_old_one_serving(place: &im
     assert_eq!(shop.graph("llama").await, first);
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @"delete DynamoGraphDeployment prod/llama: DynamoGraphDeployment prod/llama-fc5a1 takes its place: serves until that one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`");
+        insta::assert_snapshot!(seen, @"delete DynamoGraphDeployment prod/llama: DynamoGraphDeployment prod/llama-fc5a1 takes its place; this one keeps serving until that graph is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`");
     }
     // Another graph half way: the unfinished one is made again, and the old one serves.
     shop.site.write("models/llama/model.yaml", SOLO);

@@ -49,7 +49,7 @@ fn judge_answer(frontend: &FrontendService, answer: &ApiResponse) -> FrontendAns
             FrontendAnswer::Serves(std::collections::BTreeSet::new())
         }
         (code, _) if code >= 500 => {
-            FrontendAnswer::unknown_now(format!("the API server does not reach {frontend} (HTTP {code})"))
+            FrontendAnswer::unknown_now(format!("{frontend} did not answer {MODELS_PATH} (HTTP {code})"))
         }
         (code, _) => FrontendAnswer::unknown(format!("{frontend} answers {MODELS_PATH} with HTTP {code}")),
     }

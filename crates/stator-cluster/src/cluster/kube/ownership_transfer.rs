@@ -50,7 +50,7 @@ impl KubeConnection {
             }
         }
         Err(ClusterError::transient(format!(
-            "{object}: others write it all the time, so that its field ownership cannot be moved"
+            "{object}: its field ownership cannot be moved, as other clients keep writing it"
         )))
     }
 }

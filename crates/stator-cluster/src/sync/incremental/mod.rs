@@ -57,6 +57,8 @@ pub struct IncrementalPlanner {
     unchanged: BTreeMap<String, UnchangedFolder>,
     /// Records of other environments, with their versions.
     foreign_records: HashMap<ObjectKey, u64>,
+    /// Journals that the last plan had nothing to do with, by name, which it saw whole: nobody writes one a second time.
+    foreign_journals: BTreeSet<String>,
 }
 
 /// What is known of a folder that may be left out.
@@ -168,6 +170,7 @@ impl IncrementalPlanner {
         self.target = None;
         self.unchanged.clear();
         self.foreign_records.clear();
+        self.foreign_journals.clear();
     }
 
     /// What is to be looked at of a commit, while the namespace holds these objects; `also` are folders that must be looked
@@ -181,7 +184,9 @@ impl IncrementalPlanner {
     ) -> PlanDelta {
         let (Some(survey), Some(target)) = (survey, self.target.clone()) else { return full_delta(cut) };
         // It may stand in for the record of any model.
-        if survey.iter().any(|line| line.kind == kinds::JOURNAL) {
+        let is_news =
+            |line: &ObjectVersion| line.kind == kinds::JOURNAL && !self.foreign_journals.contains(&*line.name);
+        if survey.iter().any(is_news) {
             return full_delta(cut);
         }
         let versions: HashMap<(&str, &str), u64> =
@@ -290,6 +295,10 @@ impl IncrementalPlanner {
     pub fn remember_plan(&mut self, part: &PlanDelta, target: &RenderTarget, input: &PlanInput, plan: &Plan) {
         self.target = Some(target.clone());
         self.owner = input.owner.as_ref().map(|claim| claim.identity.clone());
+        let own: BTreeSet<String> =
+            plan::own_bookkeeping(input).journals.into_iter().map(|left| left.journal.name).collect();
+        let journals = input.journals.iter().map(|left| &left.journal.name);
+        self.foreign_journals = journals.filter(|name| !own.contains(*name)).cloned().collect();
         self.unchanged.retain(|folder, _| part.unchanged_folders.contains(folder));
         // A finding at settings may be of any model below them.
         if input.findings.iter().any(|one| split_path(&one.location.file).1 == SETTINGS_FILE) {

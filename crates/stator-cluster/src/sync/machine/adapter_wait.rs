@@ -64,17 +64,9 @@ impl ModelSync {
         let adapters: Vec<ObjectRef> = self
             .tasks
             .iter()
-            .filter_map(|task| match task {
-                SyncTask::Apply(task) if task.stage == ApplyStage::Adapter => Some(task.object.reference()),
-                SyncTask::Apply(_)
-                | SyncTask::Delete(_)
-                | SyncTask::AwaitGone { .. }
-                | SyncTask::CheckGraph(_)
-                | SyncTask::Barrier
-                | SyncTask::WriteRecord
-                | SyncTask::DeleteRecord
-                | SyncTask::AwaitGraph
-                | SyncTask::AwaitHealth => None,
+            .filter_map(|task| {
+                let SyncTask::Apply(task) = task else { return None };
+                (task.stage == ApplyStage::Adapter).then(|| task.object.reference())
             })
             .collect();
         for adapter in adapters {

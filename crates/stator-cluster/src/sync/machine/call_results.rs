@@ -1,10 +1,10 @@
 //! What an answer or an observation does to a model.
 
-use super::context::SyncContext;
+use super::context::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, SyncContext};
 use super::health_wait::HealthWait;
-use super::model_sync::{CallPurpose, MAX_RECHECKS, ModelSync, ModelSyncState};
+use super::model_sync::{CallPurpose, FirstStatus, MAX_RECHECKS, ModelSync, ModelSyncState};
 use super::protocol::{CallResult, MachineEffect, RecordWriteResult};
-use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of};
+use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of, task_stage};
 use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
 use crate::sync::{SyncProgress, WaitingReason};
 use stator_core::dynamo::{gpus, health, kinds};
@@ -14,10 +14,6 @@ use stator_core::retry::{JitterSource, backoff_delay};
 use stator_model::render::ApplyStage;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The longest delay before the first retry of a call that failed in a way that may pass, and before any.
-const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 impl ModelSync {
     /// The call in flight came back.
@@ -68,6 +64,7 @@ impl ModelSync {
         match (result, flight) {
             (Ok(recorded), CallPurpose::Record(write)) => {
                 self.record_writer.mark_stored(write.as_ref().clone(), recorded);
+                self.first_status = if write.status { FirstStatus::Given } else { self.first_status };
                 if matches!(self.tasks.front(), Some(SyncTask::WriteRecord)) {
                     self.tasks.pop_front();
                 }
@@ -79,7 +76,9 @@ impl ModelSync {
             (Err(error), flight) => {
                 let what = if *flight == CallPurpose::FrontTask { "deleted" } else { "written" };
                 self.report.add_fault(format!("the record could not be {what}: {}", error_with_help(&error)));
-                // One that cannot be written now will not be a moment later either.
+                // One that cannot be written now will not be a moment later either. What was to be applied after it is not.
+                let applies = self.tasks.iter().find(|task| matches!(task, SyncTask::Apply(_))).map(task_stage);
+                applies.into_iter().for_each(|stage| self.fail_apply(stage));
                 self.tasks.clear();
             }
         }
@@ -271,8 +270,9 @@ impl ModelSync {
         }
     }
 
-    /// Something is in the place of an object that was to be created. What carries the model's labels was created by a try
-    /// whose answer was lost, or by another sync of this source, and is applied over; anything else is left as it is.
+    /// Something is in the place of an object that was to be created. What carries its labels was created by a try whose
+    /// answer was lost, or by another sync of this repository: it is applied over once the model's record is written, which
+    /// one source of several can do. Anything else is left as it is.
     fn settle_create_check(&mut self, mut task: ApplyTask, result: Result<Option<Object>, ClusterError>) {
         task.recheck = false;
         let reference = task.object.reference();
@@ -281,10 +281,13 @@ impl ModelSync {
                 self.tasks.push_front(SyncTask::Apply(task));
                 return;
             }
-            Ok(Some(live)) if self.is_ours(&live) && !live.is_deleting() => {
+            Ok(Some(live)) if has_labels_of(&live, &task.object) && !live.is_deleting() => {
                 task.object = task.object.with_uid(live.uid());
                 task.creates = false;
                 self.tasks.push_front(SyncTask::Apply(task));
+                if !self.record_writer.is_stored() {
+                    self.tasks.push_front(SyncTask::WriteRecord);
+                }
                 return;
             }
             Ok(Some(_)) => {
@@ -403,11 +406,18 @@ impl ModelSync {
             && self.record_writer.accepts_owner(labels.get(kinds::LABEL_OWNER_ID).copied())
     }
 
-    /// A watch shows an object.
-    pub(super) fn observe(&mut self, object: &Object) {
-        let identity = object.reference().identity();
-        if let Some(watched) = self.watched.get_mut(&identity).or_else(|| self.outgoing.get_mut(&identity)) {
-            watched.observe(object);
+    /// What it is told about by [`ModelSync::observe`].
+    pub(super) fn observed_objects(&self) -> impl Iterator<Item = &ObjectIdentity> {
+        self.watched.keys().chain(self.outgoing.keys())
+    }
+
+    /// A watch shows an object, or that it is gone.
+    pub(super) fn observe(&mut self, identity: &ObjectIdentity, live: Option<&Object>) {
+        if let Some(watched) = self.watched.get_mut(identity).or_else(|| self.outgoing.get_mut(identity)) {
+            match live {
+                Some(object) => watched.observe(object),
+                None => watched.mark_gone(),
+            }
         }
     }
 
@@ -420,29 +430,29 @@ impl ModelSync {
             }
         }
     }
+}
 
-    /// A watch shows that an object is gone.
-    pub(super) fn observe_gone(&mut self, object: &ObjectRef) {
-        let identity = object.identity();
-        if let Some(watched) = self.watched.get_mut(&identity).or_else(|| self.outgoing.get_mut(&identity)) {
-            watched.mark_gone();
-        }
-    }
+/// The labels that tell whose an object is.
+const OWNER_LABELS: [&str; 5] = [
+    kinds::LABEL_MANAGED_BY,
+    kinds::LABEL_REPOSITORY,
+    kinds::LABEL_ENVIRONMENT,
+    kinds::LABEL_MODEL,
+    kinds::LABEL_OWNER_ID,
+];
+
+/// Whether a live object belongs to what another one would.
+fn has_labels_of(live: &Object, desired: &Object) -> bool {
+    let (live, desired) = (live.labels(), desired.labels());
+    OWNER_LABELS.iter().all(|label| live.get(label) == desired.get(label))
 }
 
 fn replaces_adapter(task: &SyncTask) -> bool {
-    match task {
-        SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Replace, .. }) => step.stage == ApplyStage::Adapter,
-        SyncTask::AwaitGone { object, .. } => stage_of(object) == ApplyStage::Adapter,
-        SyncTask::Delete(_)
-        | SyncTask::Apply(_)
-        | SyncTask::CheckGraph(_)
-        | SyncTask::Barrier
-        | SyncTask::WriteRecord
-        | SyncTask::DeleteRecord
-        | SyncTask::AwaitGraph
-        | SyncTask::AwaitHealth => false,
-    }
+    let replaces = matches!(
+        task,
+        SyncTask::Delete(DeleteTask { purpose: DeletePurpose::Replace, .. }) | SyncTask::AwaitGone { .. }
+    );
+    replaces && task_stage(task) == ApplyStage::Adapter
 }
 
 /// The error of an answer that may be another in a moment, and how long the cluster asks to be left alone.

@@ -46,3 +46,8 @@ pub(super) fn format_duration(duration: Duration) -> String {
         _ => format!("{seconds}s"),
     }
 }
+
+/// The longest delay before the first retry of a call that failed in a way that may pass.
+pub(super) const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The longest delay before any later one.
+pub(super) const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);

@@ -1,6 +1,6 @@
 //! The journals of a sync: the one that it writes before it creates anything, and what earlier syncs left.
 
-use super::context::JournalGate;
+use super::context::{FIRST_RETRY_DELAY, JournalGate, MAX_RETRY_DELAY};
 use super::protocol::{JournalWriteResult, MachineEffect, MachineSettings};
 use crate::cluster::ClusterError;
 use stator_core::retry::{JitterSource, backoff_delay};
@@ -8,16 +8,16 @@ use stator_model::plan::{Journal, JournalModel, LeftoverJournal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The longest delay before the first retry of a call that failed in a way that may pass, and before any.
-const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-
 /// The journal objects that a sync has to do with.
 #[derive(Debug, Default)]
 pub(super) struct JournalKeeper {
     parts: Vec<JournalPart>,
     /// The part that names what a model is to create.
     part_of_model: BTreeMap<String, usize>,
+    /// Models whose records are somebody else's: what a journal says of them stays.
+    foreign_models: BTreeSet<String>,
+    /// No model is left that could create anything.
+    is_closed: bool,
 }
 
 /// One journal object.
@@ -54,13 +54,14 @@ impl JournalKeeper {
         head: &Journal,
         entries: impl IntoIterator<Item = (String, JournalModel)>,
         leftovers: Vec<LeftoverJournal>,
+        foreign_models: BTreeSet<String>,
         jitter: &mut JitterSource,
     ) -> Self {
         let mut by_namespace: BTreeMap<String, Vec<JournalModel>> = BTreeMap::new();
         for (namespace, entry) in entries {
             by_namespace.entry(namespace).or_default().push(entry);
         }
-        let mut keeper = Self::default();
+        let mut keeper = Self { foreign_models, ..Self::default() };
         for (namespace, entries) in by_namespace {
             let head = Journal { name: random_name(jitter), namespace, ..head.clone() };
             for journal in head.split(entries) {
@@ -107,6 +108,9 @@ impl JournalKeeper {
 
     /// The record of a model names what journals do.
     pub(super) fn mark_recorded(&mut self, model: &str) {
+        if self.foreign_models.contains(model) {
+            return;
+        }
         for part in &mut self.parts {
             part.open_models.remove(model);
         }
@@ -114,6 +118,7 @@ impl JournalKeeper {
 
     /// No model is left that could create anything: what was not written need not be.
     pub(super) fn close(&mut self) {
+        self.is_closed = true;
         for part in &mut self.parts {
             if matches!(part.state, JournalState::Unwritten(_)) {
                 part.state = JournalState::Finished;
@@ -171,11 +176,11 @@ impl JournalKeeper {
         None
     }
 
-    /// A call about a journal came back. True when it was one, and how many writes the cluster carried out.
+    /// A call about a journal came back. Once the sync is stopped, nothing is tried again. How many writes the cluster carried out; `None` for an answer to nothing.
     pub(super) fn handle_result(
         &mut self,
         settings: &MachineSettings,
-        now: Duration,
+        (now, is_stopped): (Duration, bool),
         index: usize,
         result: Result<JournalWriteResult, ClusterError>,
         jitter: &mut JitterSource,
@@ -205,7 +210,8 @@ impl JournalKeeper {
             Err(error) => error,
         };
         part.attempt += 1;
-        let may_try = part.attempt < settings.attempts.max(1);
+        let is_needed = !is_stopped && !(is_write && self.is_closed);
+        let may_try = is_needed && part.attempt < settings.attempts.max(1);
         let delay = backoff_delay(FIRST_RETRY_DELAY, MAX_RETRY_DELAY, part.attempt - 1, jitter.next_u64());
         part.state = match (error.retry_delay(), is_write) {
             (Some(asked), true) if may_try => JournalState::Unwritten(now + delay.max(asked)),

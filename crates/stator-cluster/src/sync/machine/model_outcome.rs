@@ -4,7 +4,7 @@ use super::context::SyncContext;
 use super::health_wait::WatchedObject;
 use super::model_sync::ModelSync;
 use super::record_writer::{RecordWrite, SyncEnding};
-use super::tasks::{SyncTask, is_about};
+use super::tasks::SyncTask;
 use crate::sync::ModelOutcome;
 use stator_core::object::ObjectIdentity;
 use stator_core::outcome::{OutcomeClass, SyncOutcome};
@@ -32,7 +32,7 @@ impl ModelSync {
         let elapsed = jiff::SignedDuration::try_from(around.now).unwrap_or_default();
         let time = around.settings.started.checked_add(elapsed).unwrap_or(around.settings.started);
         let time = time.round(jiff::Unit::Second).unwrap_or(time).to_string();
-        let is_pending = |identity: &ObjectIdentity| self.tasks.iter().any(|task| is_about(task, identity));
+        let is_pending = |identity: &ObjectIdentity| self.tasks.iter().any(|task| task.is_about(identity));
         let message = self.message(result);
         let ending = SyncEnding {
             time: &time,

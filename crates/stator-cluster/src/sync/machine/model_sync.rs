@@ -6,7 +6,7 @@ use super::health_wait::{HealthWait, WatchedObject};
 use super::model_report::ModelReport;
 use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
 use super::record_writer::{RecordWrite, RecordWriter};
-use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, is_about, stage_of};
+use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of};
 use crate::cluster::{ApplyRequest, NO_OBJECTS_VERSION, Preconditions};
 use crate::sync::{ModelOutcome, SyncProgress, WaitingReason};
 use stator_core::object::{ObjectIdentity, ObjectRef};
@@ -42,7 +42,7 @@ pub(super) struct ModelSync {
     pub(super) polls: u32,
     pub(super) wait: HealthWait,
     /// When a new record is given a status although the wait is not over.
-    first_status: FirstStatus,
+    pub(super) first_status: FirstStatus,
     pub(super) questions: FrontendQuestions,
     /// All was well when the last sync ended, and is as far as seen since: no frontend is asked then.
     pub(super) stays_healthy: bool,
@@ -57,13 +57,13 @@ pub(super) struct ModelSync {
     /// It passed the barrier, or has nothing to apply before it.
     pub(super) applied_all: bool,
     /// Models that take its place: they are applied before it is pruned.
-    pub(super) successors: Vec<String>,
+    pub(super) succeeding_models: Vec<String>,
     pub(super) outcome: Option<ModelOutcome>,
 }
 
 /// When a new record is given a status before a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FirstStatus {
+pub(super) enum FirstStatus {
     /// Nothing is waited for, or the record has one.
     NotDue,
     /// At that time, if the wait is not over.
@@ -119,7 +119,7 @@ impl ModelSync {
         record_writer: RecordWriter,
         (watched, outgoing): (BTreeMap<ObjectIdentity, WatchedObject>, BTreeMap<ObjectIdentity, WatchedObject>),
         blocked: Vec<String>,
-        successors: Vec<String>,
+        succeeding_models: Vec<String>,
     ) -> Self {
         Self {
             name,
@@ -139,7 +139,7 @@ impl ModelSync {
             report: ModelReport::new(blocked),
             stopping: None,
             applied_all: false,
-            successors,
+            succeeding_models,
             outcome: None,
         }
     }
@@ -181,7 +181,9 @@ impl ModelSync {
                     FirstStatus::At(at) => Some(at),
                     FirstStatus::NotDue | FirstStatus::Given => None,
                 };
-                let question = self.next_question().map(|(at, _)| at);
+                // While the graph is waited for, frontends are not asked.
+                let is_asking = matches!(self.tasks.front(), Some(SyncTask::AwaitHealth));
+                let question = self.next_question().filter(|_| is_asking).map(|(at, _)| at);
                 let due = self.wait.wake_at(settings.progress_deadline, explains).into_iter();
                 due.chain(status_at).chain(question).min()
             }
@@ -235,7 +237,11 @@ impl ModelSync {
                     JournalGate::Failed(why) => {
                         self.report.add_fault(format!("the journal could not be written: {why}"));
                         self.fail_apply(ApplyStage::Cache);
+                        // Nothing is created or deleted; a record that is there says so.
                         self.tasks.clear();
+                        if self.record_writer.is_stored() {
+                            self.tasks.push_back(SyncTask::WriteRecord);
+                        }
                         continue;
                     }
                 }
@@ -263,11 +269,11 @@ impl ModelSync {
                             self.cancel_deletes("not everything of the model could be applied");
                             continue;
                         }
-                        (DeletePurpose::Succeeded(successor), _) if !self.has_taken_over(successor) => {
+                        (DeletePurpose::ReplacedBy(successor), _) if !self.has_taken_over(successor) => {
                             self.keep_outgoing(around, &step.object, successor);
                             continue;
                         }
-                        (DeletePurpose::Prune | DeletePurpose::Replace | DeletePurpose::Succeeded(_), _) => {}
+                        (DeletePurpose::Prune | DeletePurpose::Replace | DeletePurpose::ReplacedBy(_), _) => {}
                     }
                     let preconditions =
                         Preconditions { uid: Some(step.uid), resource_version: Some(step.resource_version) };
@@ -341,7 +347,7 @@ impl ModelSync {
 
     /// Whether the stored record names every object of the model that may exist.
     pub(super) fn is_recorded(&self) -> bool {
-        self.record_writer.is_recorded(|identity| self.tasks.iter().any(|task| is_about(task, identity)))
+        self.record_writer.is_recorded(|identity| self.tasks.iter().any(|task| task.is_about(identity)))
     }
 
     fn start_call(&mut self, call: ClusterCall, flight: CallPurpose) -> ModelTurn {
@@ -425,10 +431,10 @@ impl ModelSync {
                 self.first_status = FirstStatus::At(around.now + FIRST_STATUS_DELAY);
             }
             FirstStatus::At(at) if at <= around.now => {
-                self.first_status = FirstStatus::Given;
                 if let Some(write) = self.pending_status_write(around) {
                     return Some(self.start_call(write.to_call(), CallPurpose::Record(Box::new(write))));
                 }
+                self.first_status = FirstStatus::Given;
             }
             FirstStatus::NotDue | FirstStatus::At(_) | FirstStatus::Given => {}
         }
@@ -438,7 +444,7 @@ impl ModelSync {
 
     /// Nothing more is done about an object.
     pub(super) fn skip_object(&mut self, identity: &ObjectIdentity) {
-        self.tasks.retain(|task| !is_about(task, identity));
+        self.tasks.retain(|task| !task.is_about(identity));
         if let Some(watched) = self.watched.get_mut(identity) {
             watched.skipped = true;
         }
@@ -458,17 +464,9 @@ impl ModelSync {
     fn cancel_deletes(&mut self, why: &str) {
         let count = self.tasks.iter().filter(|task| is_prune(task)).count();
         let outgoing = &self.outgoing;
-        let is_outgoing = |object: &ObjectRef| outgoing.contains_key(&object.identity());
-        self.tasks.retain(|task| match task {
-            SyncTask::Delete(task) => is_outgoing(&task.step.object),
-            SyncTask::AwaitGone { object, .. } => is_outgoing(object),
-            SyncTask::Apply(_)
-            | SyncTask::CheckGraph(_)
-            | SyncTask::Barrier
-            | SyncTask::WriteRecord
-            | SyncTask::DeleteRecord
-            | SyncTask::AwaitGraph
-            | SyncTask::AwaitHealth => true,
+        let is_outgoing = |object: ObjectRef| outgoing.contains_key(&object.identity());
+        self.tasks.retain(|task| {
+            !matches!(task, SyncTask::Delete(_) | SyncTask::AwaitGone { .. }) || task.object().is_some_and(&is_outgoing)
         });
         let deletions = if count == 1 { "1 deletion is" } else { &format!("{count} deletions are") };
         self.report.add_blocked(format!("{deletions} held back, because {why}"));

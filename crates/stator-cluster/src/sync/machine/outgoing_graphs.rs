@@ -17,21 +17,13 @@ impl ModelSync {
 
     /// Graphs stay whose place is not taken.
     pub(super) fn keep_all_outgoing(&mut self, around: &SyncContext<'_>) {
-        let tasks = self.tasks.iter().filter_map(|task| match task {
-            SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Succeeded(successor), .. }) => {
-                Some((step.object.clone(), successor.clone()))
-            }
-            SyncTask::Delete(_)
-            | SyncTask::Apply(_)
-            | SyncTask::AwaitGone { .. }
-            | SyncTask::CheckGraph(_)
-            | SyncTask::Barrier
-            | SyncTask::WriteRecord
-            | SyncTask::DeleteRecord
-            | SyncTask::AwaitGraph
-            | SyncTask::AwaitHealth => None,
+        let replaced = self.tasks.iter().filter_map(|task| {
+            let SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::ReplacedBy(successor), .. }) = task else {
+                return None;
+            };
+            Some((step.object.clone(), successor.clone()))
         });
-        for (outgoing, successor) in tasks.collect::<Vec<_>>() {
+        for (outgoing, successor) in replaced.collect::<Vec<_>>() {
             if !self.has_taken_over(&successor) {
                 self.keep_outgoing(around, &outgoing, &successor);
             }
@@ -42,7 +34,7 @@ impl ModelSync {
     pub(super) fn keep_outgoing(&mut self, around: &SyncContext<'_>, outgoing: &ObjectRef, successor: &ObjectRef) {
         let is_healthy = self.watched.get(&successor.identity()).is_some_and(WatchedObject::is_healthy);
         let what = if is_healthy { "the adapters are" } else { &format!("{successor} is") };
-        let message = format!("{outgoing} goes on serving, as {what} not Healthy");
+        let message = format!("{outgoing} keeps serving, as {what} not Healthy");
         if self.report.differs_from_git() {
             self.report.add_note(message);
         } else if around.settings.wait {

@@ -146,7 +146,7 @@ fn build_model(
     let mut blocked = Vec::new();
     let mut watched = BTreeMap::new();
     let (mut now, mut adapters, mut prune) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut succeeded, mut outgoing) = (Vec::new(), BTreeMap::new());
+    let (mut replaced, mut outgoing) = (Vec::new(), BTreeMap::new());
     let graph = changes
         .iter()
         .filter(|change| stage_of(&change.object) == ApplyStage::Graph)
@@ -209,7 +209,7 @@ fn build_model(
                 now.extend(apply_tasks(apply, inventory, line.clone(), &mut book));
                 let line = format!("delete {object} (delete)");
                 outgoing.insert(object.identity(), outgoing_object(object, gpus.before));
-                succeeded.push((delete, line));
+                replaced.push((delete, line));
             }
             PlanStep::Write(PlannedWrite::Replace { delete, apply }) => {
                 let gone = SyncTask::AwaitGone { object: object.clone(), uid: delete.uid.clone(), since: None };
@@ -223,7 +223,7 @@ fn build_model(
             }
             PlanStep::Write(PlannedWrite::Delete(step)) if step.after.is_some() => {
                 outgoing.insert(object.identity(), outgoing_object(object, gpus.before));
-                succeeded.push((step, line));
+                replaced.push((step, line));
             }
             PlanStep::Write(PlannedWrite::Delete(step)) if settings.prune => {
                 prune.push(delete_task(step, DeletePurpose::Prune, line));
@@ -236,7 +236,7 @@ fn build_model(
     now.sort_by_key(task_stage);
     prune.sort_by_key(|task| std::cmp::Reverse(task.step.stage));
     let mut tasks: VecDeque<SyncTask> = now.into();
-    if let (Some(graph), false) = (graph, adapters.is_empty() && succeeded.is_empty()) {
+    if let (Some(graph), false) = (graph, adapters.is_empty() && replaced.is_empty()) {
         tasks.push_back(SyncTask::CheckGraph(graph));
     }
     tasks.extend(adapters);
@@ -248,13 +248,13 @@ fn build_model(
             tasks.push_back(gone);
         }
     }
-    let succeeded = succeeded_tasks(succeeded, settings);
+    let replaced = outgoing_tasks(replaced, settings);
     if settings.wait && !retired {
         tasks.extend([SyncTask::WriteRecord, SyncTask::AwaitHealth]);
-        tasks.extend(succeeded);
+        tasks.extend(replaced);
         tasks.push_back(SyncTask::WriteRecord);
     } else {
-        tasks.extend(succeeded);
+        tasks.extend(replaced);
         tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
     }
     ModelSync::new(name, tasks, book, (watched, outgoing), blocked, successors)
@@ -272,12 +272,12 @@ fn delete_task(step: DeleteStep, purpose: DeletePurpose, history_line: String) -
 }
 
 /// The graphs go whose place others have taken; then everything is waited for again.
-fn succeeded_tasks(succeeded: Vec<(DeleteStep, String)>, settings: &MachineSettings) -> Vec<SyncTask> {
+fn outgoing_tasks(replaced: Vec<(DeleteStep, String)>, settings: &MachineSettings) -> Vec<SyncTask> {
     let mut tasks = Vec::new();
-    for (step, line) in succeeded {
+    for (step, line) in replaced {
         let Some(successor) = step.after.as_deref().cloned() else { continue };
         let gone = SyncTask::AwaitGone { object: step.object.clone(), uid: step.uid.clone(), since: None };
-        tasks.push(SyncTask::Delete(delete_task(step, DeletePurpose::Succeeded(successor), line)));
+        tasks.push(SyncTask::Delete(delete_task(step, DeletePurpose::ReplacedBy(successor), line)));
         if settings.wait {
             tasks.extend([gone, SyncTask::AwaitHealth]);
         }

@@ -180,14 +180,16 @@ impl RecordWriter {
         self.intended.insert(entry.object.identity(), entry.clone());
     }
 
-    /// What is to be applied, or goes once another has its place, that neither the record nor a journal of an earlier sync
-    /// names.
+    /// What is to be applied, or goes once another has its place, that the record does not name. A journal that another sync
+    /// left does not count: it may go at any moment.
     fn unrecorded(&self) -> impl Iterator<Item = &InventoryEntry> {
-        let named: BTreeSet<ObjectIdentity> =
-            self.stored.iter().flat_map(|record| &record.inventory).map(|entry| entry.object.identity()).collect();
+        let stored = self.stored.iter().flat_map(|record| {
+            record.inventory.iter().filter(|entry| !record.journaled_objects.contains(&entry.object))
+        });
+        let named: BTreeSet<ObjectIdentity> = stored.map(|entry| entry.object.identity()).collect();
         let outgoing = self.entries.iter().filter(|(identity, _)| self.outgoing.contains(*identity));
-        let ahead = self.intended.iter().chain(outgoing);
-        ahead.filter(move |(identity, _)| !named.contains(*identity)).map(|(_, entry)| entry)
+        let named_first = self.intended.iter().chain(outgoing);
+        named_first.filter(move |(identity, _)| !named.contains(*identity)).map(|(_, entry)| entry)
     }
 
     /// Whether something is to be applied that a journal has to name first.
@@ -211,6 +213,11 @@ impl RecordWriter {
             stored.flat_map(|record| &record.inventory).map(|entry| entry.object.identity()).collect();
         let pending = self.intended.keys().filter(|identity| is_pending(identity));
         self.entries.keys().chain(pending).all(|identity| named.contains(identity))
+    }
+
+    /// Whether there is a record.
+    pub(super) fn is_stored(&self) -> bool {
+        self.stored.as_ref().is_some_and(|record| !record.is_journaled)
     }
 
     /// Whether a record is stored that has been given a status.

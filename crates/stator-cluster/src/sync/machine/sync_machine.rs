@@ -7,7 +7,7 @@ use super::plan_models;
 use super::protocol::{CallResult, MachineEffect, MachineEvent, MachineInput, MachineSettings};
 use crate::cluster::{ApplyOutcome, ApplyResponse, DeleteOutcome};
 use crate::sync::{CancelReason, SyncProgress, SyncReport};
-use stator_core::object::Object;
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_core::outcome::SyncOutcome;
 use stator_core::retry::JitterSource;
 use stator_model::plan::{Journal, Plan, SyncBookkeeping};
@@ -19,6 +19,8 @@ use std::time::Duration;
 pub struct SyncMachine {
     settings: MachineSettings,
     models: BTreeMap<String, ModelSync>,
+    /// Whose health an object decides, so that an event costs a look at these models and not at all.
+    observers: BTreeMap<ObjectIdentity, Vec<String>>,
     /// The journal of what they create, and those of earlier syncs.
     journals: JournalKeeper,
     /// Models whose turn it is, in order.
@@ -59,12 +61,21 @@ impl SyncMachine {
             owner: plan.ownership.owner.clone(),
             ..Journal::default()
         };
+        // Nothing is known of them that a journal could be held against.
+        let foreign_models: BTreeSet<String> = plan.ownership.foreign.iter().cloned().collect();
         let models = plan_models::build_models(plan, bookkeeping.records, &settings);
         let mut jitter = JitterSource::new(settings.seed);
         let entries = models.values().filter_map(|model| model.record_writer.to_journal_entry());
-        let journals = JournalKeeper::new(&head, entries, bookkeeping.journals, &mut jitter);
+        let journals = JournalKeeper::new(&head, entries, bookkeeping.journals, foreign_models, &mut jitter);
+        let mut observers: BTreeMap<ObjectIdentity, Vec<String>> = BTreeMap::new();
+        for (name, model) in &models {
+            for object in model.observed_objects() {
+                observers.entry(object.clone()).or_default().push(name.clone());
+            }
+        }
         Self {
             journals,
+            observers,
             at_record: VecDeque::new(),
             awaiting_journal: BTreeSet::new(),
             ready: models.keys().cloned().collect(),
@@ -93,8 +104,10 @@ impl SyncMachine {
 
     /// The next time at which a [`MachineEvent::Tick`] changes something.
     pub fn wake_at(&self) -> Option<Duration> {
-        let timeout = self.settings.timeout.filter(|_| !self.timed_out);
-        let due = self.timers.first().map(|(at, _)| *at).into_iter().chain(self.journals.wake_at());
+        let timeout = self.settings.timeout.filter(|_| !self.timed_out && self.unfinished > 0);
+        let has_free_call = self.in_flight < self.settings.concurrency.max(1);
+        let journals = self.journals.wake_at().filter(|_| has_free_call);
+        let due = self.timers.first().map(|(at, _)| *at).into_iter().chain(journals);
         due.chain(timeout).min()
     }
 
@@ -117,21 +130,17 @@ impl SyncMachine {
             MachineEvent::Start | MachineEvent::Tick => {}
             MachineEvent::CallFinished { model, answer } => self.handle_result(now, &model, answer, &mut effects),
             MachineEvent::JournalFinished { part, result } => {
-                let handled = self.journals.handle_result(&self.settings, now, part, result, &mut self.jitter);
+                let at = (now, self.cancel.is_some() || self.timed_out);
+                let handled = self.journals.handle_result(&self.settings, at, part, result, &mut self.jitter);
                 if let Some(writes) = handled {
                     self.in_flight -= 1;
                     self.writes += writes;
                     self.ready.extend(std::mem::take(&mut self.awaiting_journal));
                 }
             }
-            MachineEvent::Observed(object) => self.observe(&object),
+            MachineEvent::Observed(object) => self.observe(&object.reference(), Some(&object)),
+            MachineEvent::Gone(object) => self.observe(&object, None),
             MachineEvent::Listed(objects) => self.observe_all(&objects),
-            MachineEvent::Gone(object) => {
-                for model in self.models.values_mut() {
-                    model.observe_gone(&object);
-                }
-                self.ready.extend(std::mem::take(&mut self.parked));
-            }
             MachineEvent::Cancel(cancel) => {
                 let result = match &cancel {
                     CancelReason::Interrupted => "interrupted".to_owned(),
@@ -190,16 +199,15 @@ impl SyncMachine {
         self.ready.push_back(name.to_owned());
     }
 
-    fn observe(&mut self, object: &Object) {
-        // The label names the one model that an object belongs to: no need to ask ten thousand.
-        let Some(name) = object.labels().get(stator_core::dynamo::kinds::LABEL_MODEL).map(|name| (*name).to_owned())
-        else {
-            return;
-        };
-        if let Some(model) = self.models.get_mut(&name) {
-            model.observe(object);
-            if self.parked.remove(&name) {
-                self.ready.push_back(name);
+    /// An object as a watch shows it, or that it is gone: a turn for the models that wait for it.
+    fn observe(&mut self, object: &ObjectRef, live: Option<&Object>) {
+        let identity = object.identity();
+        for name in self.observers.get(&identity).into_iter().flatten() {
+            if let Some(model) = self.models.get_mut(name) {
+                model.observe(&identity, live);
+            }
+            if self.parked.remove(name) {
+                self.ready.push_back(name.clone());
             }
         }
     }
@@ -320,7 +328,7 @@ impl SyncMachine {
         if !self.is_barrier_open {
             return PruneBarrier::Closed;
         }
-        let successors = self.models.get(name).map(|model| model.successors.as_slice()).unwrap_or_default();
+        let successors = self.models.get(name).map(|model| model.succeeding_models.as_slice()).unwrap_or_default();
         let successors = || successors.iter().filter_map(|name| self.models.get(name));
         if successors().any(|one| !one.has_applied() && one.outcome().is_none()) {
             return PruneBarrier::Closed;

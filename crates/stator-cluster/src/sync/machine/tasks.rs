@@ -77,7 +77,7 @@ pub(super) enum DeletePurpose {
     /// It is made again afterwards.
     Replace,
     /// This graph has taken its place: it goes only while that is seen to be Healthy, and the adapters with it.
-    Succeeded(ObjectRef),
+    ReplacedBy(ObjectRef),
 }
 
 /// When an object is applied, by its kind.
@@ -87,30 +87,27 @@ pub(super) fn stage_of(object: &ObjectRef) -> ApplyStage {
 
 /// When a task is done, by the object that it is about.
 pub(super) fn task_stage(task: &SyncTask) -> ApplyStage {
-    match task {
-        SyncTask::Apply(task) => task.stage,
-        SyncTask::Delete(task) => task.step.stage,
-        SyncTask::AwaitGone { object, .. } => stage_of(object),
-        SyncTask::CheckGraph(_)
-        | SyncTask::Barrier
-        | SyncTask::WriteRecord
-        | SyncTask::DeleteRecord
-        | SyncTask::AwaitGraph
-        | SyncTask::AwaitHealth => ApplyStage::Adapter,
-    }
+    task.object().map_or(ApplyStage::Adapter, |object| stage_of(&object))
 }
 
-/// Whether a task is about an object.
-pub(super) fn is_about(task: &SyncTask, identity: &ObjectIdentity) -> bool {
-    match task {
-        SyncTask::Apply(task) => task.object.reference().identity() == *identity,
-        SyncTask::Delete(task) => task.step.object.identity() == *identity,
-        SyncTask::AwaitGone { object, .. } => object.identity() == *identity,
-        SyncTask::CheckGraph(_)
-        | SyncTask::Barrier
-        | SyncTask::WriteRecord
-        | SyncTask::DeleteRecord
-        | SyncTask::AwaitGraph
-        | SyncTask::AwaitHealth => false,
+impl SyncTask {
+    /// What it writes or deletes.
+    pub(super) fn object(&self) -> Option<ObjectRef> {
+        match self {
+            Self::Apply(task) => Some(task.object.reference()),
+            Self::Delete(task) => Some(task.step.object.clone()),
+            Self::AwaitGone { object, .. } => Some(object.clone()),
+            Self::CheckGraph(_)
+            | Self::Barrier
+            | Self::WriteRecord
+            | Self::DeleteRecord
+            | Self::AwaitGraph
+            | Self::AwaitHealth => None,
+        }
+    }
+
+    /// Whether it writes or deletes this object.
+    pub(super) fn is_about(&self, identity: &ObjectIdentity) -> bool {
+        self.object().is_some_and(|object| object.identity() == *identity)
     }
 }

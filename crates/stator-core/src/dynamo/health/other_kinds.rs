@@ -193,7 +193,7 @@ impl AdapterEndpoints {
                 "{loaded}, not served yet: {MODELS_PATH} of the frontend does not list `{name}`"
             )),
             FrontendAnswer::Unknown { why, may_pass: _ } => {
-                HealthVerdict::new(Health::Healthy, format!("{loaded}; not known whether it is served: {why}"))
+                HealthVerdict::new(Health::Healthy, format!("{loaded}; unknown whether it is served: {why}"))
             }
         }
     }

@@ -430,7 +430,7 @@ fn an_adapter_is_healthy_when_the_frontend_serves_it() {
     Progressing: loaded on 2 of 2 endpoints, not served yet: /v1/models of the frontend does not list `sql`
     Progressing: loaded on 2 of 2 endpoints, not served yet: /v1/models of the frontend does not list `sql`
     Healthy!: loaded on 2 of 2 endpoints
-    Healthy!: loaded on 2 of 2 endpoints; not known whether it is served: give stator the right `get` on `services/proxy`
+    Healthy!: loaded on 2 of 2 endpoints; unknown whether it is served: give stator the right `get` on `services/proxy`
     ");
     // What is not loaded is not better for being served.
     assert_eq!(said(loading), ["Progressing: loaded on 1 of 2 endpoints"; 5]);

@@ -74,15 +74,15 @@ impl fmt::Display for ChangeReason {
             }),
             Self::NewGraphFirst { graph, moves } => write_new_graph(f, graph.as_ref(), moves),
             Self::AddressHeld => f.write_str(
-                "held back: `--allow replace` creates the new graph and deletes this one once that is Healthy",
+                "held back: `--allow replace` creates the new graph and deletes this one once the new one is Healthy",
             ),
             Self::NoNewGraph(obstacle) => write_obstacle(f, obstacle),
             Self::ServedMeanwhile { graph, moves } => {
-                write!(f, "{graph} serves meanwhile")?;
+                write!(f, "{graph} keeps serving meanwhile")?;
                 write_address_move(f, moves)
             }
             Self::ReplacedBy { graph, moves } => {
-                write!(f, "{graph} takes its place: serves until that one is Healthy")?;
+                write!(f, "{graph} takes its place; this one keeps serving until that graph is Healthy")?;
                 write_address_move(f, moves)
             }
             Self::ReplacementRefused { message } => write!(
@@ -134,7 +134,7 @@ impl fmt::Display for ChangeReason {
                     ),
                     None => write!(
                         f,
-                        "{list}: every repair is undone, by nobody in managedFields (a webhook?), so it is left as it \
+                        "{list}: every repair is undone, and managedFields names no writer (perhaps a webhook), so it is left as it \
                          is; stop that, then sync"
                     ),
                 }
@@ -223,8 +223,8 @@ impl fmt::Display for KeptBy {
                 }
                 f.write_str(": delete it by hand")
             }
-            Self::Successor { request } => write!(f, "kept until request {request} has succeeded"),
-            Self::SuccessorGraph { request } => {
+            Self::NextRequest { request } => write!(f, "kept until request {request} has succeeded"),
+            Self::NextRequestGraph { request } => {
                 write!(f, "keeps serving until the graph of request {request} is Ready")
             }
             Self::UnlockedResult { request } => write!(
@@ -233,7 +233,7 @@ impl fmt::Display for KeptBy {
             ),
             Self::UnfinishedGraph { graph, is_held } => {
                 let state = if *is_held { "held back" } else { "blocked" };
-                write!(f, "goes on serving, as {graph}, which takes its place, is {state}")
+                write!(f, "keeps serving, as {graph}, which takes its place, is {state}")
             }
             Self::PruningOff => f.write_str("git no longer has it; it is kept because pruning is off"),
         }
@@ -281,8 +281,8 @@ pub(in crate::plan) fn describe_unread(place: &UnreadPlace) -> String {
 
 fn write_new_graph(f: &mut fmt::Formatter<'_>, graph: Option<&ObjectRef>, moves: &AddressMove) -> fmt::Result {
     match graph {
-        Some(graph) => write!(f, "{graph} comes up beside it, and this one is deleted once that is Healthy")?,
-        None => f.write_str("a new graph comes up beside it, and this one is deleted once that is Healthy")?,
+        Some(graph) => write!(f, "{graph} is created beside it; this one is deleted once the new one is Healthy")?,
+        None => f.write_str("a new graph is created beside it; this one is deleted once the new one is Healthy")?,
     }
     write_address_move(f, moves)
 }
@@ -301,7 +301,7 @@ fn write_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &NewGraphObstacle) -> fm
     match obstacle {
         NewGraphObstacle::NameTaken { graph } => write!(
             f,
-            "cannot be replaced new-first, as {graph} is something else: rename or delete that, or set \
+            "cannot be replaced new-first, as {graph} is another object: rename or delete it, or set \
              `rollout.replace: old-first`"
         ),
         NewGraphObstacle::NotGone { graph } => write!(

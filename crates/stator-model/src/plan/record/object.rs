@@ -21,7 +21,7 @@ const ANNOTATION_FOLDER: &str = "stator.dev/folder";
 /// What the record belongs to, and where that has its content from: [`SourceIdentity::from_texts`] reads both.
 pub(in crate::plan) const ANNOTATION_OWNER: &str = "stator.dev/owner";
 pub(in crate::plan) const ANNOTATION_ORIGIN: &str = "stator.dev/origin";
-/// Every object that may exist: the inventory before there is a status. Part of the write that goes ahead.
+/// Every object that may exist: the inventory before there is a status. Part of the object, which is written before its status.
 const ANNOTATION_OBJECTS: &str = "stator.dev/objects";
 
 /// One entry of the annotation [`ANNOTATION_OBJECTS`].
@@ -171,6 +171,7 @@ impl Record {
             observed_generation: status.observed_generation,
             is_stale: false,
             is_journaled: false,
+            journaled_objects: BTreeSet::new(),
         };
         let named = parse_annotated_inventory(object, &annotations)?;
         let known: BTreeSet<ObjectRef> = record.inventory.iter().map(|entry| entry.object.clone()).collect();

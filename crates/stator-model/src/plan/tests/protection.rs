@@ -83,7 +83,7 @@ fn nothing_is_pruned_beside_a_journal_that_cannot_be_read() {
       - git no longer has it; it is kept until SyncJournal prod/sync-1-0 can be read, or is deleted
     Create c DynamoGraphDeployment prod/c none 0->1 peak 1 [apply]
       - is not in the cluster yet
-    warning[plan/damaged] : nothing is pruned, as what a sync left is not known: SyncJournal prod/sync-1-0: `spec` cannot be read
+    warning[plan/damaged] : nothing is pruned: a journal of an earlier sync cannot be read: SyncJournal prod/sync-1-0: `spec` cannot be read
     ");
     story.damaged.clear();
     assert_eq!(deleted(&story.plan()), BTreeSet::from(["b"]));
@@ -215,4 +215,19 @@ fn what_takes_the_place_of_a_models_file_protects_it_and_is_an_error() {
         story.unread = vec![UnreadPlace { path: path.into(), cause }];
         assert_eq!(deleted(&story.plan()), BTreeSet::from(["b"]), "{path}");
     }
+}
+
+/// A journal of what never came to be is closed although nothing is pruned: there is nothing to be kept. What did come to
+/// be is kept, and so is its name.
+#[test]
+fn where_nothing_is_pruned_a_journal_is_kept_for_what_is_there_alone() {
+    let mut story = PlanScenario::synced([small("stays"), small("gone")]);
+    story.rendered = vec![small("stays")];
+    story.keep_leftovers = true;
+    let record = story.records.get_mut("gone").unwrap();
+    (record.is_journaled, record.is_stale) = (true, true);
+    record.inventory.iter_mut().for_each(|entry| entry.uid = None);
+    assert_eq!(story.plan().retired, [] as [&str; 0]);
+    story.live.retain(|identity, _| identity.name != "gone");
+    assert_eq!(story.plan().retired, ["gone"]);
 }

@@ -157,7 +157,7 @@ fn only_what_label_record_and_manager_call_stators_is_deleted() {
 #[test]
 fn a_crash_between_apply_and_record_loses_nothing() {
     let mut story = three();
-    // The record was written before the apply, and the answer never came.
+    // A record or a journal named it, and the answer never came.
     story.records.get_mut("b").unwrap().inventory[0].uid = None;
     let plan = story.plan();
     let line = plan.changes.iter().find(|one| one.object.name == "b").unwrap();

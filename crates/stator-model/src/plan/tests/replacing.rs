@@ -85,8 +85,8 @@ fn it_is_held_until_allowed_and_names_the_new_address() {
     Replace llama DynamoGraphDeployment prod/llama managed-roll 1->2 peak 3
       - changed in git
       - Dynamo forbids adding component `prefill` in place
-      - DynamoGraphDeployment prod/llama-fc5a1 comes up beside it, and this one is deleted once that is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
-      - held back: `--allow replace` creates the new graph and deletes this one once that is Healthy
+      - DynamoGraphDeployment prod/llama-fc5a1 is created beside it; this one is deleted once the new one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
+      - held back: `--allow replace` creates the new graph and deletes this one once the new one is Healthy
     hold Replace allowed=false: Dynamo forbids these changes in place; to be replaced by a graph with another address: DynamoGraphDeployment prod/llama (then Service `llama-fc5a1-frontend`)
     ");
     story.allow = vec![HoldKind::Replace];
@@ -94,7 +94,7 @@ fn it_is_held_until_allowed_and_names_the_new_address() {
     Replace llama DynamoGraphDeployment prod/llama managed-roll 1->2 peak 3 [replace]
       - changed in git
       - Dynamo forbids adding component `prefill` in place
-      - DynamoGraphDeployment prod/llama-fc5a1 comes up beside it, and this one is deleted once that is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
+      - DynamoGraphDeployment prod/llama-fc5a1 is created beside it; this one is deleted once the new one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
     hold Replace allowed=true: Dynamo forbids these changes in place; to be replaced by a graph with another address: DynamoGraphDeployment prod/llama (then Service `llama-fc5a1-frontend`)
     ");
 }
@@ -117,7 +117,7 @@ fn the_old_one_goes_once_the_new_one_is_healthy_and_the_next_replacement_has_its
     insta::assert_snapshot!(brief(&story.plan()), @"
     Keep llama DynamoGraphDeployment prod/llama-fc5a1 none 2->2 peak 2
     Delete llama DynamoGraphDeployment prod/llama delete 1->0 peak 1 [delete]
-      - DynamoGraphDeployment prod/llama-fc5a1 takes its place: serves until that one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
+      - DynamoGraphDeployment prod/llama-fc5a1 takes its place; this one keeps serving until that graph is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
     ");
     let plan = story.plan();
     story.carry_out(&plan);
@@ -163,11 +163,11 @@ fn a_further_replacement_half_way_makes_the_unfinished_one_again_and_the_old_one
       - Dynamo forbids removing component `decode` in place
       - Dynamo forbids removing component `prefill` in place
       - Dynamo forbids adding component `worker` in place
-      - DynamoGraphDeployment prod/llama serves meanwhile; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
+      - DynamoGraphDeployment prod/llama keeps serving meanwhile; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
       - held back: `--allow replace` deletes it and creates it again
     Delete llama DynamoGraphDeployment prod/llama delete 1->0 peak 1
-      - DynamoGraphDeployment prod/llama-fc5a1 takes its place: serves until that one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
-      - goes on serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is held back
+      - DynamoGraphDeployment prod/llama-fc5a1 takes its place; this one keeps serving until that graph is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
+      - keeps serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is held back
     hold Replace allowed=false: Dynamo forbids these changes in place; to be deleted and created again: DynamoGraphDeployment prod/llama-fc5a1
     ");
     story.allow = vec![HoldKind::Replace];
@@ -212,7 +212,7 @@ fn taken_back_half_way_the_unfinished_one_goes() {
     insta::assert_snapshot!(brief(&story.plan()), @"
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
     Delete llama DynamoGraphDeployment prod/llama-fc5a1 delete 2->0 peak 2 [delete]
-      - DynamoGraphDeployment prod/llama takes its place: serves until that one is Healthy; the address moves from Service `llama-fc5a1-frontend` to Service `llama-frontend`
+      - DynamoGraphDeployment prod/llama takes its place; this one keeps serving until that graph is Healthy; the address moves from Service `llama-fc5a1-frontend` to Service `llama-frontend`
     ");
     story.sync();
     assert_eq!(graphs(&story), ["llama"]);
@@ -257,7 +257,7 @@ fn the_old_one_serves_while_the_new_one_is_blocked_or_held() {
     Blocked llama DynamoGraphDeployment prod/llama-fc5a1 none 2->2 peak 2
       - spec.components[name=decode].podTemplate.spec.containers[name=main].image: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - goes on serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is blocked
+      - keeps serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is blocked
     ");
     let mut story = half_way();
     story.guards.max_gpus = Some(2);
@@ -267,8 +267,8 @@ fn the_old_one_serves_while_the_new_one_is_blocked_or_held() {
       - changed in git
       - held back: the environment would exceed its GPU limit
     Delete llama DynamoGraphDeployment prod/llama delete 1->0 peak 1
-      - DynamoGraphDeployment prod/llama-fc5a1 takes its place: serves until that one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
-      - goes on serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is held back
+      - DynamoGraphDeployment prod/llama-fc5a1 takes its place; this one keeps serving until that graph is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
+      - keeps serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is held back
     hold MaxGpus allowed=false: up to 6 GPUs would be needed at once; the environment's limit is 2
     ");
 }
@@ -283,7 +283,7 @@ fn the_gpus_of_both_are_its_peak_and_more_than_the_limit_hold_it_back() {
     Replace llama DynamoGraphDeployment prod/llama managed-roll 1->2 peak 3
       - changed in git
       - Dynamo forbids adding component `prefill` in place
-      - DynamoGraphDeployment prod/llama-fc5a1 comes up beside it, and this one is deleted once that is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
+      - DynamoGraphDeployment prod/llama-fc5a1 is created beside it; this one is deleted once the new one is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
       - held back: the environment would exceed its GPU limit
     hold Replace allowed=true: Dynamo forbids these changes in place; to be replaced by a graph with another address: DynamoGraphDeployment prod/llama (then Service `llama-fc5a1-frontend`)
     hold MaxGpus allowed=false: up to 3 GPUs would be needed at once; the environment's limit is 2
@@ -308,7 +308,7 @@ fn what_stands_in_the_way_of_a_second_graph_is_said() {
     let mut other = small(&second());
     other.source = "models/other/model.yaml".to_owned();
     story.rendered = vec![apart(1), other];
-    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, as DynamoGraphDeployment prod/llama-fc5a1 is something else: rename or delete that, or set `rollout.replace: old-first`");
+    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, as DynamoGraphDeployment prod/llama-fc5a1 is another object: rename or delete it, or set `rollout.replace: old-first`");
 
     let mut story = serving();
     story.allow = vec![HoldKind::Replace];
@@ -318,7 +318,7 @@ fn what_stands_in_the_way_of_a_second_graph_is_said() {
         "spec": {"components": [{"name": "worker", "type": "worker"}]},
     });
     story.write(&Object::from_value(theirs).unwrap(), "kubectl", false);
-    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, as DynamoGraphDeployment prod/llama-fc5a1 is something else: rename or delete that, or set `rollout.replace: old-first`");
+    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, as DynamoGraphDeployment prod/llama-fc5a1 is another object: rename or delete it, or set `rollout.replace: old-first`");
 
     let mut story = serving();
     story.allow = vec![HoldKind::Replace];
@@ -364,7 +364,7 @@ fn a_preview_says_that_a_new_graph_comes_first() {
     insta::assert_snapshot!(brief(&compare_revisions(&comparison)), @"
     Replace llama DynamoGraphDeployment prod/llama managed-roll 1->2 peak 3
       - Dynamo forbids adding component `prefill` in place
-      - a new graph comes up beside it, and this one is deleted once that is Healthy
+      - a new graph is created beside it; this one is deleted once the new one is Healthy
     hold Replace allowed=false: Dynamo forbids these changes in place; to be replaced by a graph with another address: DynamoGraphDeployment prod/llama
     ");
 }

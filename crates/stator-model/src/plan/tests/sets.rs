@@ -46,12 +46,12 @@ fn a_model_is_an_apply_set() {
 }
 
 #[test]
-fn a_record_that_went_ahead_names_what_may_exist() {
+fn a_record_without_a_status_names_what_may_exist() {
     let story = PlanScenario::synced([with_claim(small("llama"), "cache", "1Ti")]);
     let record = &story.records["llama"];
-    let mut ahead = whole(record).into_value();
-    ahead.as_object_mut().unwrap().remove("status");
-    let read = Record::from_object(&Object::from_value(ahead).unwrap()).unwrap();
+    let mut object_only = whole(record).into_value();
+    object_only.as_object_mut().unwrap().remove("status");
+    let read = Record::from_object(&Object::from_value(object_only).unwrap()).unwrap();
     assert_eq!(read, record.to_pending_write(None));
     let pending: Vec<&str> = read.inventory.iter().map(|entry| entry.object.name.as_str()).collect();
     assert_eq!(pending, ["llama", "cache"]);

@@ -44,16 +44,16 @@ async fn whatever_a_frontend_answers_is_a_list_or_nothing() {
     ];
     insta::assert_snapshot!(lines.join("\n"), @r#"
     serves {"qwen", "sql"}
-    not known: the answer of its /v1/models is no list of models
+    not known: its /v1/models did not answer with a list of models
     not known: https://test answered GET /api/v1/namespaces/prod/services/llama-frontend%3Ahttp/proxy/v1/models with more than 1 MiB
     not known: Service prod/llama-frontend answers /v1/models with HTTP 302
     not known: Service prod/llama-frontend answers /v1/models with HTTP 401
     not known: Service prod/llama-frontend answers /v1/models with HTTP 404
-    not known now: the API server does not reach Service prod/llama-frontend (HTTP 500)
+    not known now: Service prod/llama-frontend did not answer /v1/models (HTTP 500)
     not known: give stator the right `get` on `services/proxy` in namespace prod
     not known: there is no Service prod/llama-frontend
     serves {}
-    not known now: the API server does not reach Service prod/llama-frontend (HTTP 503)
+    not known now: Service prod/llama-frontend did not answer /v1/models (HTTP 503)
     "#);
 }
 

@@ -96,3 +96,20 @@ fn an_adapter_that_is_loaded_again_is_asked_about_again() {
     assert_eq!((result, world.questions), (SyncOutcome::Healthy, 2));
     settled(&mut world, &changed);
 }
+
+/// Frontends are asked once everything is applied: while an adapter waits for its graph, nothing is to be done at once.
+#[test]
+fn an_adapter_that_is_loaded_asks_nobody_while_another_one_waits_for_the_graph() {
+    let (mut world, _) = behind(&[serves(&["m", "sql", "code"])]);
+    let first = git(&[("llama", &[(ADAPTER, "sql", 1), (GRAPH, "llama", 1)])]);
+    assert_eq!(synced(&mut world, &first).0, SyncOutcome::Healthy);
+    let questions = world.questions;
+    world.operator = false;
+    let grown = git(&[("llama", &[(ADAPTER, "sql", 1), (ADAPTER, "code", 1), (GRAPH, "llama", 2)])]);
+    let (result, message, ran) = synced(&mut world, &grown);
+    assert_eq!((result, ran.elapsed), (SyncOutcome::Unhealthy, Duration::from_secs(30 * 60)), "{message}");
+    assert_eq!(world.questions, questions);
+    world.operator = true;
+    assert_eq!(synced(&mut world, &grown).0, SyncOutcome::Healthy);
+    settled(&mut world, &grown);
+}

@@ -98,7 +98,7 @@ impl CallInFlight {
 
 pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, drive: &Drive) -> Ran {
     let Drive { settings, order, crash_at, cancel_at } = drive;
-    world.succeeded = super::world::succeeded(&plan);
+    world.new_graphs = super::world::new_graphs(&plan);
     let mut machine = SyncMachine::new(plan, bookkeeping, settings.clone());
     let mut chance = JitterSource::new(*order);
     let mut now = Duration::ZERO;
@@ -143,7 +143,8 @@ pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, dr
             events.extend(world.operate());
             if calls.is_empty() && events.is_empty() {
                 let wake = machine.wake_at().expect("a machine that waits says until when");
-                now = wake.max(now);
+                assert!(wake > now, "it wants to be woken at {wake:?}, and does nothing then");
+                now = wake;
             }
         }
     }

@@ -73,9 +73,8 @@ fn planned_deletes(world: &World, git: &Git) -> usize {
         .count()
 }
 
-/// Every write to an object comes after a record or a journal: of a world that began with records, the first write of a
-/// model that has none is the journal's.
-fn assert_recorded_first(world: &World, from: usize, before: &World) {
+/// Every apply comes after a record of its model, or a journal.
+fn assert_named_first(world: &World, from: usize, before: &World) {
     let mut recorded: BTreeSet<String> = before.records.keys().cloned().collect();
     let mut is_journaled = !before.journals.is_empty();
     for write in &world.writes[from..] {
@@ -87,7 +86,7 @@ fn assert_recorded_first(world: &World, from: usize, before: &World) {
             let name = write.split('/').nth(1).unwrap();
             let model = name.split('-').next().unwrap();
             let is_known = recorded.contains(model) || is_journaled;
-            assert!(is_known, "{write} before any record of {model}: {:?}", world.writes);
+            assert!(is_known, "{write} before a record of {model} or a journal names it: {:?}", world.writes);
         }
     }
 }
@@ -105,7 +104,7 @@ proptest! {
         let report = ran.report.unwrap();
         prop_assert!(report.is_success(), "{report:#?}");
         prop_assert_eq!(world.deletes() - before.deletes(), deletes);
-        assert_recorded_first(&world, before.writes.len(), &before);
+        assert_named_first(&world, before.writes.len(), &before);
         settled(&mut world, &new);
     }
 
@@ -123,7 +122,7 @@ proptest! {
         prop_assert!(ran.report.is_some());
         let deleted = world.deletes() - before.deletes();
         prop_assert!(deleted <= deletes, "{deleted} deleted, {deletes} planned");
-        assert_recorded_first(&world, before.writes.len(), &before);
+        assert_named_first(&world, before.writes.len(), &before);
 
         // Once the faults are over, two syncs at most: one may still wait for what is being deleted.
         world.faults.clear();

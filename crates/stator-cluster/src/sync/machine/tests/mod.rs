@@ -3,7 +3,9 @@
 mod adapters;
 mod drive;
 mod laws;
+mod observing;
 mod replacing;
+mod rivals;
 mod schedules;
 mod stories;
 mod world;

@@ -108,7 +108,7 @@ pub struct World {
     /// The graphs whose pods somebody asked for, in order.
     pub looks: Vec<String>,
     /// Graphs that another takes the place of, with that one: they must go only while it is Healthy.
-    pub succeeded: BTreeMap<ObjectIdentity, ObjectIdentity>,
+    pub new_graphs: BTreeMap<ObjectIdentity, ObjectIdentity>,
     /// What frontends answer, one after the other, the last one for ever. Graphs have none where this is empty.
     pub answers: VecDeque<FrontendAnswer>,
     /// How often frontends were asked.
@@ -207,7 +207,7 @@ impl World {
                 match other.as_ref().filter(is_live) {
                     Some(other) => {
                         wanted.insert(other.identity());
-                        changes.push(self.succeeded_line(model, other, &object));
+                        changes.push(self.outgoing_line(model, other, &object));
                     }
                     None if *payload >= NEW_FIRST => new_first(&mut change, other),
                     None => {}
@@ -283,7 +283,7 @@ impl World {
     }
 
     /// A graph that goes once another is Healthy.
-    fn succeeded_line(&self, model: &str, object: &ObjectRef, successor: &ObjectRef) -> Change {
+    fn outgoing_line(&self, model: &str, object: &ObjectRef, successor: &ObjectRef) -> Change {
         let live = &self.live[&object.identity()];
         let mut change = line(model, object, Action::Delete);
         if live.is_deleting() {
@@ -513,7 +513,7 @@ impl World {
         if live.is_deleting() {
             return Ok(DeleteOutcome::Pending(live.clone()));
         }
-        if let Some(successor) = self.succeeded.get(&identity) {
+        if let Some(successor) = self.new_graphs.get(&identity) {
             let successor = self.live.get(successor).expect("what takes its place is there");
             assert!(assess_health(successor, None).health.is_good(), "{object} goes before {}", successor.reference());
         }
@@ -564,7 +564,7 @@ fn new_first(change: &mut Change, other: Option<ObjectRef>) {
 }
 
 /// The graphs of a plan that others take the place of.
-pub fn succeeded(plan: &Plan) -> BTreeMap<ObjectIdentity, ObjectIdentity> {
+pub fn new_graphs(plan: &Plan) -> BTreeMap<ObjectIdentity, ObjectIdentity> {
     let deletes = plan.changes.iter().filter_map(|change| match change.step.write()? {
         PlannedWrite::Delete(delete) | PlannedWrite::Replace { delete, apply: _ } => Some(delete),
         PlannedWrite::Apply(_) => None,
