@@ -18,7 +18,7 @@
 //! there too.
 //!
 //! `STATOR_BLESS=1 cargo test --test integration docs::` writes what was printed where a page says something else.
-//! `STATOR_TEST_PROGRAM` is the path of another program to run, built by another profile: see `.ci/nightly`.
+//! `STATOR_TEST_PAGE=docs/tutorial.md` looks at one page alone. `STATOR_TEST_PROGRAM` is the path of another program to run, built by another profile: see `.ci/nightly`.
 
 use crate::{gitea, node, testbed};
 use fs_err as fs;
@@ -27,6 +27,7 @@ use std::cell::{OnceCell, RefCell};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -351,6 +352,9 @@ fn kubeconfig() -> Option<PathBuf> {
 /// The command that `.ci/run` tests with.
 const TESTS: &str = "cargo test --workspace --locked";
 
+/// Most of a page's time is waiting.
+const PAGES_AT_A_TIME: usize = 4;
+
 /// How long what a page promises may take to come true.
 const SOON: Duration = Duration::from_secs(180);
 
@@ -452,19 +456,32 @@ fn check(page: &str) -> (Vec<String>, String) {
 #[test]
 fn every_console_block_prints_what_it_says() {
     let update = std::env::var("STATOR_BLESS").is_ok_and(|value| value == "1");
-    let mut wrong = Vec::new();
-    let mut run = 0;
-    for path in pages() {
-        let page = fs::read_to_string(&path).unwrap();
-        run += steps(&page).len();
-        let (faults, written) = check(&page);
-        if update && !faults.is_empty() {
-            fs::write(&path, written).unwrap();
+    let only = std::env::var("STATOR_TEST_PAGE").unwrap_or_default();
+    let pages: Vec<PathBuf> = pages().into_iter().filter(|page| page.ends_with(&only) || only.is_empty()).collect();
+    let (wrong, run) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    let (next, cluster) = (AtomicUsize::new(0), Mutex::new(()));
+    let check_pages = || {
+        while let Some(path) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let page = fs::read_to_string(path).unwrap();
+            let steps = steps(&page);
+            run.fetch_add(steps.len(), Ordering::Relaxed);
+            // They share an API server and its namespaces.
+            let _alone = steps.iter().any(|step| step.server == Server::Kubernetes).then(|| cluster.lock().unwrap());
+            let (faults, written) = check(&page);
+            if update && !faults.is_empty() {
+                fs::write(path, written).unwrap();
+            }
+            let name = path.strip_prefix(root()).unwrap().display().to_string();
+            wrong.lock().unwrap().extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
         }
-        let name = path.strip_prefix(root()).unwrap().display().to_string();
-        wrong.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
-    }
-    assert!(run >= 10, "only {run} commands were found");
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..PAGES_AT_A_TIME {
+            scope.spawn(check_pages);
+        }
+    });
+    let (wrong, run) = (wrong.into_inner().unwrap(), run.into_inner());
+    assert!(run >= 10 || !only.is_empty(), "only {run} commands were found");
     assert!(wrong.is_empty() || update, "{}", wrong.join("\n\n"));
 }
 

@@ -385,3 +385,32 @@ fn the_table_of_imports_follows_the_importer() {
     let (_, after) = rest.split_once(TO).unwrap();
     hold("docs/import.md", format!("{before}{FROM}{table}{TO}{after}"));
 }
+
+/// What `docs/troubleshooting.md` quotes is what the program says: every piece of a heading in backticks is in its source.
+#[test]
+fn messages_that_are_explained_are_said() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut source = String::new();
+    let mut folders = vec![root.join("src"), root.join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs_err::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("tests") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+                source.push_str(&fs_err::read_to_string(path).unwrap());
+            }
+        }
+    }
+    // Texts go on over lines, with a backslash at the end.
+    let source = source.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
+    let page = fs_err::read_to_string(root.join("docs/troubleshooting.md")).unwrap();
+    let headings = page.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+    let pieces: Vec<&str> = headings
+        .flat_map(|heading| heading.split('\u{2026}'))
+        .map(|piece| piece.trim_matches([' ', ';', ',']))
+        .collect();
+    assert!(pieces.len() > 15, "{pieces:?}");
+    let unsaid: Vec<&&str> = pieces.iter().filter(|piece| !source.contains(**piece)).collect();
+    assert!(unsaid.is_empty(), "nobody says {unsaid:#?}");
+}

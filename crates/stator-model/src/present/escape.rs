@@ -37,6 +37,11 @@ fn is_hidden(c: char) -> bool {
 pub fn markdown(text: &str) -> String {
     let text = line(text);
     let mut out = String::with_capacity(text.len() + 16);
+    // A line of these alone makes a heading of what stands above it.
+    let is_underline = |sign: char| !text.trim().is_empty() && text.trim().chars().all(|c| c == sign);
+    if is_underline('=') || is_underline('-') {
+        return format!("\\{}", text.trim());
+    }
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {

@@ -147,6 +147,11 @@ impl WatchedObject {
         Some(format!("{}: {}", self.object, verdict.message))
     }
 
+    /// Whether it was seen since the sync began.
+    pub(super) fn is_seen(&self) -> bool {
+        self.verdict.is_some()
+    }
+
     /// What it is waited for, in a sentence; `None` when it is not.
     pub(super) fn waiting_message(&self) -> Option<String> {
         match &self.verdict {

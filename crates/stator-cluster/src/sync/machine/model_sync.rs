@@ -392,7 +392,10 @@ impl ModelSync {
         {
             return Some(self.start_call(ClusterCall::AskFrontend(frontend), CallPurpose::FrontTask));
         }
-        let mut waiting = waited.iter().filter_map(|watched| Some((&watched.object, watched.waiting_message()?)));
+        // Until a first look has come back, there is nothing to be said to anybody.
+        let is_seen = waited.iter().any(|one| one.is_seen() && one.waiting_message().is_some());
+        let told = waited.iter().filter(|one| one.is_seen() || !is_seen);
+        let mut waiting = told.filter_map(|watched| Some((&watched.object, watched.waiting_message()?)));
         let reason = waiting.next().map(|(object, mut details)| {
             for (other, message) in waiting {
                 details.push_str(&format!("; {other}: {message}"));
@@ -410,7 +413,7 @@ impl ModelSync {
             return None;
         };
         self.healthy_since = None;
-        if self.wait.set_reason(around.now, reason.clone()) {
+        if self.wait.set_reason(around.now, reason.clone()) && is_seen {
             effects.push(MachineEffect::Report(SyncProgress::Waiting { model: self.name.clone(), reason }));
         }
         let deadline = around.settings.progress_deadline;

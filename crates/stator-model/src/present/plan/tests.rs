@@ -150,3 +150,32 @@ proptest! {
         prop_assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
     }
 }
+
+/// Of arguments, which are many, those that differ are shown, with the flag before each.
+#[test]
+fn a_long_list_shows_what_differs_in_it() {
+    let mut plan = samples::plan();
+    let field = &mut plan.changes[0].fields[0];
+    let flags = [
+        "--model",
+        "meta-llama/Llama-3.3-70B-Instruct",
+        "--served-model-name",
+        "llama-3-70b",
+        "--tensor-parallel-size",
+    ];
+    let old = flags.iter().copied().chain(["1", "--max-model-len", "16384"]);
+    let new = flags.iter().copied().chain(["2", "--max-model-len", "16384", "--enable-prefix-caching"]);
+    (field.old, field.new) = (old.collect(), new.collect());
+    let shown = text(&plan, &TerminalOptions::default());
+    let lines: Vec<&str> = shown.lines().skip(4).take(8).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    ~ spec.components[name=decode].image      [8 items] → [9 items]
+          --tensor-parallel-size
+        - "1"
+        + "2"
+          "16384"
+        + --enable-prefix-caching
+    ~ spec.components[name=decode].replicas   2 → 3   (owned by kubectl-edit)
+    · all 2 worker components roll (decode, prefill): the operator hashes them together
+    "#);
+}

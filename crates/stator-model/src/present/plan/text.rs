@@ -6,6 +6,7 @@ use super::{
 };
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::{TerminalOptions, Tone, escape, findings, pluralize};
+use serde_json::Value;
 use stator_core::object::json_type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -81,9 +82,15 @@ fn fields_text(fields: &[FieldChange], look: &TerminalOptions) -> String {
     let mut out = String::new();
     for (field, path) in fields.iter().zip(&paths) {
         let (sign, mood, shown) = match (&field.old, &field.new) {
-            (serde_json::Value::Null, new) => ("+", Tone::Good, short_value(new, look)),
-            (old, serde_json::Value::Null) => ("-", Tone::Bad, short_value(old, look)),
+            (Value::Null, new) => ("+", Tone::Good, short_value(new, look)),
+            (old, Value::Null) => ("-", Tone::Bad, short_value(old, look)),
             (old, new) => ("~", Tone::Caution, format!("{} → {}", short_value(old, look), short_value(new, look))),
+        };
+        let items = match (&field.old, &field.new) {
+            (Value::Array(old), Value::Array(new)) if !(is_short(&field.old, look) && is_short(&field.new, look)) => {
+                changed_items(old, new, look)
+            }
+            _ => String::new(),
         };
         let owner = if field.owner == "stator" || field.owner.is_empty() {
             String::new()
@@ -92,20 +99,48 @@ fn fields_text(fields: &[FieldChange], look: &TerminalOptions) -> String {
         };
         let gap = " ".repeat(column.saturating_sub(escape::display_width(path)));
         let _ = writeln!(out, "      {} {path}{gap}   {shown}{owner}", look.paint(mood, sign));
+        out.push_str(&items);
     }
     out
 }
 
-fn short_value(field: &serde_json::Value, look: &TerminalOptions) -> String {
+/// The items of a list that differ, each change with the item before it: of arguments that is the flag.
+fn changed_items(old: &[Value], new: &[Value], look: &TerminalOptions) -> String {
+    let texts = |items: &[Value]| -> Vec<String> {
+        items.iter().map(|item| escape::truncate(&format_value(item), MAX_VALUE_WIDTH)).collect()
+    };
+    let (old_texts, new_texts) = (texts(old), texts(new));
+    let operations = similar::capture_diff_slices(similar::Algorithm::Myers, old, new);
+    let mut out = String::new();
+    let mut line = |mood, sign, text: Option<&String>| {
+        if let Some(text) = text {
+            let _ = writeln!(out, "          {} {text}", look.paint(mood, sign));
+        }
+    };
+    for operation in operations.iter().filter(|one| one.tag() != similar::DiffTag::Equal) {
+        let before = operation.old_range().start.checked_sub(1);
+        line(Tone::Faint, " ", before.and_then(|at| old_texts.get(at)));
+        operation.old_range().for_each(|at| line(Tone::Bad, "-", old_texts.get(at)));
+        operation.new_range().for_each(|at| line(Tone::Good, "+", new_texts.get(at)));
+    }
+    out
+}
+
+/// Whether a value is shown as it is.
+fn is_short(value: &Value, look: &TerminalOptions) -> bool {
+    look.verbose || escape::display_width(&format_value(value)) <= MAX_VALUE_WIDTH
+}
+
+fn short_value(field: &Value, look: &TerminalOptions) -> String {
     let text = format_value(field);
-    if look.verbose || escape::display_width(&text) <= MAX_VALUE_WIDTH {
+    if is_short(field, look) {
         return text;
     }
     match field {
-        serde_json::Value::Array(items) => format!("[{}]", pluralize(items.len(), "item", "items")),
-        serde_json::Value::Object(map) => format!("{{{}}}", pluralize(map.len(), "field", "fields")),
-        serde_json::Value::String(_) => escape::truncate(&text, MAX_VALUE_WIDTH),
-        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
+        Value::Array(items) => format!("[{}]", pluralize(items.len(), "item", "items")),
+        Value::Object(map) => format!("{{{}}}", pluralize(map.len(), "field", "fields")),
+        Value::String(_) => escape::truncate(&text, MAX_VALUE_WIDTH),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
             format!("{} {}", json_type(field), escape::truncate(&text, MAX_VALUE_WIDTH))
         }
     }
