@@ -36,6 +36,7 @@ pub async fn run(arguments: &ServerArgs, output: &Output) -> Result<ExitStatus, 
         kube,
         namespaces: arguments.namespaces.iter().cloned().collect(),
         listen: arguments.listen.options(true),
+        authorize_metrics: arguments.listen.authorize_metrics,
     };
     let purpose = format!("taking webhooks for {}", describe_namespaces(&options.namespaces));
     let daemon = WebhookServer::start(options).await?;

@@ -7,7 +7,7 @@ use crate::controller::report::source_status::status_writer;
 use crate::controller::sources::objects::{FeedSettings, SourceFeed};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::supervisor::{Controller, ControllerOptions};
-use crate::server::{ListenAddresses, ListenOptions, ProcessListeners};
+use crate::server::{ListenAddresses, ListenOptions, MetricsReviewer, ProcessListeners};
 use stator_cluster::cluster::kube::KubeCluster;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub struct ObjectControllerOptions {
     pub controller: ControllerOptions,
     /// Where to listen.
     pub listen: ListenOptions,
+    /// Whether the API server is asked who may read metrics.
+    pub authorize_metrics: bool,
     /// Whose sources are followed, and what they may do.
     pub feed: FeedSettings,
     /// How sources are divided among replicas.
@@ -48,9 +50,10 @@ impl ObjectController {
     /// # Errors
     /// See [`DaemonStartError`].
     pub async fn start(options: ObjectControllerOptions) -> Result<Self, DaemonStartError> {
-        let ObjectControllerOptions { kube, controller, listen, feed, leases } = options;
+        let ObjectControllerOptions { kube, controller, listen, authorize_metrics, feed, leases } = options;
         fs_err::create_dir_all(&controller.data_dir)?;
-        let listeners = ProcessListeners::bind(listen).await?;
+        let reviewer = authorize_metrics.then(|| MetricsReviewer::new(kube.client()));
+        let listeners = ProcessListeners::bind(listen).await?.with_metrics_reviewer(reviewer);
         let controller = Controller::new(controller);
         let (registry, ending) = (controller.registry(), controller.shutdown_token());
         let (client, identity) = (kube.client(), feed.identity.clone());

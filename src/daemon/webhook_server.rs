@@ -5,7 +5,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::sources::objects::{ControllerRole, FeedSettings, SourceFeed};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::tenancy::TenancyPolicy;
-use crate::server::{ListenAddresses, ListenOptions, ProcessListeners};
+use crate::server::{ListenAddresses, ListenOptions, MetricsReviewer, ProcessListeners};
 use stator_cluster::cluster::kube::KubeCluster;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct WebhookServerOptions {
     pub namespaces: BTreeSet<String>,
     /// Where to listen.
     pub listen: ListenOptions,
+    /// Whether the API server is asked who may read metrics.
+    pub authorize_metrics: bool,
 }
 
 /// Takes webhooks, and writes what they hint at into the annotations of the sources.
@@ -39,8 +41,9 @@ impl WebhookServer {
     /// # Errors
     /// See [`DaemonStartError`].
     pub async fn start(options: WebhookServerOptions) -> Result<Self, DaemonStartError> {
-        let WebhookServerOptions { kube, namespaces, listen } = options;
-        let listeners = ProcessListeners::bind(listen).await?;
+        let WebhookServerOptions { kube, namespaces, listen, authorize_metrics } = options;
+        let reviewer = authorize_metrics.then(|| MetricsReviewer::new(kube.client()));
+        let listeners = ProcessListeners::bind(listen).await?.with_metrics_reviewer(reviewer);
         let settings = FeedSettings {
             role: ControllerRole::Server,
             namespaces,

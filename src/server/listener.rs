@@ -1,21 +1,24 @@
 //! Accepting connections: few enough, none for long, and ended with grace.
 
+use super::connection_places::{ConnectionLimits, ConnectionPlaces};
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at a time. More wait to be accepted, which the deadlines below keep short.
-const MAX_CONNECTIONS: usize = 512;
-/// The head of a request has to be here within this time, the first and every further one.
+/// Connections beyond the limit that may be on their way out.
+const MAX_ENDING_CONNECTIONS: usize = 64;
+/// The head of a request has to be here within this time, the first and every further one; a TLS handshake as well.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection is asked to end after this long, and ended after as long again.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(60);
@@ -39,6 +42,8 @@ pub struct ListenError {
 pub struct HttpListener {
     socket: TcpListener,
     address: SocketAddr,
+    limits: ConnectionLimits,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 impl HttpListener {
@@ -50,7 +55,19 @@ impl HttpListener {
         let failed = |error: std::io::Error| ListenError { address: address.to_string(), reason: error.to_string() };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, limits: ConnectionLimits::default(), tls: None })
+    }
+
+    /// With other limits than the usual ones.
+    #[must_use]
+    pub fn with_limits(self, limits: ConnectionLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Over TLS, where there is a configuration.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Arc<ServerConfig>>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Where it listens.
@@ -60,33 +77,50 @@ impl HttpListener {
 
     /// Answers until `ending` is set, and then what is under way, but not for long.
     pub async fn serve(self, routes: Router, ending: CancellationToken) {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let Self { socket, address: _, limits, tls } = self;
+        let places = ConnectionPlaces::new(limits);
+        let connections = Arc::new(Semaphore::new(limits.total.saturating_add(MAX_ENDING_CONNECTIONS)));
         let tracker = TaskTracker::new();
         loop {
-            let place = tokio::select! {
-                place = Arc::clone(&places).acquire_owned() => place,
+            let there = tokio::select! {
+                there = Arc::clone(&connections).acquire_owned() => there,
                 () = ending.cancelled() => break,
             };
             let accepted = tokio::select! {
-                accepted = self.socket.accept() => accepted,
+                accepted = socket.accept() => accepted,
                 () = ending.cancelled() => break,
             };
-            let (Ok(place), Ok((stream, _))) = (place, accepted) else {
+            let (Ok(there), Ok((stream, peer))) = (there, accepted) else {
                 // Out of file descriptors, most likely; they come back as connections end.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let (routes, ending) = (routes.clone(), ending.clone());
+            let place = tokio::select! {
+                place = places.wait_for_place(peer.ip()) => place,
+                () = ending.cancelled() => break,
+            };
+            let (routes, ending, tls) = (routes.clone(), ending.clone(), tls.clone());
             tracker.spawn(async move {
                 // Answers are small; without this they may wait for more.
                 let _ = stream.set_nodelay(true);
-                serve_connection(stream, routes, ending).await;
-                drop(place);
+                tokio::select! {
+                    () = serve_stream(stream, tls, routes, ending) => {}
+                    () = place.evicted.cancelled() => {}
+                }
+                drop((place, there));
             });
         }
-        drop(self.socket);
+        drop(socket);
         tracker.close();
         let _ = tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, tracker.wait()).await;
+    }
+}
+
+async fn serve_stream(stream: TcpStream, tls: Option<Arc<ServerConfig>>, routes: Router, ending: CancellationToken) {
+    let Some(tls) = tls else { return serve_connection(stream, routes, ending).await };
+    let shaken = tokio::time::timeout(HEADER_READ_TIMEOUT, TlsAcceptor::from(tls).accept(stream)).await;
+    if let Ok(Ok(stream)) = shaken {
+        serve_connection(stream, routes, ending).await;
     }
 }
 

@@ -1,70 +1,110 @@
 //! The listener: webhooks in, and how the process stands out. Nothing here syncs, and nothing waits for a sync.
 
+mod connection_places;
+mod delivery_body;
 mod listener;
+mod metrics_access;
 mod process_listeners;
 mod replay;
 mod response;
+pub mod tls;
 mod webhooks;
 
 #[cfg(test)]
 mod tests;
 
+pub use connection_places::ConnectionLimits;
 pub use listener::{HttpListener, ListenError};
+pub use metrics_access::MetricsReviewer;
 pub use process_listeners::{BindError, ListenAddresses, ListenOptions, ProcessListeners};
 
 use crate::controller::metrics::{ExpositionFormat, Metrics};
 use crate::controller::sources::registry::SourceRegistry;
+use crate::controller::sources::registry::webhook_directory::SharedSecretGroup;
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use delivery_body::DeliveryBodies;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use replay::ReplayCache;
 use response::MessageResponse;
+use secrecy::SecretString;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Bodies that are read at a time: what they may take of memory is this times their largest.
-const MAX_CONCURRENT_BODIES: usize = 16;
+/// Deliveries at a time whose check costs more than a moment.
+const MAX_CONCURRENT_CHECKS: usize = 1;
 
 /// What the handlers share.
 #[derive(Clone, Debug)]
 struct ServerState {
     board: Arc<SourceRegistry>,
     metrics: Arc<Metrics>,
+    metrics_reviewer: Option<Arc<MetricsReviewer>>,
+    names_sources: bool,
     replays: Arc<ReplayCache>,
-    body_permits: Arc<Semaphore>,
+    bodies: DeliveryBodies,
+    verifying: Arc<Semaphore>,
+    nobody: Arc<[SharedSecretGroup]>,
     ending: CancellationToken,
 }
 
 impl ServerState {
-    fn new(board: Arc<SourceRegistry>, metrics: Arc<Metrics>, ending: CancellationToken) -> Self {
+    fn new(board: Arc<SourceRegistry>, metrics: Arc<Metrics>, ending: CancellationToken, parts: &RouteOptions) -> Self {
+        let unknown = SecretString::from(uuid::Uuid::new_v4().simple().to_string());
         Self {
             board,
             metrics,
+            metrics_reviewer: parts.metrics_reviewer.clone(),
+            names_sources: parts.probes == ProbeDetail::Full,
             replays: Arc::default(),
-            body_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_BODIES)),
+            bodies: DeliveryBodies::default(),
+            verifying: Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS)),
+            nobody: Arc::from([SharedSecretGroup { secret: unknown, inboxes: Vec::new() }]),
             ending,
         }
     }
+
+    /// Receivers with a secret that nobody knows, for paths that lead to no source.
+    fn decoy(&self) -> Arc<[SharedSecretGroup]> {
+        Arc::clone(&self.nobody)
+    }
 }
 
-/// What a listener answers beside `/livez` and `/readyz`.
+/// What a listener says to probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeDetail {
+    /// Nothing: `/livez` and `/readyz` are somewhere else.
+    Absent,
+    /// Whether the process is alive and ready. For a listener that outsiders reach.
+    Terse,
+    /// What is lacking as well, with the names of sources.
+    Full,
+}
+
+/// What a listener answers.
+#[derive(Clone, Debug)]
 pub struct RouteOptions {
-    /// `/webhooks/<host>`, `/webhooks/<host>/<source>` and `/webhooks/<host>/<namespace>/<source>`.
+    /// `/webhooks/<host>`, `/webhooks/<host>/<source>`, `/webhooks/<host>/<namespace>/<source>` and
+    /// `/webhooks/source/<digest>`.
     pub webhooks: bool,
+    /// `/livez` and `/readyz`.
+    pub probes: ProbeDetail,
     /// `/metrics`.
     pub metrics: bool,
+    /// Who is asked whether somebody may read metrics; `None`: anybody may.
+    pub metrics_reviewer: Option<Arc<MetricsReviewer>>,
 }
 
 /// The routes of a process that takes webhooks and has one listener.
 ///
 /// `ending` is set when the process is about to end: it is not ready from then on.
 pub fn routes(board: Arc<SourceRegistry>, metrics: Arc<Metrics>, ending: CancellationToken) -> Router {
-    routes_with(board, metrics, ending, RouteOptions { webhooks: true, metrics: true })
+    let all = RouteOptions { webhooks: true, probes: ProbeDetail::Full, metrics: true, metrics_reviewer: None };
+    routes_with(board, metrics, ending, &all)
 }
 
 /// The routes of a listener.
@@ -72,27 +112,37 @@ pub fn routes_with(
     board: Arc<SourceRegistry>,
     metrics: Arc<Metrics>,
     ending: CancellationToken,
-    parts: RouteOptions,
+    parts: &RouteOptions,
 ) -> Router {
-    let mut routes = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
+    let (mut routes, mut known) = (Router::new(), Vec::new());
     if parts.webhooks {
         routes = routes
+            .route("/webhooks/source/{digest}", post(webhooks::receive_for_digest))
             .route("/webhooks/{host}", post(webhooks::receive_for_host))
             .route("/webhooks/{host}/{source}", post(webhooks::receive_for_name))
             .route("/webhooks/{host}/{namespace}/{source}", post(webhooks::receive_for_source));
+        known.extend(["/webhooks/<host>", "/webhooks/<host>/<source>"]);
+    }
+    if parts.probes != ProbeDetail::Absent {
+        routes = routes.route("/livez", get(livez)).route("/readyz", get(readyz));
+        known.extend(["/livez", "/readyz"]);
     }
     if parts.metrics {
         routes = routes.route("/metrics", get(metrics_text));
+        known.push("/metrics");
     }
-    let none = match (parts.webhooks, parts.metrics) {
-        (true, true) => "known paths: /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics",
-        (true, false) => "known paths: /webhooks/<host>, /webhooks/<host>/<source>, /livez and /readyz",
-        (false, true) => "known paths: /livez, /readyz and /metrics",
-        (false, false) => "known paths: /livez and /readyz",
-    };
+    let none = json!({"error": format!("known paths: {}", and_list(&known))});
     with_method_fallback(routes)
-        .fallback(move || async move { MessageResponse::new(StatusCode::NOT_FOUND, none) })
-        .with_state(ServerState::new(board, metrics, ending))
+        .fallback(move || async move { (StatusCode::NOT_FOUND, axum::Json(none)) })
+        .with_state(ServerState::new(board, metrics, ending, parts))
+}
+
+fn and_list(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        Some((last, _)) => (*last).to_owned(),
+        None => "none".to_owned(),
+    }
 }
 
 fn with_method_fallback(routes: Router<ServerState>) -> Router<ServerState> {
@@ -112,6 +162,9 @@ async fn readyz(State(shared): State<ServerState>, query: RawQuery) -> Response 
     let checks = readiness_checks(&shared);
     let missing: Vec<&String> = checks.iter().filter_map(|(_, lack)| lack.as_ref()).collect();
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if !shared.names_sources {
+        return (status, axum::Json(json!({"ready": missing.is_empty()}))).into_response();
+    }
     if query
         .0
         .is_some_and(|query| query.split('&').any(|pair| matches!(pair, "verbose" | "verbose=true" | "verbose=1")))
@@ -138,6 +191,12 @@ fn readiness_checks(shared: &ServerState) -> Vec<(String, Option<String>)> {
 }
 
 async fn metrics_text(State(shared): State<ServerState>, headers: HeaderMap) -> Response {
+    if let Some(reviewer) = &shared.metrics_reviewer
+        && let Err(refusal) = reviewer.check(&headers).await
+    {
+        let (status, message) = refusal.answer();
+        return MessageResponse::new(status, message).into_response();
+    }
     shared.metrics.set_ready(readiness_checks(&shared).iter().all(|(_, lack)| lack.is_none()));
     let form = ExpositionFormat::from_accept_header(
         headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default(),

@@ -1,22 +1,41 @@
-//! The one or two addresses that a process listens on.
+//! The addresses that a process listens on.
 
-use super::{HttpListener, ListenError, RouteOptions, routes_with};
+use super::tls::{CertificateError, CertificateFiles, ReloadedCertificate};
+use super::{HttpListener, ListenError, MetricsReviewer, ProbeDetail, RouteOptions, routes_with};
 use crate::controller::metrics::Metrics;
 use crate::controller::sources::registry::SourceRegistry;
+use futures_util::future::{OptionFuture, join3};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Where a process listens, and what for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
-    /// For probes, for webhooks where they are taken, and for metrics where they have no address of their own.
+    /// For webhooks where they are taken, and for what has no address of its own.
     pub main: SocketAddr,
-    /// For metrics and probes alone.
+    /// For probes alone.
+    pub probes: Option<SocketAddr>,
+    /// For metrics, and probes as well.
     pub metrics: Option<SocketAddr>,
     /// Whether webhooks are taken.
     pub webhooks: bool,
+    /// With which certificate [`ListenOptions::main`] is answered; none: without TLS.
+    pub certificate: Option<CertificateFiles>,
+}
+
+impl ListenOptions {
+    /// What is answered on [`ListenOptions::main`]. Where outsiders may be let in, and probes or metrics have an address
+    /// of their own, no source is named.
+    fn main_routes(&self) -> RouteOptions {
+        let probes = match (self.probes, self.metrics) {
+            (Some(_), _) => ProbeDetail::Absent,
+            (None, Some(_)) if self.webhooks => ProbeDetail::Terse,
+            (None, Some(_) | None) => ProbeDetail::Full,
+        };
+        RouteOptions { webhooks: self.webhooks, probes, metrics: self.metrics.is_none(), metrics_reviewer: None }
+    }
 }
 
 /// Which of its addresses a process cannot listen on.
@@ -25,9 +44,15 @@ pub enum BindError {
     /// [`ListenOptions::main`].
     #[error(transparent)]
     Main(ListenError),
+    /// [`ListenOptions::probes`].
+    #[error(transparent)]
+    Probes(ListenError),
     /// [`ListenOptions::metrics`].
     #[error(transparent)]
     Metrics(ListenError),
+    /// [`ListenOptions::certificate`].
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
 }
 
 /// The bound addresses of a process: with port 0, these have the port that was free.
@@ -35,6 +60,10 @@ pub enum BindError {
 pub struct ListenAddresses {
     /// That of [`ListenOptions::main`].
     pub main: SocketAddr,
+    /// Whether it is answered over TLS.
+    pub is_tls: bool,
+    /// That of [`ListenOptions::probes`].
+    pub probes: Option<SocketAddr>,
     /// That of [`ListenOptions::metrics`].
     pub metrics: Option<SocketAddr>,
 }
@@ -43,27 +72,46 @@ pub struct ListenAddresses {
 #[derive(Debug)]
 pub struct ProcessListeners {
     main: HttpListener,
+    probes: Option<HttpListener>,
     metrics: Option<HttpListener>,
-    webhooks: bool,
+    certificate: Option<Arc<ReloadedCertificate>>,
+    main_routes: RouteOptions,
+    metrics_reviewer: Option<Arc<MetricsReviewer>>,
 }
 
 impl ProcessListeners {
     /// Binds the addresses; nothing is answered yet.
     ///
     /// # Errors
-    /// When one of them is in use, or not this machine's.
+    /// When one of them is in use, or not this machine's; when the certificate cannot be used.
     pub async fn bind(options: ListenOptions) -> Result<Self, BindError> {
-        let main = HttpListener::bind(options.main).await.map_err(BindError::Main)?;
-        let metrics = match options.metrics {
-            Some(address) => Some(HttpListener::bind(address).await.map_err(BindError::Metrics)?),
-            None => None,
+        let main_routes = options.main_routes();
+        let certificate = options.certificate.map(ReloadedCertificate::read).transpose()?;
+        let tls = certificate.as_ref().map(ReloadedCertificate::server_config).transpose()?;
+        let main = HttpListener::bind(options.main).await.map_err(BindError::Main)?.with_tls(tls);
+        let bind = async |address: Option<SocketAddr>| match address {
+            Some(address) => HttpListener::bind(address).await.map(Some),
+            None => Ok(None),
         };
-        Ok(Self { main, metrics, webhooks: options.webhooks })
+        let probes = bind(options.probes).await.map_err(BindError::Probes)?;
+        let metrics = bind(options.metrics).await.map_err(BindError::Metrics)?;
+        Ok(Self { main, probes, metrics, certificate, main_routes, metrics_reviewer: None })
+    }
+
+    /// Gives metrics only to whom the reviewer lets in.
+    #[must_use]
+    pub fn with_metrics_reviewer(self, reviewer: Option<MetricsReviewer>) -> Self {
+        Self { metrics_reviewer: reviewer.map(Arc::new), ..self }
     }
 
     /// Where it listens.
     pub fn addresses(&self) -> ListenAddresses {
-        ListenAddresses { main: self.main.address(), metrics: self.metrics.as_ref().map(HttpListener::address) }
+        ListenAddresses {
+            main: self.main.address(),
+            is_tls: self.certificate.is_some(),
+            probes: self.probes.as_ref().map(HttpListener::address),
+            metrics: self.metrics.as_ref().map(HttpListener::address),
+        }
     }
 
     /// Answers until `ending` is set, in a task of its own.
@@ -73,17 +121,29 @@ impl ProcessListeners {
         metrics: &Arc<Metrics>,
         ending: &CancellationToken,
     ) -> JoinHandle<()> {
-        let routes = |parts| routes_with(Arc::clone(registry), Arc::clone(metrics), ending.clone(), parts);
-        let parts = RouteOptions { webhooks: self.webhooks, metrics: self.metrics.is_none() };
-        let main = self.main.serve(routes(parts), ending.clone());
-        let metrics_only = self
-            .metrics
-            .map(|listener| listener.serve(routes(RouteOptions { webhooks: false, metrics: true }), ending.clone()));
+        let reviewer = self.metrics_reviewer.clone();
+        let routes = |parts: RouteOptions| {
+            let parts = RouteOptions { metrics_reviewer: reviewer.clone(), ..parts };
+            routes_with(Arc::clone(registry), Arc::clone(metrics), ending.clone(), &parts)
+        };
+        // Who asks probes is nowhere asked for a token, so with other places for names they are told none.
+        let (has_metrics, reviewed) = (self.metrics.is_some(), self.metrics_reviewer.is_some());
+        let inside = |metrics: bool| RouteOptions {
+            webhooks: false,
+            probes: if reviewed || (has_metrics && !metrics) { ProbeDetail::Terse } else { ProbeDetail::Full },
+            metrics,
+            metrics_reviewer: None,
+        };
+        if let Some(certificate) = self.certificate {
+            tokio::spawn(certificate.follow(ending.clone()));
+        }
+        let main = self.main.serve(routes(self.main_routes), ending.clone());
+        let serve = |listener: Option<HttpListener>, metrics: bool| {
+            OptionFuture::from(listener.map(|listener| listener.serve(routes(inside(metrics)), ending.clone())))
+        };
+        let (probes, metrics_only) = (serve(self.probes, false), serve(self.metrics, true));
         tokio::spawn(async move {
-            match metrics_only {
-                Some(metrics_only) => drop(tokio::join!(main, metrics_only)),
-                None => main.await,
-            }
+            join3(main, probes, metrics_only).await;
         })
     }
 }

@@ -1,5 +1,10 @@
+//! What the listener answers, and to whom.
+
+mod attacks;
+
 use super::*;
 use crate::controller::sources::hints::SourceHints;
+use crate::controller::sources::registry::webhook_directory::source_digest;
 use crate::controller::sources::registry::{ProblemReason, ProblemScope, RegisteredSource, SourceProblem, SourceState};
 use crate::controller::sources::resolved_source::SourceKey;
 use aws_lc_rs::hmac;
@@ -157,8 +162,8 @@ async fn what_is_no_delivery_is_turned_away_without_a_hint() {
         a form: 415 {"error":"set the webhook's content type to application/json"}
         no JSON: 400 {"error":"the body does not have this host's format"}
         another host: 404 {"error":"unknown host; known: github, gitlab, gitea, bitbucket and azure"}
-        no secret: 404 {"error":"no source receives webhooks here"}
-        no source: 404 {"error":"no source receives webhooks here"}
+        no secret: 401 {"error":"not authorized"}
+        no source: 401 {"error":"not authorized"}
         GET: 405 {"error":"use POST for webhooks and GET for everything else"}
         elsewhere: 404 {"error":"known paths: /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics"}
         a ping: 400 {"error":"the body does not have this host's format"}
@@ -183,6 +188,7 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
     assert_eq!(scene.hinted(0).await, None);
 }
 
+/// S3: what one request may cost has a bound; by its own path, a source's delivery is held against one secret.
 #[tokio::test]
 async fn one_request_never_costs_as_much_as_all_sources_together() {
     let names: Vec<String> = (0..100).map(|number| format!("source-{number}")).collect();
@@ -190,8 +196,17 @@ async fn one_request_never_costs_as_much_as_all_sources_together() {
         names.iter().map(|name| (name.as_str(), ForgeKind::Gitea, name.as_str())).collect();
     let scene = WebhookTestServer::new(&sources);
     let large = format!("{PUSH}{}", " ".repeat(2 << 20));
-    assert_eq!(scene.answer(signed("/webhooks/gitea", "source-7", "1", large.clone())).await.0, 413);
-    assert_eq!(scene.answer(signed("/webhooks/gitea/source-7", "source-7", "1", large)).await.0, 202);
+    assert_eq!(scene.answer(signed("/webhooks/gitea", "source-7", "1", large.clone())).await.0, 401);
+    let digest = source_digest(&SourceKey::new("default", "source-7"));
+    for (delivery, path) in [
+        ("1", "/webhooks/gitea/source-7".to_owned()),
+        ("2", "/webhooks/gitea/default/source-7".to_owned()),
+        ("3", format!("/webhooks/source/{digest}")),
+    ] {
+        assert_eq!(scene.answer(signed(&path, "source-7", delivery, large.clone())).await.0, 202, "{path}");
+        assert!(scene.hinted(7).await.is_some(), "{path}");
+        assert_eq!(scene.answer(signed(&path, "source-8", delivery, PUSH)).await.0, 401, "{path}");
+    }
     assert_eq!(scene.answer(signed("/webhooks/gitea", "source-99", "2", PUSH)).await.0, 202);
     assert!(scene.hinted(99).await.is_some());
 }
@@ -230,9 +245,9 @@ async fn metrics_count_deliveries_and_forget_sources() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    assert!(scene.board.webhook_inboxes(ForgeKind::Gitea, |_| true).len() == 1);
+    assert!(scene.board.webhook_directory().of_host(ForgeKind::Gitea).len() == 1);
     scene.board.unregister(&SourceKey::new("default", "models"));
-    assert!(scene.board.webhook_inboxes(ForgeKind::Gitea, |_| true).is_empty());
+    assert!(scene.board.webhook_directory().of_host(ForgeKind::Gitea).is_empty());
 }
 
 /// Over a real socket: while every worker of a sync's pool is busy, deliveries are answered, all of them.
@@ -274,7 +289,7 @@ async fn a_client_that_dawdles_is_let_go() {
     for beginning in [
         "GET /livez HTTP/1.1\r\nHost: x\r\n",
         "",
-        "POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+        &format!("POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitea-Signature: {}\r\nContent-Length: 100\r\n\r\n{{", "0".repeat(64)),
     ] {
         let (mut client, server) = tokio::io::duplex(64 << 10);
         let answering = tokio::spawn(listener::serve_connection(server, scene.routes.clone(), scene.ending.clone()));

@@ -1,40 +1,36 @@
-//! Webhook deliveries: capped before they are read, verified over the raw bytes, taken as hints and nothing more.
+//! Webhook deliveries: nothing is read before a signature is shown, and nothing is parsed before it is verified. What they
+//! say are hints, and nothing more.
 //!
 //! The path says which host a delivery comes from, and sources say which hosts they have: headers, which whoever sends
-//! chooses, never choose how a delivery is checked.
+//! chooses, never choose how a delivery is checked. A path that leads to no source is answered as one that does, and costs
+//! as much: a secret that nobody knows stands in for the source's.
 
 use super::ServerState;
+use super::delivery_body::{BodyError, DeliveryBody};
 use super::response::MessageResponse;
 use crate::controller::metrics::DeliveryOutcome;
 use crate::controller::sources::registry::WebhookInbox;
+use crate::controller::sources::registry::webhook_directory::SharedSecretGroup;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::telemetry::traces::{TraceContext, TraceSpan};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use http::{HeaderMap, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use secrecy::{ExposeSecret as _, SecretString};
-use stator_git::forge::webhook::{self, MAX_BODY_BYTES, WebhookDelivery, WebhookError};
+use stator_git::forge::webhook::{self, DeliveryProof, WebhookDelivery, WebhookError};
 use stator_git::source::model_source::ForgeKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// A body has to be here within this time.
-const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a body that is refused for its size is read on.
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much of it is read on: what the largest of hosts sends by mistake, and no more.
-const MAX_DISCARDED_BYTES: usize = 128 << 20;
-/// How long a delivery waits for others to be read before it.
-const BODY_QUEUE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bodies from this size on are verified and parsed away from the tasks that answer.
+/// Bytes that are hashed for one delivery: its body, once for each secret that may be its own.
+const MAX_HASHED_BYTES: usize = 32 << 20;
+/// From this many on they are hashed, and the body is parsed, away from the tasks that answer, one delivery at a time.
 const BLOCKING_VERIFY_SIZE: usize = 256 << 10;
-/// Secrets that a body of full size is held against. With more of them the largest body is smaller: whoever is not
-/// known must not make one request cost many.
-const MAX_SECRETS_AT_FULL_SIZE: usize = 4;
-/// The least that the largest body may be; real ones are a few kilobytes.
-const MIN_BODY_LIMIT: usize = 512 << 10;
+/// How long a delivery waits for its turn at that.
+const VERIFY_QUEUE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Whose secrets a delivery is held against.
+type Receivers = Arc<[SharedSecretGroup]>;
 
 /// `POST /webhooks/<host>`: for every source of that host whose secret fits.
 pub(super) async fn receive_for_host(
@@ -42,7 +38,7 @@ pub(super) async fn receive_for_host(
     Path(host): Path<String>,
     request: Request<Body>,
 ) -> MessageResponse {
-    handle_delivery(&shared, &host, &|_| true, request).await
+    handle_delivery(&shared, &host, |host| shared.board.webhook_directory().of_host(host), request).await
 }
 
 /// `POST /webhooks/<host>/<source>`: for the sources of that name.
@@ -51,7 +47,7 @@ pub(super) async fn receive_for_name(
     Path((host, name)): Path<(String, String)>,
     request: Request<Body>,
 ) -> MessageResponse {
-    handle_delivery(&shared, &host, &|key| key.name == name, request).await
+    handle_delivery(&shared, &host, |host| shared.board.webhook_directory().of_name(host, &name), request).await
 }
 
 /// `POST /webhooks/<host>/<namespace>/<source>`: for one source.
@@ -61,25 +57,54 @@ pub(super) async fn receive_for_source(
     request: Request<Body>,
 ) -> MessageResponse {
     let one = SourceKey { namespace, name };
-    handle_delivery(&shared, &host, &|key| *key == one, request).await
+    handle_delivery(&shared, &host, |host| shared.board.webhook_directory().of_source(host, &one), request).await
 }
 
-/// Which sources a delivery is for, as far as its path says.
-type WebhookSourceFilter<'a> = &'a (dyn Fn(&SourceKey) -> bool + Sync);
+/// `POST /webhooks/source/<digest>`: for one source, whose host is known.
+pub(super) async fn receive_for_digest(
+    State(shared): State<ServerState>,
+    Path(digest): Path<String>,
+    request: Request<Body>,
+) -> MessageResponse {
+    match find_by_digest(&shared, &digest, request.headers()) {
+        Some((host, receivers)) => handle_delivery_of(&shared, host, receivers, request).await,
+        None => refuse(),
+    }
+}
+
+/// The host of a source and its secret. What is signed as another host signs is read all the same: else the time that the
+/// answer takes told which digests there are.
+fn find_by_digest(shared: &ServerState, digest: &str, headers: &HeaderMap) -> Option<(ForgeKind, Receivers)> {
+    let directory = shared.board.webhook_directory();
+    let inbox = directory.source_of_digest(digest);
+    let shows = |host: &ForgeKind| DeliveryProof::from_headers(*host, headers).is_ok();
+    let host = inbox.map(|inbox| inbox.forge).filter(shows).or_else(|| ForgeKind::ALL.into_iter().find(shows))?;
+    let receivers = inbox.map(|inbox| directory.of_source(host, &inbox.key)).unwrap_or_else(|| Arc::from([]));
+    Some((host, receivers))
+}
 
 async fn handle_delivery(
     shared: &ServerState,
     host: &str,
-    which: WebhookSourceFilter<'_>,
+    receivers: impl Fn(ForgeKind) -> Receivers,
     request: Request<Body>,
 ) -> MessageResponse {
     let Some(host) = ForgeKind::from_name(host) else {
         let known = "unknown host; known: github, gitlab, gitea, bitbucket and azure";
         return MessageResponse::new(StatusCode::NOT_FOUND, known);
     };
+    handle_delivery_of(shared, host, receivers(host), request).await
+}
+
+async fn handle_delivery_of(
+    shared: &ServerState,
+    host: ForgeKind,
+    receivers: Receivers,
+    request: Request<Body>,
+) -> MessageResponse {
     let started = Instant::now();
     let mut span = TraceSpan::start("webhook", &TraceContext::default()).with("forge", host.as_str());
-    let (answer, counted) = match accept_delivery(shared, host, which, request, &span.trace_context()).await {
+    let (answer, counted) = match accept_delivery(shared, host, receivers, request, &span.trace_context()).await {
         Ok(counted) => {
             let message = match counted {
                 DeliveryOutcome::Accepted => "accepted",
@@ -89,74 +114,107 @@ async fn handle_delivery(
             };
             (MessageResponse::new(StatusCode::ACCEPTED, message), counted)
         }
-        Err(refused) => refused,
+        Err(refusal) => {
+            tracing::warn!(host = host.as_str(), "a delivery was refused: {refusal}");
+            refusal.answer()
+        }
     };
     span.set_attribute("result", counted.as_str());
     shared.metrics.record_delivery(host, counted, started.elapsed());
     answer
 }
 
-type RejectedDelivery = (MessageResponse, DeliveryOutcome);
+/// Why a delivery is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum DeliveryRefusal {
+    #[error("its content type is not application/json")]
+    NotJson,
+    #[error("no source of its path receives webhooks of this host")]
+    NoReceiver,
+    #[error(
+        "its body of {bytes} bytes would have to be held against {secrets} secrets; point the git host at the source's own path"
+    )]
+    TooManySecrets { bytes: usize, secrets: usize },
+    #[error("others were being verified for too long")]
+    Busy,
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
+}
 
-fn unreadable_delivery(status: StatusCode, message: &'static str) -> RejectedDelivery {
-    (MessageResponse::new(status, message), DeliveryOutcome::Unreadable)
+impl DeliveryRefusal {
+    /// The response does not say what is wrong where that would help an attacker. The log does.
+    fn answer(self) -> (MessageResponse, DeliveryOutcome) {
+        let unreadable =
+            |status, message: &'static str| (MessageResponse::new(status, message), DeliveryOutcome::Unreadable);
+        match self {
+            Self::NotJson => {
+                unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, "set the webhook's content type to application/json")
+            }
+            Self::Body(error) => unreadable(error.status(), error.message()),
+            Self::Busy => unreadable(StatusCode::SERVICE_UNAVAILABLE, "too many deliveries at once"),
+            Self::Webhook(WebhookError::Unreadable) => {
+                unreadable(StatusCode::BAD_REQUEST, "the body does not have this host's format")
+            }
+            Self::NoReceiver | Self::TooManySecrets { .. } => (refuse(), DeliveryOutcome::Refused),
+            Self::Webhook(
+                WebhookError::NoSecret
+                | WebhookError::Unsigned
+                | WebhookError::Forged
+                | WebhookError::Stale
+                | WebhookError::TooLarge,
+            ) => (refuse(), DeliveryOutcome::Refused),
+        }
+    }
+}
+
+fn refuse() -> MessageResponse {
+    MessageResponse::new(StatusCode::UNAUTHORIZED, "not authorized")
 }
 
 async fn accept_delivery(
     shared: &ServerState,
     host: ForgeKind,
-    which: WebhookSourceFilter<'_>,
+    receivers: Receivers,
     request: Request<Body>,
     origin: &TraceContext,
-) -> Result<DeliveryOutcome, RejectedDelivery> {
-    let receivers = shared.board.webhook_inboxes(host, which);
-    if receivers.is_empty() {
-        return Err(unreadable_delivery(StatusCode::NOT_FOUND, "no source receives webhooks here"));
-    }
-    let groups = group_by_secret(receivers);
+) -> Result<DeliveryOutcome, DeliveryRefusal> {
     let (parts, body) = request.into_parts();
-    if !is_json(&parts.headers) {
-        let message = "set the webhook's content type to application/json";
-        return Err(unreadable_delivery(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-    }
-    let body = read_body(shared, &parts.headers, body, body_limit(groups.len())).await?;
     let headers = parts.headers;
-    let found = if body.len() < BLOCKING_VERIFY_SIZE {
-        verify_delivery(host, &groups, &headers, &body)
+    if !is_json(&headers) {
+        return Err(DeliveryRefusal::NotJson);
+    }
+    let proof = DeliveryProof::from_headers(host, &headers)?;
+    let nobody = receivers.is_empty();
+    let receivers = if nobody { shared.decoy() } else { receivers };
+    if !proof.covers_body() {
+        find_receiver(&proof, &receivers, &[]).map_err(|error| no_receiver(nobody, error))?;
+    }
+    // The body's place in memory is kept until it is parsed.
+    let body = shared.bodies.read(&headers, body).await?;
+    let hashed = if proof.covers_body() { body.bytes().len().saturating_mul(receivers.len()) } else { 0 };
+    if hashed > MAX_HASHED_BYTES {
+        return Err(DeliveryRefusal::TooManySecrets { bytes: body.bytes().len(), secrets: receivers.len() });
+    }
+    let found = if hashed.max(body.bytes().len()) < BLOCKING_VERIFY_SIZE {
+        verify_delivery(host, &proof, &receivers, &headers, &body)
     } else {
+        let turn = timeout(VERIFY_QUEUE_TIMEOUT, Arc::clone(&shared.verifying).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(DeliveryRefusal::Busy) };
         let work = move || {
-            let found = verify_delivery(host, &groups, &headers, &body);
-            drop(body);
+            let found = verify_delivery(host, &proof, &receivers, &headers, &body);
+            drop((turn, body));
             found
         };
-        let panicked = |_| unreadable_delivery(StatusCode::BAD_REQUEST, "the delivery cannot be read");
-        tokio::task::spawn_blocking(work).await.map_err(panicked)?
+        tokio::task::spawn_blocking(work).await.unwrap_or(Err(WebhookError::Unreadable))
     };
-    let (delivery, entries) = found.map_err(|refusal| reject_delivery(host, refusal))?;
-    Ok(queue_hints(shared, host, delivery, &entries, origin))
+    let (delivery, inboxes) = found.map_err(|error| no_receiver(nobody, error))?;
+    Ok(queue_hints(shared, host, delivery, &inboxes, origin))
 }
 
-/// Sources that share a secret; it is tried once for all of them.
-type SharedSecretGroup = (SecretString, Vec<WebhookInbox>);
-
-fn group_by_secret(receivers: Vec<WebhookInbox>) -> Vec<SharedSecretGroup> {
-    let mut groups: Vec<SharedSecretGroup> = Vec::new();
-    for entry in receivers {
-        let secret = entry.secret.clone();
-        // Both are ours, so there is nobody to learn from how long this takes.
-        match groups.iter_mut().find(|(known, _)| known.expose_secret() == secret.expose_secret()) {
-            Some((_, entries)) => entries.push(entry),
-            None => groups.push((secret, vec![entry])),
-        }
-    }
-    groups
-}
-
-fn body_limit(secrets: usize) -> usize {
-    match secrets {
-        0..=MAX_SECRETS_AT_FULL_SIZE => MAX_BODY_BYTES,
-        many => (MAX_BODY_BYTES / many * MAX_SECRETS_AT_FULL_SIZE).max(MIN_BODY_LIMIT),
-    }
+fn no_receiver(nobody: bool, error: WebhookError) -> DeliveryRefusal {
+    if nobody { DeliveryRefusal::NoReceiver } else { error.into() }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -165,72 +223,33 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-async fn read_body(
-    shared: &ServerState,
-    headers: &HeaderMap,
-    mut body: Body,
-    limit: usize,
-) -> Result<bytes::Bytes, RejectedDelivery> {
-    let too_large =
-        || unreadable_delivery(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll finds the change");
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
-        if let Ok(_turn) = shared.body_permits.try_acquire() {
-            discard_body(&mut body).await;
-        }
-        return Err(too_large());
-    }
-    let busy = || unreadable_delivery(StatusCode::SERVICE_UNAVAILABLE, "too many deliveries at once");
-    let _turn = timeout(BODY_QUEUE_TIMEOUT, Arc::clone(&shared.body_permits).acquire_owned())
-        .await
-        .map_err(|_| busy())?
-        .map_err(|_| busy())?;
-    match timeout(BODY_READ_TIMEOUT, Limited::new(&mut body, limit).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            discard_body(&mut body).await;
-            Err(too_large())
-        }
-        Ok(Err(_)) => Err(unreadable_delivery(StatusCode::BAD_REQUEST, "the body is incomplete")),
-        Err(_) => Err(unreadable_delivery(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
-    }
-}
-
-/// Reads on and throws away, up to [`MAX_DISCARDED_BYTES`] bytes and [`DISCARD_TIMEOUT`]: whose connection ends while it still writes sees a
-/// broken connection in place of the answer.
-async fn discard_body(body: &mut Body) {
-    let rest = async {
-        let mut read = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            read += frame.data_ref().map_or(0, bytes::Bytes::len);
-            if read > MAX_DISCARDED_BYTES {
-                break;
-            }
-            // A body that is always there would otherwise keep the deadline from being looked at.
-            tokio::task::yield_now().await;
-        }
-    };
-    // A sender that is not done by then goes without the answer.
-    let _ = timeout(DISCARD_TIMEOUT, rest).await;
-}
-
-/// The sources whose secret fits, and what the delivery says. The refusal of the last one where none does.
-fn verify_delivery(
-    host: ForgeKind,
-    groups: &[SharedSecretGroup],
-    headers: &HeaderMap,
+/// The sources whose secret fits. The refusal of the last one where none does.
+fn find_receiver<'a>(
+    proof: &DeliveryProof,
+    receivers: &'a [SharedSecretGroup],
     body: &[u8],
-) -> Result<(WebhookDelivery, Vec<WebhookInbox>), WebhookError> {
-    let mut refusal = WebhookError::NoSecret;
-    for (secret, entries) in groups {
-        match webhook::receive(host, std::slice::from_ref(secret), headers, body, jiff::Timestamp::now()) {
+) -> Result<&'a SharedSecretGroup, WebhookError> {
+    let (mut refusal, now) = (WebhookError::NoSecret, jiff::Timestamp::now());
+    for group in receivers {
+        match proof.verify(&group.secret, body, now) {
             // No other secret can fit the same signature.
-            Ok(delivery) => return Ok((delivery, entries.clone())),
-            Err(WebhookError::Unreadable) => return Err(WebhookError::Unreadable),
-            Err(other) => refusal = other,
+            Ok(()) => return Ok(group),
+            Err(error) => refusal = error,
         }
     }
     Err(refusal)
+}
+
+/// The sources whose secret fits, and what the delivery says.
+fn verify_delivery(
+    host: ForgeKind,
+    proof: &DeliveryProof,
+    receivers: &[SharedSecretGroup],
+    headers: &HeaderMap,
+    body: &DeliveryBody,
+) -> Result<(WebhookDelivery, Vec<WebhookInbox>), WebhookError> {
+    let group = find_receiver(proof, receivers, body.bytes())?;
+    Ok((webhook::parse(host, headers, body.bytes())?, group.inboxes.clone()))
 }
 
 fn queue_hints(
@@ -260,20 +279,4 @@ fn queue_hints(
         tracing::debug!(source = %entry.key, hints = delivery.hints.len(), "a delivery was accepted");
     }
     counted
-}
-
-/// The response does not say what is wrong, because that would help an attacker. The log does.
-fn reject_delivery(host: ForgeKind, refusal: WebhookError) -> RejectedDelivery {
-    tracing::warn!(host = host.as_str(), "a delivery was refused: {refusal}");
-    match refusal {
-        WebhookError::NoSecret | WebhookError::Unsigned | WebhookError::Forged | WebhookError::Stale => {
-            (MessageResponse::new(StatusCode::UNAUTHORIZED, "not authorized"), DeliveryOutcome::Refused)
-        }
-        WebhookError::TooLarge => {
-            unreadable_delivery(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll finds the change")
-        }
-        WebhookError::Unreadable => {
-            unreadable_delivery(StatusCode::BAD_REQUEST, "the body does not have this host's format")
-        }
-    }
 }

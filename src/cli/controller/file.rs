@@ -12,6 +12,10 @@ use stator_model::present::{findings, pluralize};
 use std::path::{Path, PathBuf};
 
 pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Output) -> Result<ExitStatus, CliError> {
+    if arguments.listen.authorize_metrics {
+        return Err(CliError::usage("--authorize-metrics works only with the ModelSource objects of a cluster")
+            .with_hint("omit it; --metrics-listen gives metrics an address that few may reach"));
+    }
     let sources = read_sources(source, output)?;
     let folder = source.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs_err::canonicalize(folder)?;

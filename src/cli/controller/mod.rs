@@ -11,6 +11,7 @@ use super::signals::wait_for_interrupt;
 use crate::controller::supervisor::ControllerOptions;
 use crate::controller::waiting::sleep_for_some;
 use crate::daemon::{Daemon, DaemonStartError};
+use crate::server::tls::CertificateFiles;
 use crate::server::{BindError, ListenAddresses, ListenOptions};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -66,19 +67,38 @@ pub enum LogFormat {
 }
 
 /// Where a process listens.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct ListenArgs {
     /// Address to listen on for webhooks, probes and metrics; port 0 picks a free port
     #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Separate address for metrics and probes; --listen then serves no metrics
+    /// Separate address for probes; --listen then answers none
+    #[arg(long, env = "STATOR_PROBES_LISTEN", value_name = "ADDRESS")]
+    probes_listen: Option<SocketAddr>,
+    /// Separate address for metrics and probes; --listen then serves no metrics, and its /readyz names no source
     #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
+    /// Give metrics only to bearer tokens whose owner may `get` the path /metrics (TokenReview and SubjectAccessReview); needs sources of a cluster
+    #[arg(long, env = "STATOR_AUTHORIZE_METRICS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    pub(super) authorize_metrics: bool,
+    /// Certificate to answer --listen with over TLS, in PEM; it is read again when it changes
+    #[arg(long, env = "STATOR_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, env = "STATOR_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 impl ListenArgs {
-    pub(super) fn options(self, webhooks: bool) -> ListenOptions {
-        ListenOptions { main: self.listen, metrics: self.metrics_listen, webhooks }
+    pub(super) fn options(&self, webhooks: bool) -> ListenOptions {
+        let files = self.tls_cert.clone().zip(self.tls_key.clone());
+        ListenOptions {
+            main: self.listen,
+            probes: self.probes_listen,
+            metrics: self.metrics_listen,
+            webhooks,
+            certificate: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
+        }
     }
 }
 
@@ -107,6 +127,12 @@ impl From<DaemonStartError> for CliError {
             DaemonStartError::Listen(BindError::Main(_)) => {
                 Self::input(message).with_hint("name another address with --listen")
             }
+            DaemonStartError::Listen(BindError::Probes(_)) => {
+                Self::input(message).with_hint("name another address with --probes-listen")
+            }
+            DaemonStartError::Listen(BindError::Certificate(_)) => {
+                Self::input(message).with_hint("name a certificate and its key with --tls-cert and --tls-key")
+            }
             DaemonStartError::Listen(BindError::Metrics(_)) => {
                 Self::input(message).with_hint("name another address with --metrics-listen")
             }
@@ -116,7 +142,11 @@ impl From<DaemonStartError> for CliError {
 
 /// Says where the process listens, and what it does there.
 pub(super) fn print_addresses(addresses: ListenAddresses, purpose: &str, output: &Output) {
-    output.note(&format!("Listening on http://{}, {purpose}.", addresses.main));
+    let scheme = if addresses.is_tls { "https" } else { "http" };
+    output.note(&format!("Listening on {scheme}://{}, {purpose}.", addresses.main));
+    if let Some(probes) = addresses.probes {
+        output.note(&format!("Probes are at http://{probes}/livez and /readyz."));
+    }
     if let Some(metrics) = addresses.metrics {
         output.note(&format!("Metrics are at http://{metrics}/metrics."));
     }

@@ -88,6 +88,7 @@ pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<E
         kube,
         controller: controller_options(arguments, cluster, Path::new("")),
         listen: arguments.listen.options(arguments.webhooks),
+        authorize_metrics: arguments.listen.authorize_metrics,
         leases: arguments.objects.lease_settings(&feed.identity),
         feed,
     };

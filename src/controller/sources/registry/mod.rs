@@ -3,6 +3,7 @@
 pub mod source_events;
 pub mod source_state;
 pub mod verdict;
+pub mod webhook_directory;
 
 use super::hints::SourceHints;
 use super::resolved_source::{ResolvedSource, SourceKey};
@@ -17,6 +18,7 @@ use stator_git::source::model_source::ForgeKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{broadcast, watch};
+use webhook_directory::WebhookDirectory;
 
 /// Happenings that wait for a slow listener.
 const EVENT_CAPACITY: usize = 1024;
@@ -119,6 +121,8 @@ impl RegisteredSource {
 pub struct SourceRegistry {
     entries: RwLock<BTreeMap<SourceKey, RegisteredSource>>,
     annotations: RwLock<RegistryAnnotations>,
+    /// Made anew when somebody asks after a change.
+    directory: RwLock<Option<Arc<WebhookDirectory>>>,
     changes: watch::Sender<u64>,
     events: broadcast::Sender<SourceEvent>,
 }
@@ -137,6 +141,7 @@ impl Default for SourceRegistry {
         Self {
             entries: RwLock::default(),
             annotations: RwLock::default(),
+            directory: RwLock::default(),
             changes: watch::channel(0).0,
             events: broadcast::channel(EVENT_CAPACITY).0,
         }
@@ -147,12 +152,14 @@ impl SourceRegistry {
     /// Puts a source up, in place of one of its name.
     pub fn register(&self, entry: RegisteredSource) {
         self.entries.write().unwrap_or_else(PoisonError::into_inner).insert(entry.key.clone(), entry);
+        self.forget_directory();
         self.notify_changed();
     }
 
     /// Takes a source down.
     pub fn unregister(&self, key: &SourceKey) {
         self.entries.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.forget_directory();
         self.notify_changed();
     }
 
@@ -213,6 +220,7 @@ impl SourceRegistry {
     pub fn set_relayed(&self, inboxes: Vec<WebhookInbox>) {
         let relayed = inboxes.into_iter().map(|inbox| (inbox.key.clone(), inbox)).collect();
         self.annotations.write().unwrap_or_else(PoisonError::into_inner).relayed = relayed;
+        self.forget_directory();
     }
 
     /// How many sources others run whose deliveries are taken.
@@ -234,16 +242,26 @@ impl SourceRegistry {
         self.annotations.read().unwrap_or_else(PoisonError::into_inner).not_ready.values().cloned().collect()
     }
 
-    /// Where deliveries of a host go, sorted; all, or those that `which` says yes to.
-    pub fn webhook_inboxes(&self, forge: ForgeKind, which: impl Fn(&SourceKey) -> bool) -> Vec<WebhookInbox> {
+    /// Who receives webhooks. Whoever is not known may ask as often as they like: it is put together once after each change.
+    pub fn webhook_directory(&self) -> Arc<WebhookDirectory> {
+        if let Some(known) = self.directory.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            return Arc::clone(known);
+        }
+        let mut directory = self.directory.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(directory.get_or_insert_with(|| Arc::new(WebhookDirectory::new(self.webhook_inboxes()))))
+    }
+
+    fn forget_directory(&self) {
+        *self.directory.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Where deliveries go, to sources that run here and to others.
+    fn webhook_inboxes(&self) -> Vec<WebhookInbox> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let aside = self.annotations.read().unwrap_or_else(PoisonError::into_inner);
         let own = entries.values().filter_map(RegisteredSource::webhook_inbox);
         let others = aside.relayed.values().filter(|inbox| !entries.contains_key(&inbox.key)).cloned();
-        let mut found: Vec<WebhookInbox> =
-            own.chain(others).filter(|inbox| inbox.forge == forge && which(&inbox.key)).collect();
-        found.sort_by(|a, b| a.key.cmp(&b.key));
-        found
+        own.chain(others).collect()
     }
 
     /// How every source stands that runs, sorted.

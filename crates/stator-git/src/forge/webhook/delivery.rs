@@ -3,8 +3,9 @@
 use http::HeaderMap;
 use serde::de::DeserializeOwned;
 
-/// The most bytes of a body that are read. GitHub sends up to 25 MB.
-pub const MAX_BODY_BYTES: usize = 25 << 20;
+/// The most bytes of a body that are read. Nearly all have some kilobytes; GitHub sends up to 25 MB, of pushes with thousands
+/// of files, which the next poll finds as well.
+pub const MAX_BODY_BYTES: usize = 3 << 20;
 
 /// What a genuine delivery says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub enum WebhookError {
     #[error("the delivery's signature is too old or in the future; compare this machine's clock with the git host's")]
     Stale,
     /// Its body is larger than [`MAX_BODY_BYTES`].
-    #[error("the delivery's body is larger than 25 MiB; the next poll finds the change")]
+    #[error("the delivery's body is larger than 3 MiB; the next poll finds the change")]
     TooLarge,
     /// It is genuine, but no JSON of the shape that the host documents.
     #[error("the delivery is genuine, but cannot be read; set its content type to application/json")]

@@ -13,11 +13,12 @@ mod signature;
 mod tests;
 
 pub use delivery::{MAX_BODY_BYTES, WebhookDelivery, WebhookError, WebhookHint};
+pub use signature::DeliveryProof;
 
 use crate::source::model_source::ForgeKind;
 use delivery::{header_text, header_text_owned};
 use http::HeaderMap;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 /// Checks a delivery against any of the secrets, over the raw body and before anything of it is parsed, and reads it.
 ///
@@ -36,7 +37,23 @@ pub fn receive(
     if body.len() > MAX_BODY_BYTES {
         return Err(WebhookError::TooLarge);
     }
-    signature::verify_delivery(host, secrets, headers, body, now)?;
+    let mut refusal = WebhookError::NoSecret;
+    let has_secret = secrets.iter().any(|secret| !secret.expose_secret().is_empty());
+    let proof = if has_secret { DeliveryProof::from_headers(host, headers)? } else { return Err(refusal) };
+    for secret in secrets.iter().filter(|secret| !secret.expose_secret().is_empty()) {
+        match proof.verify(secret, body, now) {
+            Ok(()) => return parse(host, headers, body),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
+
+/// Reads a delivery that [`DeliveryProof::verify`] found to be genuine.
+///
+/// # Errors
+/// [`WebhookError::Unreadable`].
+pub fn parse(host: ForgeKind, headers: &HeaderMap, body: &[u8]) -> Result<WebhookDelivery, WebhookError> {
     let (id, mut hints) = match host {
         ForgeKind::Github => (
             header_text_owned(headers, "x-github-delivery"),

@@ -1,4 +1,7 @@
 //! Whether the git host sent a delivery: each host signs, or shows what it knows, in its own way.
+//!
+//! The headers are read first, alone. Whoever shows nothing that could be a signature is told so before anything of the
+//! body was asked for.
 
 use super::delivery::{WebhookError, header_text};
 use crate::source::model_source::ForgeKind;
@@ -10,89 +13,134 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// How far a signed time may be from ours, in seconds: what the Standard Webhooks specification recommends.
 const TIMESTAMP_TOLERANCE_SECONDS: i64 = 300;
+/// Signatures of one delivery; a host sends one for each key while keys change.
+const MAX_SIGNATURES: usize = 8;
+/// The longest name of a delivery that is signed along.
+const MAX_SIGNED_ID_LENGTH: usize = 256;
 
-pub(super) fn verify_delivery(
-    host: ForgeKind,
-    secrets: &[SecretString],
-    headers: &HeaderMap,
-    body: &[u8],
-    now: jiff::Timestamp,
-) -> Result<(), WebhookError> {
-    let secrets: Vec<&str> =
-        secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty()).collect();
-    if secrets.is_empty() {
-        return Err(WebhookError::NoSecret);
+/// A SHA-256, of a secret or keyed by one.
+type Sha256Bytes = [u8; digest::SHA256_OUTPUT_LEN];
+
+/// What the headers of a delivery show for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryProof(ProofScheme);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ProofScheme {
+    /// HMAC-SHA256 of the body.
+    BodyHmac(Sha256Bytes),
+    /// The Standard Webhooks scheme, which newer GitLab signs with: HMAC-SHA256 of `id.time.body`, one signature for each key
+    /// while keys change.
+    StandardWebhook { before_body: String, seconds: i64, signatures: Vec<Sha256Bytes> },
+    /// The digest of a secret that was sent along. Digests are compared, so that not even its length shows in the time taken.
+    SentSecret(Sha256Bytes),
+}
+
+impl DeliveryProof {
+    /// What the headers show, by the rules of one host.
+    ///
+    /// # Errors
+    /// [`WebhookError::Unsigned`] where they show nothing, or nothing that the host could have written.
+    pub fn from_headers(host: ForgeKind, headers: &HeaderMap) -> Result<Self, WebhookError> {
+        let scheme = match host {
+            // The older `X-Hub-Signature` of GitHub and Gitea is SHA-1, and is not looked at.
+            ForgeKind::Github => body_hmac(header_text(headers, "x-hub-signature-256"), "sha256="),
+            ForgeKind::Gitea => body_hmac(header_text(headers, "x-gitea-signature"), ""),
+            // Both Bitbuckets put SHA-256 into the header that elsewhere holds SHA-1.
+            ForgeKind::Bitbucket => body_hmac(header_text(headers, "x-hub-signature"), "sha256="),
+            ForgeKind::Gitlab => match header_text(headers, "webhook-signature") {
+                Some(signatures) => standard_webhook(signatures, headers),
+                None => header_text(headers, "x-gitlab-token").map(|token| sent_secret(token.as_bytes())),
+            },
+            ForgeKind::Azure => basic_password(headers).map(|password| sent_secret(&password)),
+        };
+        scheme.map(Self).ok_or(WebhookError::Unsigned)
     }
-    match host {
-        // The older `X-Hub-Signature` of GitHub and Gitea is SHA-1, and is not looked at.
-        ForgeKind::Github => check_hmac(&secrets, header_text(headers, "x-hub-signature-256"), "sha256=", body),
-        ForgeKind::Gitea => check_hmac(&secrets, header_text(headers, "x-gitea-signature"), "", body),
-        // Both Bitbuckets put SHA-256 into the header that elsewhere holds SHA-1.
-        ForgeKind::Bitbucket => check_hmac(&secrets, header_text(headers, "x-hub-signature"), "sha256=", body),
-        ForgeKind::Gitlab => match header_text(headers, "webhook-signature") {
-            Some(signatures) => check_standard_webhook(&secrets, signatures, headers, body, now),
-            None => check_shared_secret(&secrets, header_text(headers, "x-gitlab-token").map(str::as_bytes)),
-        },
-        ForgeKind::Azure => {
-            let basic = header_text(headers, "authorization").and_then(|value| value.strip_prefix("Basic "));
-            let pair = basic.and_then(|value| STANDARD.decode(value.trim()).ok());
-            // `user:password`; Azure lets the user be anything, so the password alone is the secret.
-            let password = pair
-                .as_deref()
-                .and_then(|pair| pair.iter().position(|byte| *byte == b':').and_then(|colon| pair.get(colon + 1..)));
-            check_shared_secret(&secrets, password)
+
+    /// Whether it is about the body too. What is not can be checked before the body is here.
+    pub fn covers_body(&self) -> bool {
+        match self.0 {
+            ProofScheme::BodyHmac(_) | ProofScheme::StandardWebhook { .. } => true,
+            ProofScheme::SentSecret(_) => false,
+        }
+    }
+
+    /// Holds it against a secret, over the raw body.
+    ///
+    /// # Errors
+    /// See [`WebhookError`]: there is no secret, it is another one, or the signature is too old.
+    pub fn verify(&self, secret: &SecretString, body: &[u8], now: jiff::Timestamp) -> Result<(), WebhookError> {
+        let secret = secret.expose_secret();
+        if secret.is_empty() {
+            return Err(WebhookError::NoSecret);
+        }
+        let fits = match &self.0 {
+            ProofScheme::BodyHmac(signature) => is_same(&keyed_digest(secret.as_bytes(), &[body]), signature),
+            ProofScheme::StandardWebhook { before_body, signatures, .. } => {
+                let key = secret.strip_prefix("whsec_").and_then(|key| STANDARD.decode(key).ok());
+                let key = key.as_deref().unwrap_or(secret.as_bytes());
+                let wanted = keyed_digest(key, &[before_body.as_bytes(), body]);
+                signatures.iter().any(|signature| is_same(&wanted, signature))
+            }
+            ProofScheme::SentSecret(given) => {
+                is_same(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref(), given)
+            }
+        };
+        if !fits {
+            return Err(WebhookError::Forged);
+        }
+        match self.0 {
+            // Said only to who knows the key.
+            ProofScheme::StandardWebhook { seconds, .. }
+                if seconds.abs_diff(now.as_second()) > TIMESTAMP_TOLERANCE_SECONDS.unsigned_abs() =>
+            {
+                Err(WebhookError::Stale)
+            }
+            ProofScheme::StandardWebhook { .. } | ProofScheme::BodyHmac(_) | ProofScheme::SentSecret(_) => Ok(()),
         }
     }
 }
 
-/// HMAC-SHA256 of the body, in hex.
-fn check_hmac(secrets: &[&str], signature: Option<&str>, prefix: &str, body: &[u8]) -> Result<(), WebhookError> {
-    let signature = signature.and_then(|value| value.strip_prefix(prefix)).ok_or(WebhookError::Unsigned)?;
-    let signature = hex::decode(signature).map_err(|_| WebhookError::Unsigned)?;
-    any_secret_fits(secrets, |secret| verify_hmac(secret.as_bytes(), body, &signature))
+fn body_hmac(signature: Option<&str>, prefix: &str) -> Option<ProofScheme> {
+    sha256_bytes(&hex::decode(signature?.strip_prefix(prefix)?).ok()?).map(ProofScheme::BodyHmac)
 }
 
-/// The Standard Webhooks scheme, which newer GitLab signs with: HMAC-SHA256 of `id.time.body`, in base64, one signature
-/// for each key while keys change.
-fn check_standard_webhook(
-    secrets: &[&str],
-    signatures: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-    now: jiff::Timestamp,
-) -> Result<(), WebhookError> {
-    let (Some(id), Some(time)) = (header_text(headers, "webhook-id"), header_text(headers, "webhook-timestamp")) else {
-        return Err(WebhookError::Unsigned);
-    };
-    let seconds: i64 = time.parse().map_err(|_| WebhookError::Unsigned)?;
-    let content = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
-    let given: Vec<Vec<u8>> =
-        signatures.split(' ').filter_map(|signature| STANDARD.decode(signature.strip_prefix("v1,")?).ok()).collect();
-    any_secret_fits(secrets, |secret| {
-        let key = secret.strip_prefix("whsec_").and_then(|key| STANDARD.decode(key).ok());
-        let key = key.as_deref().unwrap_or(secret.as_bytes());
-        given.iter().any(|signature| verify_hmac(key, &content, signature))
-    })?;
-    // Said only to who knows the key.
-    if seconds.abs_diff(now.as_second()) > TIMESTAMP_TOLERANCE_SECONDS.unsigned_abs() {
-        return Err(WebhookError::Stale);
-    }
-    Ok(())
-}
-
-/// The secret itself, sent along. Digests are compared, so that not even its length shows in the time taken.
-fn check_shared_secret(secrets: &[&str], given: Option<&[u8]>) -> Result<(), WebhookError> {
-    let given = digest::digest(&digest::SHA256, given.ok_or(WebhookError::Unsigned)?);
-    any_secret_fits(secrets, |secret| {
-        let wanted = digest::digest(&digest::SHA256, secret.as_bytes());
-        constant_time::verify_slices_are_equal(wanted.as_ref(), given.as_ref()).is_ok()
+fn standard_webhook(signatures: &str, headers: &HeaderMap) -> Option<ProofScheme> {
+    let (id, time) = (header_text(headers, "webhook-id")?, header_text(headers, "webhook-timestamp")?);
+    let seconds = time.parse().ok()?;
+    let decoded = |signature: &str| sha256_bytes(&STANDARD.decode(signature.strip_prefix("v1,")?).ok()?);
+    let given: Vec<Sha256Bytes> = signatures.split(' ').take(MAX_SIGNATURES).filter_map(decoded).collect();
+    let is_bounded = !given.is_empty() && id.len() <= MAX_SIGNED_ID_LENGTH;
+    is_bounded.then(|| ProofScheme::StandardWebhook {
+        before_body: format!("{id}.{time}."),
+        seconds,
+        signatures: given,
     })
 }
 
-fn verify_hmac(key: &[u8], content: &[u8], signature: &[u8]) -> bool {
-    hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, key), content, signature).is_ok()
+/// The password of basic authentication. Azure lets the user be anything, so the password alone is the secret.
+fn basic_password(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let pair = STANDARD.decode(header_text(headers, "authorization")?.strip_prefix("Basic ")?.trim()).ok()?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    pair.get(colon + 1..).map(<[u8]>::to_vec)
 }
 
-fn any_secret_fits(secrets: &[&str], fits: impl Fn(&str) -> bool) -> Result<(), WebhookError> {
-    if secrets.iter().any(|secret| fits(secret)) { Ok(()) } else { Err(WebhookError::Forged) }
+fn sent_secret(secret: &[u8]) -> ProofScheme {
+    let mut bytes = Sha256Bytes::default();
+    bytes.copy_from_slice(digest::digest(&digest::SHA256, secret).as_ref());
+    ProofScheme::SentSecret(bytes)
+}
+
+fn sha256_bytes(bytes: &[u8]) -> Option<Sha256Bytes> {
+    bytes.try_into().ok()
+}
+
+fn keyed_digest(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+    parts.iter().for_each(|part| context.update(part));
+    context.sign().as_ref().to_vec()
+}
+
+fn is_same(wanted: &[u8], given: &Sha256Bytes) -> bool {
+    constant_time::verify_slices_are_equal(wanted, given).is_ok()
 }
