@@ -78,7 +78,10 @@ impl Hands {
     }
 
     fn secret(&self, namespace: &str, name: &str, values: &Value) {
-        let secret: Secret = serde_json::from_value(json!({"metadata": {"name": name}, "stringData": values})).unwrap();
+        let secret: Secret = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"stator.dev/credential": "true"}}, "stringData": values,
+        }))
+        .unwrap();
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         self.runtime.block_on(secrets.create(&PostParams::default(), &secret)).unwrap();
     }

@@ -159,7 +159,13 @@ fn objects() {
     let forge = api.runtime.block_on(FakeForgeHost::start(ForgeFlavor::Gitea));
     forge.state().commits.push(super::NEWEST.to_owned());
     for (name, value) in SECRETS {
-        api.make("formats", "Secret", json!({"metadata": {"name": name}, "stringData": {"token": value}}));
+        api.make(
+            "formats",
+            "Secret",
+            json!({
+                "metadata": {"name": name, "labels": {"stator.dev/credential": "true"}}, "stringData": {"token": value},
+            }),
+        );
     }
     let declare = |namespace: &str, name: &str, more: Value| {
         let mut spec = json!({

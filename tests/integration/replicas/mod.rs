@@ -81,7 +81,9 @@ async fn one_that_was_frozen_in_a_sync_writes_nothing_when_it_goes_on() {
         commit
     };
     let secret = |name: &str, data: serde_json::Value| {
-        let secret = json!({"metadata": {"name": name}, "stringData": data});
+        let secret = json!({
+            "metadata": {"name": name, "labels": {"stator.dev/credential": "true"}}, "stringData": data,
+        });
         scene.make("v1", "Secret", "secrets", secret)
     };
     let authority = fs_err::read_to_string(git.certificate()).unwrap();

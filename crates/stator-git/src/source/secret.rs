@@ -13,6 +13,8 @@ use std::fmt;
 pub struct SecretValues {
     name: String,
     values: BTreeMap<String, SecretSlice<u8>>,
+    /// The only host that it may be sent to.
+    host: Option<String>,
 }
 
 /// Why a document is no usable `Secret`. Never holds a value.
@@ -53,7 +55,7 @@ impl SecretValues {
     /// The data of the secret of that name.
     pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         let values = values.into_iter().map(|(key, value)| (key, SecretSlice::from(value))).collect();
-        Self { name: name.into(), values }
+        Self { name: name.into(), values, host: None }
     }
 
     /// Reads a `Secret` document: `data`, which is base64, and over it `stringData`, as an API server merges them.
@@ -88,7 +90,18 @@ impl SecretValues {
                 }
             }
         }
-        if faults.is_empty() { Ok(Self { name: name.to_owned(), values }) } else { Err(faults) }
+        if faults.is_empty() { Ok(Self { name: name.to_owned(), values, host: None }) } else { Err(faults) }
+    }
+
+    /// The same, for one host alone.
+    #[must_use]
+    pub fn with_host(self, host: Option<String>) -> Self {
+        Self { host, ..self }
+    }
+
+    /// The only host that it may be sent to, where it says.
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// The secret's name.
@@ -116,7 +129,8 @@ impl SecretValues {
 
     /// Whether both hold the same keys and values: when not, what was refused is worth trying again.
     pub fn has_same_values(&self, other: &Self) -> bool {
-        self.values.len() == other.values.len()
+        self.host == other.host
+            && self.values.len() == other.values.len()
             && self.values.iter().all(|(key, value)| other.get(key) == Some(value.expose_secret()))
     }
 }

@@ -250,6 +250,34 @@ mod tests {
         assert!(whole.secrets.webhook.is_some() && whole.access == source.access);
     }
 
+    /// S11: a secret that names its host is sent to no other, neither by git nor by the host's API.
+    #[test]
+    fn a_secret_of_one_host_is_sent_to_no_other() {
+        let spec = |url: &str, forge: Value| {
+            let mut forge = forge;
+            forge["type"] = json!("gitea");
+            forge["secretRef"] = json!({"name": "api"});
+            json!({"url": url, "ref": {"branch": "main"}, "secretRef": {"name": "git"}, "forge": forge})
+        };
+        let secret = |name: &str, key: &str| {
+            let values = SecretValues::new(name, [(key.to_owned(), b"canary".to_vec())]);
+            (name.to_owned(), values.with_host(Some("git.example.com".to_owned())))
+        };
+        let secrets = BTreeMap::from([secret("git", "bearerToken"), secret("api", "token")]);
+        let read = |spec: Value| match read_with_secrets(&object(spec), &TenantAccess::default(), &secrets) {
+            Ok(source) => format!("fine: {}", source.url),
+            Err(SourceReadError::Spec(text) | SourceReadError::Secret(text)) => text,
+            Err(SourceReadError::Foreign(foreign)) => foreign.to_string(),
+        };
+        let good = "https://git.example.com/team/models.git";
+        assert_eq!(read(spec(good, json!({}))), format!("fine: {good}"));
+        insta::assert_snapshot!(read(spec("https://evil.example.net/team/models.git", json!({}))).replace(". s", ".\ns"), @r"
+        spec.forge.secretRef: the secret `api` is for git.example.com, and would be sent to evil.example.net. Correct the address, or name another secret.
+        spec.secretRef: the secret `git` is for git.example.com, and would be sent to evil.example.net. Correct the address, or name another secret.
+        ");
+        insta::assert_snapshot!(read(spec(good, json!({"url": "https://evil.example.net/api"}))), @"spec.forge.secretRef: the secret `api` is for git.example.com, and would be sent to evil.example.net. Correct the address, or name another secret.");
+    }
+
     #[test]
     fn every_fault_is_told_by_its_field() {
         insta::assert_snapshot!(told_of(json!({

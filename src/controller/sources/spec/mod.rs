@@ -299,6 +299,12 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         let webhook = self.find_secret(spec.get("webhook").and_then(|hook| hook.entry("secretRef")), &["token"]);
         let verify = self.find_secret(spec.get("verify").and_then(|verify| verify.entry("secretRef")), &[]);
         let notifications = self.read_notifications(spec);
+        self.check_host(git.as_ref(), spec.entry("secretRef"), url.map(RepositoryUrl::host));
+        let forge_entry = spec.get("forge").and_then(|forge| forge.entry("secretRef"));
+        let forge_url = spec.get("forge").and_then(|forge| forge.get("url")).and_then(YamlNode::as_str);
+        let forge_url = forge_url.and_then(|text| url::Url::parse(text).ok());
+        let forge_host = forge_url.as_ref().and_then(url::Url::host_str).or(url.map(RepositoryUrl::host));
+        self.check_host(forge.as_ref(), forge_entry, forge_host);
         let named = spec.get("secretRef").is_some();
         if let Some(url) = url
             // A missing secret was already reported.
@@ -342,6 +348,20 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
             }
         }
         SourceSecrets { git, forge, webhook, verify, notifications }
+    }
+
+    /// A secret that says which host it is for is sent to no other.
+    fn check_host(&mut self, secret: Option<&SecretValues>, entry: Option<&YamlEntry<P>>, host: Option<&str>) {
+        let (Some(secret), Some(entry), Some(host)) = (secret, entry, host) else { return };
+        let Some(permitted) = secret.host().filter(|permitted| !permitted.eq_ignore_ascii_case(host)) else { return };
+        let escaped = |text: &str| stator_model::present::escape::line(text);
+        let message = format!(
+            "the secret `{}` is for {}, and would be sent to {}",
+            escaped(secret.name()),
+            escaped(permitted),
+            escaped(host)
+        );
+        self.push_error(rules::SECRET, entry.place(), message, "Correct the address, or name another secret.");
     }
 
     fn read_notifications(&mut self, spec: &YamlNode<P>) -> Vec<SecretValues> {

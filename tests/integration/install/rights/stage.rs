@@ -159,7 +159,8 @@ impl Stage {
                 [("git", json!({"username": "me", "password": "word"})), ("hook", json!({"token": "canary"}))];
             for (name, values) in secrets {
                 self.apply(json!({
-                    "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace},
+                    "apiVersion": "v1", "kind": "Secret",
+                    "metadata": {"name": name, "namespace": namespace, "labels": {"stator.dev/credential": "true"}},
                     "stringData": values,
                 }));
             }
