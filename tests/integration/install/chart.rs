@@ -36,14 +36,18 @@ fn it_makes_what_is_asked_for() {
     CustomResourceDefinition /modelsources.stator.dev
     CustomResourceDefinition /syncjournals.stator.dev
     Deployment stator-system/stator-controller
+    NetworkPolicy stator-system/stator-controller
     Role stator-system/stator-controller-leases
     RoleBinding stator-system/stator-controller-leases
     Service stator-system/stator-controller
     ServiceAccount stator-system/stator-controller
+    ValidatingAdmissionPolicy /stator-source-rights
+    ValidatingAdmissionPolicyBinding /stator-source-rights
     ");
     let file = values("namespaced");
     insta::assert_snapshot!(list(&rendered(&["--values", file.to_str().unwrap()]).unwrap()), @r"
     Deployment stator-system/stator-controller
+    NetworkPolicy stator-system/stator-controller
     Role models/stator-controller
     Role stator-system/stator-controller-leases
     RoleBinding models/stator-controller
@@ -53,6 +57,10 @@ fn it_makes_what_is_asked_for() {
     ");
     let file = values("everything");
     insta::assert_snapshot!(list(&rendered(&["--values", file.to_str().unwrap()]).unwrap()), @r"
+    ClusterRole /stator-system-fleet-controller-metrics
+    ClusterRole /stator-system-fleet-server-metrics
+    ClusterRoleBinding /stator-system-fleet-controller-metrics
+    ClusterRoleBinding /stator-system-fleet-server-metrics
     ConfigMap /stator-extra
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
@@ -61,7 +69,8 @@ fn it_makes_what_is_asked_for() {
     Deployment stator-system/fleet-server
     HTTPRoute stator-system/fleet
     Ingress stator-system/fleet
-    NetworkPolicy stator-system/fleet
+    NetworkPolicy stator-system/fleet-controller
+    NetworkPolicy stator-system/fleet-server
     PodDisruptionBudget stator-system/fleet-controller
     PodDisruptionBudget stator-system/fleet-server
     Role stator-system/fleet-controller-leases

@@ -7,6 +7,7 @@ mod ground;
 mod kustomize;
 mod lifecycle;
 mod rights;
+mod source_rights;
 mod values_doc;
 
 use crate::testbed;

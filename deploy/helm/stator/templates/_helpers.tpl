@@ -54,6 +54,15 @@ app.kubernetes.io/component: {{ . }}
 {{- define "stator.arguments" -}}
 - --cluster=in-cluster
 - --listen={{ .Values.listen }}:8080
+- --probes-listen={{ .Values.listen }}:8081
+- --metrics-listen={{ .Values.listen }}:8082
+{{- if .Values.monitoring.authorize }}
+- --authorize-metrics
+{{- end }}
+{{- if .Values.tls.secret }}
+- --tls-cert=/etc/stator/tls/tls.crt
+- --tls-key=/etc/stator/tls/tls.key
+{{- end }}
 - --log-format={{ .Values.log.format }}
 {{- range .Values.watchNamespaces }}
 - --watch-namespace={{ . }}
@@ -132,16 +141,18 @@ spec:
             {{- end }}
           ports:
             - {name: http, containerPort: 8080, protocol: TCP}
+            - {name: probes, containerPort: 8081, protocol: TCP}
+            - {name: metrics, containerPort: 8082, protocol: TCP}
           startupProbe:
-            httpGet: {path: /livez, port: http}
+            httpGet: {path: /livez, port: probes}
             periodSeconds: 2
             failureThreshold: 30
           livenessProbe:
-            httpGet: {path: /livez, port: http}
+            httpGet: {path: /livez, port: probes}
             periodSeconds: 10
             timeoutSeconds: 5
           readinessProbe:
-            httpGet: {path: /readyz, port: http}
+            httpGet: {path: /readyz, port: probes}
             periodSeconds: 5
             timeoutSeconds: 5
           resources:
@@ -150,20 +161,27 @@ spec:
             allowPrivilegeEscalation: false
             capabilities: {drop: [ALL]}
             readOnlyRootFilesystem: true
-          {{- if or .volume .settings.extraVolumeMounts }}
+          {{- $tls := .context.Values.tls.secret }}
+          {{- if or .volume $tls .settings.extraVolumeMounts }}
           volumeMounts:
             {{- if .volume }}
             - {name: data, mountPath: /var/lib/stator}
+            {{- end }}
+            {{- if $tls }}
+            - {name: tls, mountPath: /etc/stator/tls, readOnly: true}
             {{- end }}
             {{- with .settings.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
           {{- end }}
-      {{- if or .volume .settings.extraVolumes }}
+      {{- if or .volume $tls .settings.extraVolumes }}
       volumes:
         {{- with .volume }}
         # Copies of repositories: what is lost is fetched again.
         - {name: data, emptyDir: {sizeLimit: {{ . }}}}
+        {{- end }}
+        {{- with $tls }}
+        - {name: tls, secret: {secretName: {{ . }}, defaultMode: 0440}}
         {{- end }}
         {{- with .settings.extraVolumes }}
         {{- toYaml . | nindent 8 }}
@@ -213,7 +231,10 @@ metadata:
 spec:
   type: {{ .context.Values.service.type }}
   ports:
+    {{- if eq .component (include "stator.receiver" .context) }}
     - {name: http, port: {{ .context.Values.service.port }}, targetPort: http, protocol: TCP}
+    {{- end }}
+    - {name: metrics, port: 8082, targetPort: metrics, protocol: TCP}
   selector:
     {{- include "stator.selector" $labels | nindent 4 }}
 {{- if gt (int .settings.replicas) 1 }}
