@@ -289,7 +289,10 @@ async fn a_client_that_dawdles_is_let_go() {
     for beginning in [
         "GET /livez HTTP/1.1\r\nHost: x\r\n",
         "",
-        &format!("POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitea-Signature: {}\r\nContent-Length: 100\r\n\r\n{{", "0".repeat(64)),
+        &format!(
+            "POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitea-Signature: {}\r\nContent-Length: 100\r\n\r\n{{",
+            "0".repeat(64)
+        ),
     ] {
         let (mut client, server) = tokio::io::duplex(64 << 10);
         let answering = tokio::spawn(listener::serve_connection(server, scene.routes.clone(), scene.ending.clone()));

@@ -85,7 +85,8 @@ impl ReloadedCertificate {
             |error: rustls::Error| CertificateError { file: self.files.certificate.clone(), reason: error.to_string() };
         let config = ServerConfig::builder_with_provider(Arc::clone(&self.provider));
         let config = config.with_safe_default_protocol_versions().map_err(unusable)?;
-        let mut config = config.with_no_client_auth().with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
+        let mut config =
+            config.with_no_client_auth().with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }

@@ -190,7 +190,8 @@ fn pem(name: &str) -> Vec<u8> {
 async fn a_certificate_is_read_again_and_a_broken_one_is_not_used() {
     let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook")]);
     let folder = tempfile::tempdir().unwrap();
-    let files = tls::CertificateFiles { certificate: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
+    let files =
+        tls::CertificateFiles { certificate: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
     let unusable = tls::ReloadedCertificate::read(files.clone()).unwrap_err().to_string();
     assert!(unusable.contains("tls.crt cannot be used"), "{unusable}");
     // First that of somebody else, whom no client knows by this name.

@@ -4,9 +4,9 @@ use super::WebhookInbox;
 use crate::controller::sources::resolved_source::SourceKey;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
+use stator_git::source::model_source::ForgeKind;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use stator_git::source::model_source::ForgeKind;
 
 /// Sources that share a secret; it is tried once for all of them.
 #[derive(Clone, Debug)]
