@@ -4,7 +4,7 @@ use super::cache::{CachedCluster, IdentityCaches};
 use super::git_threads::GitThreads;
 use super::metrics::Metrics;
 use super::mirror_handle::MirrorHandle;
-use super::reconcile::{ReconcileContext, ReconcileResult, SpanParent};
+use super::reconcile::{ReconcileContext, ReconcileResult, SpanParent, VerifiedCommits};
 use crate::controller::report::commit_reporter::CommitReporter;
 use crate::controller::report::notifications::Notifier;
 use crate::controller::report::write_budget::ForgeWriteBudget;
@@ -411,6 +411,7 @@ impl SourceTask {
                 state: self.state.clone(),
                 metrics: Arc::clone(&self.metrics),
                 window_clock: self.window_clock.clone(),
+                verified: VerifiedCommits::default(),
                 spans: SpanParent::default(),
                 shutdown: self.shutdown.clone(),
                 is_rewritten: std::mem::take(&mut self.is_rewritten),

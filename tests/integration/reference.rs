@@ -302,7 +302,11 @@ fn the_page_of_sources_follows_the_definition() {
             "a poll and a sync now. Any new value, by convention the time; `status.lastHandledRequest` repeats it when it was handled",
         ),
         (manual_requests::FLUX_REQUESTED_AT_ANNOTATION, "the same, with Flux's annotation"),
-        (manual_requests::ALLOW, "approval of what guards hold back of one commit: `mass-delete,replace@<commit>`"),
+        (
+            manual_requests::ALLOW,
+            "approval of what guards hold back, as `status.held` names it: `mass-delete,replace@<commit>:<plan>`",
+        ),
+        (manual_requests::ALLOWED_BY_ANNOTATION, "nothing: who wrote the approval"),
         (manual_requests::OUTSIDE_WINDOWS_ANNOTATION, "syncing one commit although no window is open: `<commit>`"),
         (manual_requests::HINTS_ANNOTATION, "nothing: `stator server` writes webhook hints here"),
     ] {

@@ -10,6 +10,8 @@ use super::connect::{self, KubernetesPurpose};
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
 use crate::controller::sources::objects::MODEL_SOURCE;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::{Api, PostParams};
 use serde_json::Value;
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{Cluster as _, ClusterError};
@@ -74,6 +76,13 @@ impl SourceClient {
             .await
             .map_err(explain_cluster_error)?;
         changed.map(ListedSource::new).ok_or_else(|| self.unknown_source(name, &[]))
+    }
+
+    /// As whom the API server knows whoever asks; `None` where it does not say.
+    pub async fn user_name(&self) -> Option<String> {
+        let reviews: Api<SelfSubjectReview> = Api::all(self.kube.client());
+        let answer = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
+        answer.status?.user_info?.username
     }
 
     fn unknown_source(&self, name: &str, known: &[String]) -> CliError {

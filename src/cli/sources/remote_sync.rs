@@ -8,7 +8,8 @@ use crate::cli::output::Output;
 use crate::cli::signals::wait_for_interrupt;
 use crate::cli::sync::confirm;
 use crate::controller::sources::manual_requests::{
-    self, ALLOW, HoldApproval, ManualRequests, OUTSIDE_WINDOWS_ANNOTATION, REQUESTED_AT_ANNOTATION,
+    self, ALLOW, ALLOWED_BY_ANNOTATION, HoldApproval, ManualRequests, OUTSIDE_WINDOWS_ANNOTATION,
+    REQUESTED_AT_ANNOTATION,
 };
 use crate::controller::sources::objects::MODEL_SOURCE;
 use clap::builder::FalseyValueParser;
@@ -35,7 +36,8 @@ pub struct SourceArgs {
     /// Ask the controller to sync this source (see `stator get sources`), instead of syncing a folder
     #[arg(long, env = "STATOR_SOURCE", value_name = "NAME")]
     pub source: Option<String>,
-    /// Commit for --allow and --outside-windows; by default the one in the source's status
+    /// Commit that --allow and --outside-windows are about; by default the one in the source's status. What --allow approves
+    /// has to be held
     #[arg(long, env = "STATOR_REVISION", value_name = "COMMIT")]
     pub revision: Option<String>,
     /// Sync one commit although no sync window is open
@@ -138,7 +140,10 @@ async fn request_sync(
         )
         .with_hint(format!("resume it with `stator resume {name} -n {}`", site.namespace())));
     }
-    let asked = SourceSyncRequest::from_options(wish, &found)?;
+    let mut asked = SourceSyncRequest::from_options(wish, &found)?;
+    if let Some(approval) = &mut asked.allow {
+        approval.by = site.user_name().await;
+    }
     for line in asked.warnings(&found) {
         output.warn(&line);
     }
@@ -318,23 +323,16 @@ impl SourceSyncRequest {
                 .with_hint("a source always syncs the newest commit of its ref"));
         }
         let status = &found.status;
-        let allow = if wish.allow.is_empty() {
-            None
-        } else {
-            let held = status.held.as_ref().map(|held| held.revision.clone());
-            let revision = given.clone().or(held).ok_or_else(|| {
-                CliError::new(
-                    CliErrorKind::Refused,
-                    format!("nothing of {} is held, so there is nothing to approve", found.full_name()),
-                )
-                .with_hint("approve a commit in advance with --revision COMMIT")
-            })?;
-            Some(HoldApproval { kinds: wish.allow.clone(), revision })
-        };
-        let outside_windows = match (wish.outside_windows, given.or_else(|| status.revision.seen.clone())) {
-            (false, _) => None,
-            (true, Some(revision)) => Some(revision),
-            (true, None) => {
+        let allow = if wish.allow.is_empty() { None } else { Some(approve_held(wish, found, given.as_deref())?) };
+        let outside_windows = match (wish.outside_windows, given, status.revision.seen.clone()) {
+            (false, _, _) => None,
+            (true, None, Some(seen)) => Some(seen),
+            (true, Some(given), Some(seen)) if seen.starts_with(&given) => Some(seen),
+            (true, Some(given), _) => Some(manual_requests::parse_full_commit(&given).ok_or_else(|| {
+                CliError::usage(format!("{given} is not the newest commit of {}", found.full_name()))
+                    .with_hint("pass all digits of another commit: what is let through is exactly one")
+            })?),
+            (true, None, None) => {
                 return Err(CliError::new(
                     CliErrorKind::Refused,
                     format!("no commit of {} has been seen yet", found.full_name()),
@@ -355,6 +353,7 @@ impl SourceSyncRequest {
         annotations.insert(REQUESTED_AT_ANNOTATION.to_owned(), json!(self.at));
         if let Some(approval) = &self.allow {
             annotations.insert(ALLOW.to_owned(), json!(approval.to_annotation()));
+            annotations.insert(ALLOWED_BY_ANNOTATION.to_owned(), json!(approval.by));
         }
         if let Some(commit) = &self.outside_windows {
             annotations.insert(OUTSIDE_WINDOWS_ANNOTATION.to_owned(), json!(commit));
@@ -419,6 +418,30 @@ impl SourceSyncRequest {
             status: &found.status,
         }
     }
+}
+
+/// An approval of what is held back of a source now. What is approved is what its status shows, and nothing else.
+fn approve_held(
+    wish: &SourceSyncOptions<'_>,
+    found: &ListedSource,
+    given: Option<&str>,
+) -> Result<HoldApproval, CliError> {
+    let refused = |message: String| CliError::new(CliErrorKind::Refused, message);
+    let Some(held) = &found.status.held else {
+        let message = format!("nothing of {} is held, so there is nothing to approve", found.full_name());
+        return Err(refused(message)
+            .with_hint("an approval is for a plan that is held: wait until `stator get sources` shows one"));
+    };
+    if let Some(given) = given.filter(|given| !held.revision.starts_with(given)) {
+        let message = format!("what is held of {} is of {}", found.full_name(), short_commit(&held.revision));
+        return Err(refused(message).with_hint(format!("look at it, and approve that commit instead of {given}")));
+    }
+    if held.plan.is_empty() {
+        let message = format!("the controller of {} does not say which plan it holds", found.full_name());
+        return Err(refused(message).with_hint("it is of an earlier version: upgrade it"));
+    }
+    let (revision, plan) = (held.revision.clone(), held.plan.clone());
+    Ok(HoldApproval { kinds: wish.allow.clone(), revision, plan, by: None })
 }
 
 /// What `sync --source -o json` prints.

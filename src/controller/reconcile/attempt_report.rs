@@ -20,6 +20,8 @@ pub(super) struct AttemptReport {
     pub(super) models: Option<ModelFindings>,
     /// What guards hold back, and what each of them says.
     pub(super) holds: BTreeMap<HoldKind, String>,
+    /// The digest of what they hold back; empty where that is nothing.
+    pub(super) held_plan: String,
     /// How many writes the cluster carried out.
     pub(super) writes: usize,
     /// How long it took.
@@ -55,12 +57,21 @@ pub(super) struct AttemptSummary {
     pub(super) next: NextStep,
     /// Whether the commit is applied and its models are healthy.
     pub(super) is_success: bool,
-    /// Whether guards hold something back that an approval would release.
-    pub(super) is_held: bool,
+    /// What guards hold back that an approval would release.
+    pub(super) held: Option<HeldPlan>,
     /// The models that the commit has nothing valid to say of.
     pub(super) uncovered: Option<UncoveredModels>,
     /// What it found of drift.
     pub(super) drift: DriftFindings,
+}
+
+/// What waits for an approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldPlan {
+    /// Its digest.
+    pub(super) digest: String,
+    /// What holds it back.
+    pub(super) guards: BTreeSet<HoldKind>,
 }
 
 /// What is to be done after an attempt.
@@ -94,6 +105,14 @@ pub(super) enum UncoveredModels {
 }
 
 #[cfg(test)]
+impl HeldPlan {
+    /// Of a plan that one guard holds.
+    pub(super) fn for_test(digest: &str) -> Self {
+        Self { digest: digest.to_owned(), guards: BTreeSet::from([HoldKind::Replace]) }
+    }
+}
+
+#[cfg(test)]
 impl AttemptReport {
     /// With nothing but what decides the next step.
     pub(super) fn for_test(summary: AttemptSummary) -> Self {
@@ -103,6 +122,7 @@ impl AttemptReport {
             failure: None,
             models: None,
             holds: BTreeMap::new(),
+            held_plan: String::new(),
             writes: 0,
             took: Duration::ZERO,
         }

@@ -1,9 +1,11 @@
 //! One source, and all that its reconciler works with.
 
+use super::attempt_report::HeldPlan;
 use super::commit::PolledCommit;
-use super::machine::ReconcilerStart;
+use super::machine::{HeldRevisionPlan, ReconcilerStart};
 use super::measure::SpanParent;
 use super::sync_memory::SyncMemory;
+use super::verified_commits::VerifiedCommits;
 use crate::controller::cache::CachedCluster;
 use crate::controller::metrics::Metrics;
 use crate::controller::mirror_handle::MirrorHandle;
@@ -41,6 +43,8 @@ pub(in crate::controller) struct ReconcileContext {
     pub(in crate::controller) metrics: Arc<Metrics>,
     /// What sync windows are asked by.
     pub(in crate::controller) window_clock: WindowClock,
+    /// Commits whose signature was found to be good.
+    pub(in crate::controller) verified: VerifiedCommits,
     /// Where its spans belong now.
     pub(in crate::controller) spans: SpanParent,
     pub(in crate::controller) shutdown: CancellationToken,
@@ -67,7 +71,10 @@ impl ReconcileContext {
             handled_request: state.handled_request.clone(),
             applied: state.applied.as_ref().map(|applied| applied.commit.clone()),
             previously_applied: state.previous.as_ref().and_then(|previous| previous.applied.clone()),
-            held: state.hold.as_ref().map(|hold| hold.revision.clone()),
+            held: state.hold.as_ref().map(|hold| HeldRevisionPlan {
+                revision: hold.revision.clone(),
+                plan: HeldPlan { digest: hold.plan.clone(), guards: hold.guards.keys().copied().collect() },
+            }),
             concluded: state.verdict.as_ref().map(|verdict| verdict.revision.clone()),
             seed: super::jitter_seed(),
         }

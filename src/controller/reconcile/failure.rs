@@ -89,17 +89,12 @@ impl AttemptFailure {
         let uncovered = Some(UncoveredModels::All);
         let is_transient = self.retry == RetryPolicy::Soon;
         AttemptReport {
-            summary: AttemptSummary {
-                next,
-                is_success: false,
-                is_held: false,
-                uncovered,
-                drift: DriftFindings::default(),
-            },
+            summary: AttemptSummary { next, is_success: false, held: None, uncovered, drift: DriftFindings::default() },
             verdict: self.verdict,
             failure: Some(FailureDetails { reason: self.reason, help: self.help, is_transient }),
             models: None,
             holds: BTreeMap::new(),
+            held_plan: String::new(),
             writes: 0,
             took,
         }

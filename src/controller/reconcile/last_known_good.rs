@@ -45,6 +45,12 @@ impl ReconcileContext {
         }
     }
 
+    fn refuse_to_restore(&self, good: &str, why: &dyn std::fmt::Display) -> (RestoreOutcome, DriftFindings) {
+        let revision = commit_label(good);
+        tracing::warn!(source = %self.source.key, revision, "the last-known-good revision cannot be kept: {why}");
+        (RestoreOutcome::Failed, DriftFindings::default())
+    }
+
     async fn restore_revision(
         &self,
         good: &str,
@@ -52,6 +58,11 @@ impl ReconcileContext {
         mut cancelled: CancelReceiver,
         memory: &mut SyncMemory,
     ) -> Result<(RestoreOutcome, DriftFindings), AttemptFailure> {
+        match self.verify_earlier_commit(good).await {
+            Ok(None) => {}
+            Ok(Some(refusal)) => return Ok(self.refuse_to_restore(good, &refusal)),
+            Err(error) => return Ok(self.refuse_to_restore(good, &error)),
+        }
         memory.detector.begin_look();
         let prepared = async {
             let mut rendered = self.render_commit(good, None, SharedPlanner::default()).await?;
@@ -77,7 +88,7 @@ impl ReconcileContext {
             ..PlanParameters::default()
         };
         let PlannedCommit { mut plan, bookkeeping, .. } =
-            plan_commit(&self.cluster, rendered, live, parameters, false).await?;
+            plan_commit(&self.cluster, rendered, live, parameters, false, |_| BTreeSet::new()).await?;
         let drifted = DriftedModels::find(&plan, &bookkeeping.records);
         let all = drifted.all();
         memory.drifted_uncovered = if self.heals_drift() { drifted.unrepairable.len() } else { all.len() };

@@ -12,6 +12,10 @@ impl fmt::Display for RejectedRequest {
                 let newest = commit_label(newest);
                 write!(f, "the approval `{approval}` is for another commit and approves nothing of {newest}")
             }
+            Self::StalePlanApproval { approval } => write!(
+                f,
+                "the approval `{approval}` is for another plan: what is held back has changed since, and needs an approval of its own"
+            ),
             Self::StaleWindowOverride { revision, newest } => {
                 let (revision, newest) = (commit_label(revision), commit_label(newest));
                 write!(f, "a sync outside the windows was requested for {revision}, but the newest commit is {newest}")

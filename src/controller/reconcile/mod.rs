@@ -7,7 +7,7 @@
 //! |-|-|
 //! | [`machine`] | decides what is done next: pure, with laws over random histories |
 //! | [`runner`], [`triggers`] | carries out what it decides, and tells it what happens |
-//! | [`poller`] | finds the newest commit, and verifies its signature |
+//! | [`poller`], [`signature_check`] | finds the newest commit, and verifies its signature |
 //! | [`window_gate`] | asks the sync windows |
 //! | [`prepare`], [`sync_revision`] | an attempt: read, render, look, plan; sync |
 //! | [`verdict`], [`failure`], [`unhealed_drift`] | what an attempt came to |
@@ -50,17 +50,20 @@ mod publish;
 mod repair_choice;
 mod runner;
 mod shown_statuses;
+mod signature_check;
 mod source_run;
 mod sync_memory;
 mod sync_revision;
 mod triggers;
 mod unhealed_drift;
 mod verdict;
+mod verified_commits;
 mod window_gate;
 
 pub(super) use context::ReconcileContext;
 pub(super) use machine::ReconcileResult;
 pub(super) use measure::SpanParent;
+pub(super) use verified_commits::VerifiedCommits;
 
 use stator_core::dynamo::kinds;
 use stator_core::object::Object;

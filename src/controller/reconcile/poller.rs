@@ -16,8 +16,6 @@ use jiff::Timestamp;
 use stator_core::retry::Backoff;
 use stator_git::source::mirror::{FetchOutcome, MirrorError, ResolvedRef};
 use stator_git::source::model_source::Reference;
-use stator_git::source::secret::SecretValues;
-use stator_git::source::signature::{self, SignatureError};
 use stator_git::source::transport::TransportError;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -160,7 +158,7 @@ impl ReconcileContext {
             let before = fetched.previous.as_deref().unwrap_or_default();
             tracing::warn!(source = %self.source.key, before, now = fetched.commit, "history was rewritten");
         }
-        let refusal = self.verify(&tip).await?;
+        let refusal = self.verify_tip(&tip).await?;
         let found = PolledCommit {
             // Whatever was there at the start may have been there for a year.
             is_fresh: fetched.previous.as_ref().is_some_and(|previous| *previous != fetched.commit),
@@ -191,28 +189,6 @@ impl ReconcileContext {
                 state.failures = 0;
             }
         });
-    }
-
-    /// Why the commit may not be rendered, where the source asks for signatures.
-    async fn verify(&self, tip: &ResolvedRef) -> Result<Option<SignatureError>, GitError> {
-        let Some(verify) = &self.source.spec.verify else { return Ok(None) };
-        // The file is refused without the secret; should it ever come here without, nothing passes.
-        let none = || SecretValues::new(verify.secret_ref.name.to_string(), std::iter::empty::<(String, Vec<u8>)>());
-        let keys = self.source.secrets.verify.clone().unwrap_or_else(none);
-        let (mode, tip) = (verify.mode, tip.clone());
-        let signed = self.git.with(MirrorOperation::Read, move |mirror| mirror.signed_revision(&tip)).await?;
-        let judged =
-            tokio::task::spawn_blocking(move || signature::verify_revision(mode, &signed, &keys, Timestamp::now()));
-        match judged.await {
-            Ok(Ok(signers)) => {
-                for signer in signers {
-                    tracing::info!(source = %self.source.key, key = signer.key, signer = signer.name, "signed");
-                }
-                Ok(None)
-            }
-            Ok(Err(error)) => Ok(Some(error)),
-            Err(_) => Err(GitError::Panicked),
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::ObjectRef;
 use stator_model::intent::{ResolvedEnvironment, Workspace};
-use stator_model::plan::{self, Plan, PlanInput, SyncBookkeeping};
+use stator_model::plan::{self, HeldChanges, HoldKind, Plan, PlanInput, SyncBookkeeping};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,6 +223,7 @@ pub(super) async fn plan_commit<C: Cluster>(
     live: GatheredState,
     parameters: PlanParameters,
     remembers: bool,
+    approved_kinds: impl FnOnce(&HeldChanges) -> BTreeSet<HoldKind>,
 ) -> Result<PlannedCommit, AttemptFailure> {
     let RenderedCommit { desired, delta, planner, is_named: _ } = rendered;
     let target = desired.target.clone();
@@ -230,6 +231,15 @@ pub(super) async fn plan_commit<C: Cluster>(
     let (mut input, mut plan) = build_on_thread(input).await?;
     if sync::answer_open_questions(cluster, &plan, &mut input).await {
         (input, plan) = build_on_thread(input).await?;
+    }
+    // What is approved is what is held back when nothing is approved.
+    let approved = approved_kinds(&plan.held);
+    if !approved.is_empty() {
+        input.allow.extend(approved);
+        (input, plan) = build_on_thread(input).await?;
+        if sync::answer_open_questions(cluster, &plan, &mut input).await {
+            (input, plan) = build_on_thread(input).await?;
+        }
     }
     let remembered = tokio::task::spawn_blocking(move || {
         if remembers {

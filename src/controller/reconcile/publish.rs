@@ -120,11 +120,15 @@ impl ReconcileContext {
         memory: &mut SyncMemory,
     ) {
         let (source, revision) = (&self.source.key, commit.short());
-        let AttemptReport { summary: _, verdict, failure, models, holds, writes, took } = report;
+        let AttemptReport { summary: _, verdict, failure, models, holds, held_plan, writes, took } = report;
         let outcome = verdict.outcome();
         let sentence = verdict.sentence();
         self.metrics.record_sync(source, outcome.class(), writes, took);
-        let hold = (!holds.is_empty()).then(|| RevisionHold { guards: holds, revision: commit.commit.clone() });
+        let hold = (!holds.is_empty()).then(|| RevisionHold {
+            guards: holds,
+            revision: commit.commit.clone(),
+            plan: held_plan,
+        });
         let counts = models.as_ref().map(|models| models.counts);
         let drift = drift_note(hold.as_ref(), counts);
         if outcome.is_success() {

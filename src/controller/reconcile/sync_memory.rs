@@ -6,9 +6,10 @@ use super::measure::MeasuredCommits;
 use crate::controller::cache::NamespaceCacheGuard;
 use crate::controller::cache::drift_detector::DriftDetector;
 use crate::controller::report::commit_ledger::ModelVerdict;
+use crate::controller::sources::manual_requests::HoldApproval;
 use stator_cluster::sync::incremental::IncrementalPlanner;
 use stator_core::object::ObjectIdentity;
-use stator_model::plan::{HoldKind, Record};
+use stator_model::plan::{HeldChanges, HoldKind, Record};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +32,8 @@ pub(super) struct SyncMemory {
     pub(super) labels: Option<SourceLabels>,
     /// The commit that had its verdict, and what that stands on.
     pub(super) concluded: Option<ConcludedCommit>,
+    /// What was approved of a commit, and is not through yet.
+    pub(super) approved: Option<ApprovedChanges>,
     /// Uncovered models that drifted and are left as they are.
     pub(super) drifted_uncovered: usize,
     /// What was last said of objects whose repair does not stick.
@@ -39,6 +42,25 @@ pub(super) struct SyncMemory {
     pub(super) reported_models: BTreeMap<String, ModelVerdict>,
     /// What was measured.
     pub(super) measured: MeasuredCommits,
+}
+
+/// What somebody approved: an attempt that was interrupted has less left of it, and needs no approval of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ApprovedChanges {
+    pub(super) approval: HoldApproval,
+    pub(super) changes: HeldChanges,
+}
+
+impl SyncMemory {
+    /// Whether what a plan holds back is what was approved, or what is left of it. Remembers it where it is.
+    pub(super) fn accepts(&mut self, approval: &HoldApproval, held: &HeldChanges) -> bool {
+        if held.digest() == approval.plan {
+            self.approved = Some(ApprovedChanges { approval: approval.clone(), changes: held.clone() });
+            return true;
+        }
+        let is_rest = |one: &ApprovedChanges| one.approval == *approval && held.is_part_of(&one.changes);
+        self.approved.as_ref().is_some_and(is_rest)
+    }
 }
 
 /// A commit that had its verdict.
@@ -57,6 +79,8 @@ pub(super) struct VerdictBasis {
     pub(super) blocked: BTreeSet<ObjectIdentity>,
     /// What guards held back, and what each said.
     pub(super) holds: BTreeMap<HoldKind, String>,
+    /// The digest of what they held back.
+    pub(super) held_plan: String,
     /// Models that had drifted and were not put back.
     pub(super) unhealed: BTreeSet<String>,
 }

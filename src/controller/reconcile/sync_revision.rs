@@ -19,7 +19,8 @@ use crate::controller::cache::drift_detector::{PlannedWrites, SyncInterruption};
 use crate::controller::metrics::SyncStage;
 use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::report::commit_reporter::CommitReporter;
-use crate::controller::sources::registry::{PlanSummary, SourcePhase, TimestampedRevision};
+use crate::controller::sources::manual_requests::HoldApproval;
+use crate::controller::sources::registry::{AcceptedApproval, PlanSummary, SourcePhase, TimestampedRevision};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use stator_cluster::cluster::ClusterError;
@@ -29,7 +30,7 @@ use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, Syn
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
 use stator_core::outcome::OutcomeClass;
-use stator_model::plan::{Action, Change, Plan, PlanScope, PlannedWrite};
+use stator_model::plan::{Action, Change, HeldChanges, HoldKind, Plan, PlanScope, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -102,9 +103,10 @@ impl ReconcileContext {
                 if !evaluation.is_success() {
                     span.set_error(&evaluation.verdict.sentence());
                 }
-                let SyncEvaluation { verdict, next: _, watches_statuses: _, counts, models, holds } = evaluation;
+                let SyncEvaluation { verdict, next: _, watches_statuses: _, counts, models, holds, held_plan } =
+                    evaluation;
                 let models = Some(ModelFindings { namespace: memory.namespace.clone(), counts, verdicts: models });
-                let report = AttemptReport { summary, verdict, failure: None, models, holds, writes, took };
+                let report = AttemptReport { summary, verdict, failure: None, models, holds, held_plan, writes, took };
                 AttemptOutcome::Concluded(Box::new(report))
             }
             // A look that found all as it was says nothing new.
@@ -156,12 +158,13 @@ impl ReconcileContext {
         let parameters = PlanParameters {
             revision: commit.commit.clone(),
             folder: self.recorded_folder(rendered.is_named),
-            allow: pass.allow.clone(),
+            allow: BTreeSet::new(),
             prune: self.source.spec.prune.unwrap_or(true),
             scope: PlanScope::All,
         };
-        let planning =
-            plan_commit(&self.cluster, rendered, live, parameters, self.cluster.is_cached(&memory.namespace));
+        let is_cached = self.cluster.is_cached(&memory.namespace);
+        let approved_kinds = |held: &HeldChanges| self.approved_kinds(commit, pass.approval.as_ref(), held, memory);
+        let planning = plan_commit(&self.cluster, rendered, live, parameters, is_cached, approved_kinds);
         let planned = self.measure_stage(SyncStage::Plan, planning).await?;
         // Those of the files, and what only the cluster's records show to be wrong with them.
         let findings: Vec<Finding> = planned.plan.findings.clone();
@@ -211,6 +214,9 @@ impl ReconcileContext {
             if pass.heal { repairs.waiting_models().union(&unhealed).count() } else { 0 } + memory.drifted_uncovered;
         left_alone.count_in(&mut evaluation);
         self.measure_sync(commit, &measurement, &report, evaluation.is_success(), &mut memory.measured);
+        if evaluation.is_success() {
+            memory.approved = None;
+        }
         let summary = evaluation.summary(uncovered, repairs.findings_of(&report));
         let unchanged = NextStep::Watch { statuses: evaluation.watches_statuses };
         let unchanged = AttemptSummary { next: unchanged, drift: DriftFindings::default(), ..summary.clone() };
@@ -218,6 +224,30 @@ impl ReconcileContext {
         memory.concluded = (summary.next != NextStep::Retry).then_some(concluded);
         let writes = report.writes;
         Ok(RevisionResult::Concluded(Box::new(FinishedSync { evaluation, summary, writes })))
+    }
+
+    /// The guards that are released for what a plan holds back: those that somebody approved for exactly that.
+    fn approved_kinds(
+        &self,
+        commit: &PolledCommit,
+        approval: Option<&HoldApproval>,
+        held: &HeldChanges,
+        memory: &mut SyncMemory,
+    ) -> BTreeSet<HoldKind> {
+        let Some(approval) = approval.filter(|approval| memory.accepts(approval, held)) else {
+            return BTreeSet::new();
+        };
+        let accepted = AcceptedApproval {
+            revision: commit.commit.clone(),
+            plan: approval.plan.clone(),
+            guards: approval.kinds.clone(),
+            by: approval.by.clone(),
+        };
+        if self.state.borrow().approval.as_ref() != Some(&accepted) {
+            tracing::warn!(source = %self.source.key, revision = commit.short(), "{}", accepted.sentence());
+        }
+        self.update_state(|state| state.approval = Some(accepted));
+        approval.kinds.clone()
     }
 
     /// Refuses to write where the cluster would drop a part of it.
@@ -264,6 +294,7 @@ impl ReconcileContext {
         let basis = VerdictBasis {
             blocked: blocked.filter(|object| !repairs.waiting.contains_key(object)).collect(),
             holds: overview.holds(),
+            held_plan: overview.held_plan().to_owned(),
             unhealed: if pass.heal { unhealed } else { left },
         };
         // The plan that finds all done says nothing of what was.

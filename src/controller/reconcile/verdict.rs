@@ -11,7 +11,7 @@
 //! | 5 | unhealthy | everything is applied, and not all of it works |
 //! | 6 | no models, or healthy | |
 
-use super::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
+use super::attempt_report::{AttemptSummary, HeldPlan, NextStep, UncoveredModels};
 use super::drift_repairs::DriftFindings;
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
 use crate::controller::sources::registry::ModelHealthCounts;
@@ -28,6 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct PlanOverview {
     /// What guards hold back, in the order in which the plan names it.
     holds: Vec<Hold>,
+    /// The digest of what they hold back.
+    held_plan: String,
     /// The models that something changes of.
     changing: BTreeSet<String>,
     /// All models.
@@ -48,6 +50,7 @@ impl PlanOverview {
         let stuck = plan.changes.iter().filter(waits).map(|change| &change.model);
         Self {
             stuck: stuck.filter(|model| !moving.contains(model)).cloned().collect(),
+            held_plan: plan.held.digest().to_owned(),
             holds: plan.holds.iter().filter(|hold| !hold.allowed).cloned().collect(),
             changing: changing.map(|change| change.model.clone()).collect(),
             models: plan.changes.iter().map(|change| change.model.clone()).collect(),
@@ -64,6 +67,11 @@ impl PlanOverview {
     /// What guards hold back, and what each of them says.
     pub(super) fn holds(&self) -> BTreeMap<HoldKind, String> {
         self.holds.iter().map(|hold| (hold.kind, hold.message.clone())).collect()
+    }
+
+    /// The digest of what guards hold back.
+    pub(super) fn held_plan(&self) -> &str {
+        &self.held_plan
     }
 
     /// The models that the commit has nothing valid to say of: those with errors, by name, and those that are held back.
@@ -100,6 +108,8 @@ pub(super) struct SyncEvaluation {
     pub(super) models: Vec<(String, ModelVerdict)>,
     /// What guards hold back, and what each of them says.
     pub(super) holds: BTreeMap<HoldKind, String>,
+    /// The digest of what they hold back.
+    pub(super) held_plan: String,
 }
 
 impl SyncEvaluation {
@@ -110,8 +120,9 @@ impl SyncEvaluation {
 
     /// What decides the next step.
     pub(super) fn summary(&self, uncovered: Option<UncoveredModels>, drift: DriftFindings) -> AttemptSummary {
-        let is_held = !self.holds.is_empty();
-        AttemptSummary { next: self.next, is_success: self.is_success(), is_held, uncovered, drift }
+        let held = (!self.holds.is_empty())
+            .then(|| HeldPlan { digest: self.held_plan.clone(), guards: self.holds.keys().copied().collect() });
+        AttemptSummary { next: self.next, is_success: self.is_success(), held, uncovered, drift }
     }
 }
 
@@ -184,7 +195,8 @@ pub(super) fn evaluate_sync(
         not_healthy: failed.len() + faulty.len(),
         drifted: 0,
     };
-    SyncEvaluation { verdict, next, watches_statuses, counts, models, holds: overview.holds() }
+    let (holds, held_plan) = (overview.holds(), overview.held_plan().to_owned());
+    SyncEvaluation { verdict, next, watches_statuses, counts, models, holds, held_plan }
 }
 
 /// The verdict that comes first: see the table above.

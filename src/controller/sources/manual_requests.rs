@@ -1,9 +1,10 @@
 //! What people ask of a source beside what git says: look now, let a held plan go, sync outside the windows.
 //!
 //! Asked by annotations of the `ModelSource`, so that whoever may edit a source may ask, and the audit log of the cluster
-//! says who did. A request names the revision that it is about where it lets something through: what was approved for one
-//! commit is not approved for the next.
+//! says who did. A request names what it is about where it lets something through, in full: what was approved for one commit and
+//! one plan is not approved for the next.
 
+use stator_git::source::model_source::status::truncate_line;
 use stator_model::plan::HoldKind;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const REQUESTED_AT_ANNOTATION: &str = "stator.dev/requestedAt";
 /// Flux's name for the same, as its users' fingers know it.
 pub const FLUX_REQUESTED_AT_ANNOTATION: &str = "reconcile.fluxcd.io/requestedAt";
-/// Lets what guards hold back go: `mass-delete,replace@<commit>`.
+/// Lets what guards hold back go: `mass-delete,replace@<commit>:<plan>`.
 pub const ALLOW: &str = "stator.dev/allow";
+/// Who wrote [`ALLOW`]. The admission policy of the chart lets nobody name another than themselves.
+pub const ALLOWED_BY_ANNOTATION: &str = "stator.dev/allowed-by";
 /// Lets one commit be synced although no window is open: `<commit>`.
 pub const OUTSIDE_WINDOWS_ANNOTATION: &str = "stator.dev/outside-windows";
 /// What a webhook hinted at, put there by a `stator server` for the controller: see `controller::resources`.
 pub const HINTS_ANNOTATION: &str = "stator.dev/hints";
 
-/// The shortest commit that a request may name.
+/// The fewest digits of a commit that a person may type; what is written into an annotation has all of them.
 const SHORTEST: usize = 7;
+/// The longest name of a person or account that is repeated.
+const MAX_PERSON_LENGTH: usize = 253;
 
 /// What is asked of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,27 +33,33 @@ pub struct ManualRequests {
     pub requested_at: Option<String>,
     /// What is let go.
     pub allow: Option<HoldApproval>,
-    /// The commit that may be synced outside the windows, in full or its first digits.
+    /// The commit that may be synced outside the windows, in full.
     pub outside_windows: Option<String>,
 }
 
-/// What is let go, and of which commit.
+/// What is let go, of which commit and plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldApproval {
     /// What.
     pub kinds: BTreeSet<HoldKind>,
-    /// The commit, in full or its first digits, at least seven.
+    /// The commit, in full.
     pub revision: String,
+    /// The digest of what is held back of it: [`HeldChanges::digest`](stator_model::plan::HeldChanges::digest).
+    pub plan: String,
+    /// Who approved, where that was written down.
+    pub by: Option<String>,
 }
 
 /// Why an annotation says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManualRequestError {
-    /// No revision, or too little of one.
-    #[error("the annotation `{annotation}` has no commit: write {form}, with at least {SHORTEST} digits of the commit")]
+    /// No revision, or not all of what it is about.
+    #[error("the annotation `{annotation}` {lack}: write {form}")]
     NoRevision {
         /// Which.
         annotation: &'static str,
+        /// What is missing.
+        lack: &'static str,
         /// How it is written.
         form: &'static str,
     },
@@ -67,21 +78,21 @@ impl ManualRequests {
         let of = |name: &str| annotations.get(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let both = [of(REQUESTED_AT_ANNOTATION), of(FLUX_REQUESTED_AT_ANNOTATION)];
         let at = both.iter().any(Option::is_some).then(|| both.into_iter().flatten().collect::<Vec<_>>().join(" "));
-        let allow = of(ALLOW).and_then(|text| parse_approval(&text).map_err(|found| faults.extend(found)).ok());
+        let by = of(ALLOWED_BY_ANNOTATION).map(|name| truncate_line(&name, MAX_PERSON_LENGTH));
+        let allow = of(ALLOW).and_then(|text| parse_approval(&text, by).map_err(|found| faults.extend(found)).ok());
         let outside_windows = of(OUTSIDE_WINDOWS_ANNOTATION).and_then(|text| {
-            let fault = ManualRequestError::NoRevision { annotation: OUTSIDE_WINDOWS_ANNOTATION, form: "`<commit>`" };
-            parse_revision(&text).ok_or(fault).map_err(|fault| faults.push(fault)).ok()
+            let fault = ManualRequestError::NoRevision {
+                annotation: OUTSIDE_WINDOWS_ANNOTATION,
+                lack: "names no commit in full",
+                form: "`<commit>`, with all its digits",
+            };
+            parse_full_commit(&text).ok_or(fault).map_err(|fault| faults.push(fault)).ok()
         });
         (Self { requested_at: at, allow, outside_windows }, faults)
     }
 }
 
 impl HoldApproval {
-    /// What is let go of this commit: nothing, where it is about another one.
-    pub fn approved_kinds(&self, commit: &str) -> BTreeSet<HoldKind> {
-        if commit.starts_with(&self.revision) { self.kinds.clone() } else { BTreeSet::new() }
-    }
-
     /// What is let go, in the words of `--allow`.
     pub fn guard_words(&self) -> String {
         self.kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(",")
@@ -89,12 +100,13 @@ impl HoldApproval {
 
     /// As the annotation has it.
     pub fn to_annotation(&self) -> String {
-        format!("{}@{}", self.guard_words(), self.revision)
+        format!("{}@{}:{}", self.guard_words(), self.revision, self.plan)
     }
 }
 
-fn parse_approval(text: &str) -> Result<HoldApproval, Vec<ManualRequestError>> {
-    let (words, commit) = text.rsplit_once('@').unwrap_or((text, ""));
+fn parse_approval(text: &str, by: Option<String>) -> Result<HoldApproval, Vec<ManualRequestError>> {
+    let (words, about) = text.rsplit_once('@').unwrap_or((text, ""));
+    let (commit, plan) = about.split_once(':').unwrap_or((about, ""));
     let mut faults = Vec::new();
     let mut kinds = BTreeSet::new();
     for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -105,24 +117,32 @@ fn parse_approval(text: &str) -> Result<HoldApproval, Vec<ManualRequestError>> {
             }),
         }
     }
-    match parse_revision(commit) {
-        Some(revision) if faults.is_empty() => return Ok(HoldApproval { kinds, revision }),
-        Some(_) => {}
-        None => {
-            faults.push(ManualRequestError::NoRevision { annotation: ALLOW, form: "`mass-delete,replace@<commit>`" })
-        }
+    match (parse_full_commit(commit), parse_digits(plan, &[64])) {
+        (Some(revision), Some(plan)) if faults.is_empty() => return Ok(HoldApproval { kinds, revision, plan, by }),
+        (Some(_), Some(_)) => {}
+        (None, _) | (_, None) => faults.push(ManualRequestError::NoRevision {
+            annotation: ALLOW,
+            lack: "names no commit and plan in full",
+            form: "`mass-delete,replace@<commit>:<plan>` as `status.held` has both, or use `stator sync --source`",
+        }),
     }
     Err(faults)
 }
 
 /// A commit, in full or its first digits; `None` for what is none, or too little of one.
 pub fn parse_commit(text: &str) -> Option<String> {
-    parse_revision(text)
+    let lengths: Vec<usize> = (SHORTEST..=64).collect();
+    parse_digits(text, &lengths)
 }
 
-fn parse_revision(text: &str) -> Option<String> {
+/// A commit with all its digits: SHA-1 or SHA-256.
+pub fn parse_full_commit(text: &str) -> Option<String> {
+    parse_digits(text, &[40, 64])
+}
+
+fn parse_digits(text: &str, lengths: &[usize]) -> Option<String> {
     let text = text.trim().to_ascii_lowercase();
-    let fits = (SHORTEST..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let fits = lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     fits.then_some(text)
 }
 
@@ -142,24 +162,40 @@ mod tests {
         (requests, faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     }
 
+    /// S13: an approval names a commit and a plan with all their digits, and nothing less.
     #[test]
-    fn what_is_approved_is_approved_for_one_commit() {
-        let (requests, faults) = read(&[(ALLOW, "mass-delete, replace@3F2C1AB"), (REQUESTED_AT_ANNOTATION, "now")]);
+    fn what_is_approved_is_approved_for_one_commit_and_plan() {
+        let (commit, plan) = ("3f2c1ab".repeat(6)[..40].to_owned(), "d".repeat(64));
+        let text = format!("mass-delete, replace@{}:{plan}", commit.to_uppercase());
+        let (requests, faults) =
+            read(&[(ALLOW, &text), (ALLOWED_BY_ANNOTATION, "alice"), (REQUESTED_AT_ANNOTATION, "now")]);
         assert_eq!((faults.as_str(), requests.requested_at.as_deref()), ("", Some("now")));
         let approval = requests.allow.unwrap();
-        assert_eq!(approval.to_annotation(), "replace,mass-delete@3f2c1ab");
-        assert_eq!(approval.approved_kinds("3f2c1ab99").len(), 2);
-        assert!(approval.approved_kinds("4f2c1ab99").is_empty());
+        assert_eq!(approval.to_annotation(), format!("replace,mass-delete@{commit}:{plan}"));
+        assert_eq!(approval.by.as_deref(), Some("alice"));
+        for short in [
+            format!("replace@{}", &commit[..7]),
+            format!("replace@{commit}"),
+            format!("replace@{}:{plan}", &commit[..39]),
+            format!("replace@{commit}:{}", &plan[..63]),
+            format!("replace:{plan}"),
+        ] {
+            let (requests, faults) = read(&[(ALLOW, &short)]);
+            assert!(
+                requests.allow.is_none() && faults.contains("names no commit and plan in full"),
+                "{short}: {faults}"
+            );
+        }
     }
 
     #[test]
     fn every_fault_is_told_and_approves_nothing() {
-        let (requests, faults) = read(&[(ALLOW, "everything,replace"), (OUTSIDE_WINDOWS_ANNOTATION, "main")]);
+        let (requests, faults) = read(&[(ALLOW, "everything,replace"), (OUTSIDE_WINDOWS_ANNOTATION, "3f2c1ab")]);
         assert_eq!(requests, ManualRequests::default());
         insta::assert_snapshot!(faults, @r"
         the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete and max-gpus
-        the annotation `stator.dev/allow` has no commit: write `mass-delete,replace@<commit>`, with at least 7 digits of the commit
-        the annotation `stator.dev/outside-windows` has no commit: write `<commit>`, with at least 7 digits of the commit
+        the annotation `stator.dev/allow` names no commit and plan in full: write `mass-delete,replace@<commit>:<plan>` as `status.held` has both, or use `stator sync --source`
+        the annotation `stator.dev/outside-windows` names no commit in full: write `<commit>`, with all its digits
         ");
     }
 

@@ -127,7 +127,7 @@ fn held() -> Value {
     json!({
         "conditions": conditions("False", "Held", "3f2c1ab: held back (mass-delete): 7 of 9 objects would be deleted", true),
         "revision": {"seen": SEEN, "attempted": SEEN, "applied": BEFORE}, "commit": "0a1b2c3",
-        "held": {"revision": SEEN, "command": "stator sync --source models --allow mass-delete,replace", "guards": [
+        "held": {"revision": SEEN, "plan": "d".repeat(64), "command": "stator sync --source models --allow mass-delete,replace", "guards": [
             {"guard": "mass-delete", "message": "7 of 9 objects would be deleted; the limit without approval is 5"},
             {"guard": "replace", "message": "Dynamo forbids the change in place"},
         ]},
@@ -268,7 +268,7 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     ----- stdout -----
     ----- stderr -----
     error: nothing of cli-sources-held/models is held, so there is nothing to approve
-    hint: approve a commit in advance with --revision COMMIT
+    hint: an approval is for a plan that is held: wait until `stator get sources` shows one
     ");
     insta::assert_snapshot!(scene.run(&["sync", "--source", "models", "--outside-windows", "--yes"]).exits(1).notes(), @"
     error: no commit of cli-sources-held/models has been seen yet
@@ -308,7 +308,8 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
     held back[replace] at 3f2c1ab: Dynamo forbids the change in place
     ");
-    assert_eq!(asked["stator.dev/allow"], format!("replace,mass-delete@{SEEN}"));
+    assert_eq!(asked["stator.dev/allow"], format!("replace,mass-delete@{SEEN}:{}", "d".repeat(64)));
+    assert!(asked["stator.dev/allowed-by"].as_str().is_some_and(|by| !by.is_empty()), "{asked}");
     let (done, asked) = scene.asked(well(), &["sync", "--source", "models", "--outside-windows", "--yes"]).await;
     insta::assert_snapshot!(done, @"
     exit 0
@@ -318,18 +319,18 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     ----- stderr -----
     ");
     assert_eq!(asked["stator.dev/outside-windows"], SEEN);
-    // Another commit, by its first digits.
+    // S13: what is approved is what the status shows to be held, and no other commit in advance.
     let args = ["sync", "--source", "models", "--allow", "max-gpus", "--revision", "0A1B2C3", "--yes"];
-    let (done, asked) = scene.asked(well(), &args).await;
-    insta::assert_snapshot!(done, @"
-    exit 0
-    ----- stdout -----
-    cli-sources-held/models: sync requested.
-    cli-sources-held/models: approved max-gpus at 0a1b2c3.
-    ----- stderr -----
-    the newest commit is 3f2c1ab, but this is for 0a1b2c3
+    scene.say("models", held()).await;
+    insta::assert_snapshot!(scene.run(&args).exits(1).notes(), @"
+    error: what is held of cli-sources-held/models is of 3f2c1ab
+    hint: look at it, and approve that commit instead of 0a1b2c3
     ");
-    assert_eq!(asked["stator.dev/allow"], "max-gpus@0a1b2c3");
+    let args = ["sync", "--source", "models", "--outside-windows", "--revision", "0A1B2C3", "--yes"];
+    insta::assert_snapshot!(scene.run(&args).exits(2).notes(), @"
+    error: 0a1b2c3 is not the newest commit of cli-sources-held/models
+    hint: pass all digits of another commit: what is let through is exactly one
+    ");
     for wrong in [vec!["--allow", "replace", "--revision", "main"], vec!["--revision", "0a1b2c3"]] {
         let args: Vec<&str> = ["sync", "--source", "models", "--yes"].into_iter().chain(wrong).collect();
         insta::allow_duplicates! { assert!(scene.run(&args).exits(2).stderr.contains("commit")) }

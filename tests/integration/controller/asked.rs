@@ -194,8 +194,9 @@ impl Room {
 async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
     let room = Room::of(fleet(7), "").await;
     let first = head(&room.bench);
-    // An approval that comes before there is anything to approve works too; this one is of another commit.
-    room.ask(&[(ALLOW, &format!("mass-delete@{}", &first[..7]))]);
+    // An approval of another commit.
+    let plan = "0".repeat(64);
+    room.ask(&[(ALLOW, &format!("mass-delete@{first}:{plan}"))]);
     room.synced(&first).await;
     for number in 1..7 {
         room.bench.remove(&format!("models/mock-{number}"));
@@ -207,13 +208,12 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
     assert_eq!((held.revision.as_str(), room.graphs()), (second.as_str(), 7));
     assert_eq!(held.release_command(&key()), "stator sync --source models -n default --allow mass-delete");
     let problem = standing.problem().unwrap();
-    insta::assert_snapshot!(problem.to_string().replace(&second, "<commit>"), @"held back (mass-delete): 6 of 7 objects would be deleted; the limit without approval is 5; check that this is intended, then run `stator sync --source models -n default --allow mass-delete`, or annotate the source with stator.dev/allow=mass-delete@<commit>");
+    insta::assert_snapshot!(problem.to_string().replace(&second, "<commit>").replace(&held.plan, "<plan>"), @"held back (mass-delete): 6 of 7 objects would be deleted; the limit without approval is 5; check that this is intended, then run `stator sync --source models -n default --allow mass-delete`, or annotate the source with stator.dev/allow=mass-delete@<commit>:<plan>");
     let unheard: Vec<String> = standing.rejected_requests.iter().cloned().collect();
     assert_eq!(
         unheard,
         [format!(
-            "the approval `mass-delete@{}` is for another commit and approves nothing of {}",
-            &first[..7],
+            "the approval `mass-delete@{first}:{plan}` is for another commit and approves nothing of {}",
             &second[..7]
         )]
     );
@@ -223,7 +223,7 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
     assert_eq!((room.graphs(), standing.hold.is_none(), standing.rejected_requests.is_empty()), (1, true, true));
     room.stands("the request is answered", |standing| standing.handled_request.as_deref() == Some("now")).await;
     room.is_settled();
-    assert_eq!(room.told(), ["Synced", "Held", "RequestNotMet", "Synced"]);
+    assert_eq!(room.told(), ["Synced", "Held", "RequestNotMet", "Approved", "Synced"]);
 
     // What was approved stays approved for that commit alone.
     for number in 1..7 {
@@ -241,15 +241,47 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
     room.end().await;
 }
 
+/// S13: an approval is for what was held back when it was given. What moves since then needs an approval of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_is_void_once_the_plan_moves() {
+    let room = Room::of(fleet(8), "").await;
+    room.synced(&head(&room.bench)).await;
+    for number in 1..8 {
+        room.bench.remove(&format!("models/mock-{number}"));
+    }
+    let commit = room.bench.commit("remove most");
+    let standing =
+        room.stands("it is held", |standing| standing.hold.is_some() && standing.phase == SourcePhase::Idle).await;
+    let before = standing.hold.clone().unwrap();
+    assert_eq!(before.revision, commit);
+    // What is held is kept as it was, so it is made again, as another object of its name.
+    room.delete("mock-7");
+    room.until("it is created again", || room.graphs() == 8).await;
+    let moved = |standing: &SourceState| {
+        standing.hold.as_ref().is_some_and(|hold| hold.plan != before.plan) && standing.phase == SourcePhase::Idle
+    };
+    room.stands("another plan is held", moved).await;
+    room.ask(&[(ALLOW, &before.approval_annotation()), (REQUESTED_AT_ANNOTATION, "1")]);
+    let refused = room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("1")).await;
+    assert!(refused.rejected_requests.iter().any(|one| one.contains("is for another plan")), "{refused:?}");
+    assert_eq!((room.graphs(), refused.approval.is_none()), (8, true));
+    let standing = room.stands("it rests", moved).await;
+    room.ask(&[(ALLOW, &standing.hold.unwrap().approval_annotation()), (REQUESTED_AT_ANNOTATION, "2")]);
+    let done = room.synced(&commit).await;
+    assert_eq!((room.graphs(), done.approval.map(|approval| approval.revision)), (1, Some(commit)));
+    room.is_settled();
+    room.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_window_opens_for_one_commit_and_says_so() {
     let room = Room::of(fleet(1), "  windows: [{kind: allow, schedule: '0 0 29 2 *', duration: 1m}]\n").await;
     let first = head(&room.bench);
     room.stands("no sync window is open", |standing| standing.phase == SourcePhase::WindowClosed).await;
-    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, "0123456789")]);
+    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &"0123456789".repeat(4))]);
     room.stands("another commit was meant", |standing| standing.rejected_requests.len() == 1).await;
     assert_eq!(room.graphs(), 0);
-    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &first[..10])]);
+    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &first)]);
     let standing = room.synced(&first).await;
     assert_eq!(standing.outside_windows.as_ref(), Some(&first));
     room.is_settled();
@@ -257,7 +289,7 @@ async fn a_closed_window_opens_for_one_commit_and_says_so() {
     // Synced, the window is closed again: for drift, for a request, and for the next commit.
     room.edit("mock-0", "replicas: 2", "replicas: 7");
     room.stands("it is closed again", |standing| standing.phase == SourcePhase::WindowClosed).await;
-    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &first[..10]), (REQUESTED_AT_ANNOTATION, "1")]);
+    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &first), (REQUESTED_AT_ANNOTATION, "1")]);
     let standing = room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("1")).await;
     assert!(
         standing.rejected_requests.iter().any(|text| text.contains("no sync window is open")),
@@ -451,7 +483,9 @@ async fn drift_whose_repair_is_held_back_is_held_and_drifted() {
     assert!(is_told(&room.stands("it is judged", |state| state.phase == SourcePhase::Idle).await));
     assert_eq!(room.graphs(), 1);
 
-    room.ask(&[(REQUESTED_AT_ANNOTATION, "1"), (ALLOW, &format!("max-gpus@{first}"))]);
+    let approval = room.standing().hold.unwrap().approval_annotation();
+    assert!(approval.starts_with(&format!("max-gpus@{first}:")), "{approval}");
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "1"), (ALLOW, &approval)]);
     room.stands("it is put back", |state| state.is_ready() && state.counts.drifted == 0).await;
     assert_eq!(room.graphs(), 2);
     room.end().await;

@@ -1,6 +1,7 @@
 //! `stator controller` as it runs: the real program, a repository, an embedded cluster, and an operator that is played.
 
 mod asked;
+mod attacked;
 mod drifting;
 mod granted;
 mod hanging;

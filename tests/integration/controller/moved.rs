@@ -23,7 +23,7 @@ async fn what_another_repository_takes_is_held_until_the_move_is_approved() {
     let standing =
         room.stands("it is held", |standing| standing.hold.is_some() && standing.phase == SourcePhase::Idle).await;
     let problem = standing.problem().unwrap().to_string();
-    insta::assert_snapshot!(problem.replace(&commit, "<commit>"), @"held back (move): belongs to another source; would be taken over: DynamoGraphDeployment models/mock-0; check that this is intended, then run `stator sync --source models -n default --allow move`, or annotate the source with stator.dev/allow=move@<commit>");
+    insta::assert_snapshot!(problem.replace(&commit, "<commit>").replace(&standing.hold.as_ref().unwrap().plan, "<plan>"), @"held back (move): belongs to another source; would be taken over: DynamoGraphDeployment models/mock-0; check that this is intended, then run `stator sync --source models -n default --allow move`, or annotate the source with stator.dev/allow=move@<commit>:<plan>");
     assert_eq!(room.graph("mock-0"), taken, "nothing is written");
     let held = standing.hold.clone().unwrap();
     room.ask(&[(ALLOW, &held.approval_annotation()), (REQUESTED_AT_ANNOTATION, "now")]);

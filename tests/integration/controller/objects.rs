@@ -82,7 +82,7 @@ impl<'a> Stage<'a> {
             .map(|(key, value)| ((*key).to_owned(), json!(value)))
             .collect::<serde_json::Map<_, _>>()
             .into();
-        let value = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
+        let value = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"stator.dev/credential": "true"}}, "stringData": data});
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         self.runtime.block_on(secrets.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(value))).unwrap();
     }

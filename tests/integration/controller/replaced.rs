@@ -22,7 +22,7 @@ async fn a_graph_is_replaced_new_first_once_that_is_approved() {
     let standing =
         room.stands("it is held", |standing| standing.hold.is_some() && standing.phase == SourcePhase::Idle).await;
     let problem = standing.problem().unwrap().to_string();
-    insta::assert_snapshot!(problem.replace(&commit, "<commit>"), @"held back (replace): Dynamo forbids these changes in place; to be replaced by a graph with another address: DynamoGraphDeployment models/mock-0 (then Service `mock-0-74986-frontend`); check that this is intended, then run `stator sync --source models -n default --allow replace`, or annotate the source with stator.dev/allow=replace@<commit>");
+    insta::assert_snapshot!(problem.replace(&commit, "<commit>").replace(&standing.hold.as_ref().unwrap().plan, "<plan>"), @"held back (replace): Dynamo forbids these changes in place; to be replaced by a graph with another address: DynamoGraphDeployment models/mock-0 (then Service `mock-0-74986-frontend`); check that this is intended, then run `stator sync --source models -n default --allow replace`, or annotate the source with stator.dev/allow=replace@<commit>:<plan>");
     assert_eq!((room.graph("mock-0"), room.graphs()), (first, 3));
 
     let held = standing.hold.clone().unwrap();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Makes every graph of a namespace ready, until it is dropped.
-struct Operator {
+pub(super) struct Operator {
     ending: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -26,7 +26,7 @@ impl Drop for Operator {
 }
 
 impl Operator {
-    fn plays(stage: &Stage<'_>, namespace: &str) -> Self {
+    pub(super) fn plays(stage: &Stage<'_>, namespace: &str) -> Self {
         let (ending, graphs) = (Arc::new(AtomicBool::new(false)), stage.objects(namespace, "DynamoGraphDeployment"));
         let (over, handle) = (Arc::clone(&ending), stage.runtime.handle().clone());
         let thread = std::thread::spawn(move || {
@@ -152,12 +152,25 @@ fn a_source_says_how_it_stands_and_is_answered_by_annotations() {
     until("it is held", || seen.is("False", "Held", &second));
     let held = seen.status()["held"].clone();
     assert_eq!(held["command"], format!("stator sync --source models -n {namespace} --allow mass-delete"));
-    seen.hears("Held", &format!("stator.dev/allow=mass-delete@{second}"));
-    seen.annotate("stator.dev/allow", &format!("mass-delete@{}", &first[..7]));
+    let plan = held["plan"].as_str().unwrap();
+    let other_plan = "0".repeat(64);
+    seen.hears("Held", &format!("stator.dev/allow=mass-delete@{second}:{plan}"));
+    seen.annotate("stator.dev/allow", &format!("mass-delete@{first}:{plan}"));
     seen.hears("RequestNotMet", "is for another commit");
+    seen.annotate("stator.dev/allow", &format!("mass-delete@{second}:{other_plan}"));
+    seen.hears("RequestNotMet", "is for another plan");
+    // A commit without a plan, or less than a commit, is no approval.
+    for short in [format!("mass-delete@{second}"), format!("mass-delete@{}:{plan}", &second[..7])] {
+        seen.annotate("stator.dev/allow", &short);
+        until("it is told", || seen.ready().2.contains("names no commit and plan in full"));
+    }
     assert_eq!(stage.graphs(namespace).len(), 7);
-    seen.annotate("stator.dev/allow", &format!("mass-delete@{second}"));
+    seen.annotate("stator.dev/allowed-by", "alice");
+    seen.annotate("stator.dev/allow", &format!("mass-delete@{second}:{plan}"));
     seen.synced(&second);
+    seen.hears("Approved", &format!("mass-delete of {} was approved by alice", &second[..7]));
+    let approval = json!({"revision": second, "plan": plan, "guards": "mass-delete", "by": "alice"});
+    assert_eq!(seen.status()["approval"], approval);
     assert_eq!((stage.graphs(namespace), &seen.status()["held"]), (vec!["mock-0".to_owned()], &Value::Null));
     assert_eq!(controller.end().code(), Some(0));
 }

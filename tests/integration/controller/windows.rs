@@ -122,7 +122,7 @@ async fn an_approval_releases_what_a_guard_holds_and_opens_no_window() {
         state.phase == SourcePhase::WindowClosed && state.seen.as_ref().is_some_and(|seen| seen.commit == removal)
     })
     .await;
-    let approval = format!("mass-delete@{removal}");
+    let approval = format!("mass-delete@{removal}:{}", "0".repeat(64));
     room.ask(&[(ALLOW, &approval), (REQUESTED_AT_ANNOTATION, "1")]);
     room.stands("the approval opens no window", |state| {
         state.handled_request.as_deref() == Some("1") && state.phase == SourcePhase::WindowClosed
@@ -132,7 +132,9 @@ async fn an_approval_releases_what_a_guard_holds_and_opens_no_window() {
 
     // Taken back before the window opens, it releases nothing.
     open_soon(&room, &clock, 17, "2").await;
-    room.stands("the guard holds it", |state| state.hold.is_some() && state.phase == SourcePhase::Idle).await;
+    let held =
+        room.stands("the guard holds it", |state| state.hold.is_some() && state.phase == SourcePhase::Idle).await;
+    let approval = held.hold.unwrap().approval_annotation();
     assert_eq!(room.graphs(), 7);
     clock.put(17, CLOSED);
     room.ask(&[(ALLOW, &approval), (REQUESTED_AT_ANNOTATION, "3")]);

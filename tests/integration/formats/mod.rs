@@ -141,7 +141,10 @@ fn ageless(text: &str) -> String {
         let indent = line.len() - line.trim_start().len();
         format!("{}{}\n", " ".repeat(indent), GAP.replace_all(line.trim(), "  "))
     });
-    AGE.replace_all(&lines.collect::<String>(), "[AGE]").into_owned()
+    // What is held has uids in it, and the ports of this run.
+    static PLAN: LazyLock<regex::Regex> = LazyLock::new(|| regex::Regex::new(r":[0-9a-f]{64}\b").unwrap());
+    let aged = AGE.replace_all(&lines.collect::<String>(), "[AGE]").into_owned();
+    PLAN.replace_all(&aged, ":[PLAN]").into_owned()
 }
 
 /// The repository's files are those of its newest commit, so that whoever reads the one knows the other.

@@ -200,7 +200,13 @@ fn a_cluster_goes_on_as_it_was() {
     let forge = api.runtime.block_on(FakeForgeHost::start(ForgeFlavor::Gitea));
     let (host, root) = (place.host(), forge.root());
     for (name, value) in SECRETS {
-        api.make("formats", "Secret", json!({"metadata": {"name": name}, "stringData": {"token": value}}));
+        api.make(
+            "formats",
+            "Secret",
+            json!({
+                "metadata": {"name": name, "labels": {"stator.dev/credential": "true"}}, "stringData": {"token": value},
+            }),
+        );
     }
     api.restore_all(&[(HOST, &host), (FORGE, &root)]);
 
@@ -266,7 +272,7 @@ fn a_cluster_goes_on_as_it_was() {
     broken  main  -  -  False  [AGE]  6ef0783: not synced: commit 6ef0783a1b00bbd95a31fa59d399a9075cb48fab has no folder `nowhere`; compare `spec.path` with the repository; until then nothing is synced and nothing is pruned
     models  main  6ef0783  4/4  True  [AGE]  6ef0783: 4 models healthy, nothing to change
     NAME  REF  REVISION  MODELS  READY  AGE  MESSAGE
-    tight  main  -  0/1  False  [AGE]  6ef0783: held back (max-gpus): up to 2 GPUs would be needed at once; the environment's limit is 1; check that this is intended, then run `stator sync --source tight -n formats-held --allow max-gpus`, or annotate the source with stator.dev/allow=max-gpus@6ef0783a1b00bbd95a31fa59d399a9075cb48fab
+    tight  main  -  0/1  False  [AGE]  6ef0783: held back (max-gpus): up to 2 GPUs would be needed at once; the environment's limit is 1; check that this is intended, then run `stator sync --source tight -n formats-held --allow max-gpus`, or annotate the source with stator.dev/allow=max-gpus@6ef0783a1b00bbd95a31fa59d399a9075cb48fab:[PLAN]
     waiting  main  -  -  False  [AGE]  no sync window is open; the next one opens at 2028-02-29T00:00:00Z
     ");
     assert_eq!((objects(), api.versions("ModelSource")), before, "nothing was written");

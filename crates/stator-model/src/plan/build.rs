@@ -5,8 +5,8 @@ use super::decide::{self, PlannedChange, block_change};
 use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
-    Action, Change, ChangeReason, DeleteStep, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep, PlannedWrite,
-    Record, applyset, gpu_usage, guard, masking, prune, rules, totals,
+    Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
+    PlannedWrite, Record, applyset, gpu_usage, guard, masking, prune, rules, totals,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
@@ -64,6 +64,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         .collect();
     let retired = leftovers.retired.into_iter().filter(|model| !staying.contains(model.as_str())).collect();
     let digest = totals::plan_digest(&changes, &holds);
+    let held = HeldChanges::of(&changes);
     totals::price_changes(&mut changes, input.prices.as_ref());
     masking::mask_changes(&mut changes);
     let shown: BTreeSet<String> = changes.iter().map(|change| change.model.clone()).collect();
@@ -78,6 +79,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         summary: totals::summarize_changes(&changes, Some(&input.unchanged.totals), input.prices.as_ref()),
         changes,
         holds,
+        held,
         retired,
         elsewhere: context.other_folder_models().map(str::to_owned).collect(),
         folder: input.folder.clone(),

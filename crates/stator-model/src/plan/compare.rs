@@ -4,8 +4,8 @@ use super::build::sort_changes;
 use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
-    Action, AddressMove, Change, ChangeReason, Disruption, Hold, ImmutableAdvice, KeptBy, Plan, PlanOwnership,
-    UnchangedTotals, dry_run, gpu_usage, masking, prune, totals,
+    Action, AddressMove, Change, ChangeReason, Disruption, HeldChanges, Hold, ImmutableAdvice, KeptBy, Plan,
+    PlanOwnership, UnchangedTotals, dry_run, gpu_usage, masking, prune, totals,
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
@@ -112,6 +112,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
         summary: totals::summarize_changes(&changes, Some(&comparison.unchanged), comparison.prices),
         changes,
         holds,
+        held: HeldChanges::default(),
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: None,

@@ -114,7 +114,7 @@ impl GuardLimits<'_> {
 }
 
 /// Whether a reason is that something belongs to another source, or did until it was taken over.
-fn names_other_source(reason: &ChangeReason) -> bool {
+pub(super) fn names_other_source(reason: &ChangeReason) -> bool {
     matches!(
         reason,
         ChangeReason::Moved { .. }

@@ -10,6 +10,7 @@ mod dry_run;
 mod gpu_usage;
 mod graph_names;
 mod guard;
+mod held_changes;
 mod input;
 mod journal;
 mod lost_settings;
@@ -39,6 +40,7 @@ pub use context::{graph_made_by, own_bookkeeping};
 pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
 pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
+pub use held_changes::HeldChanges;
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use journal::{
     Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
@@ -97,6 +99,9 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// What holds the sync back until it is allowed.
     pub holds: Vec<Hold>,
+    /// What waits for approval.
+    #[serde(skip)]
+    pub held: HeldChanges,
     /// Models that have a record and are no longer in git: their records go last, also when none of their objects is
     /// left (a crash between the last delete and the record's). Never a model that is broken or out of scope. Sorted.
     #[serde(skip)]

@@ -131,15 +131,20 @@ pub(super) fn plan_digest(changes: &[Change], holds: &[Hold]) -> String {
 }
 
 fn step_digest_input(step: &PlanStep) -> Value {
-    let apply = |one: &super::ApplyStep| json!({"object": one.object, "force": one.force, "seed": one.seed_replicas});
     match step {
         PlanStep::NoWrite => Value::Null,
         PlanStep::Held { by, would: _ } => json!({"heldBy": by}),
-        PlanStep::Write(PlannedWrite::Apply(one)) => json!({"apply": apply(one)}),
-        PlanStep::Write(PlannedWrite::Replace { delete, apply: one }) => {
-            json!({"delete": delete.uid, "apply": apply(one)})
-        }
-        PlanStep::Write(PlannedWrite::Delete(delete)) => match &delete.after {
+        PlanStep::Write(write) => write_digest_input(write),
+    }
+}
+
+/// What a write does, without what moves by itself.
+pub(super) fn write_digest_input(write: &PlannedWrite) -> Value {
+    let apply = |one: &super::ApplyStep| json!({"object": one.object, "force": one.force, "seed": one.seed_replicas});
+    match write {
+        PlannedWrite::Apply(one) => json!({"apply": apply(one)}),
+        PlannedWrite::Replace { delete, apply: one } => json!({"delete": delete.uid, "apply": apply(one)}),
+        PlannedWrite::Delete(delete) => match &delete.after {
             None => json!({"delete": delete.uid}),
             Some(after) => json!({"delete": delete.uid, "after": after}),
         },

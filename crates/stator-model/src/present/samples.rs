@@ -49,6 +49,7 @@ pub fn of(changes: Vec<Change>) -> Plan {
         summary,
         changes,
         holds: Vec::new(),
+        held: crate::plan::HeldChanges::default(),
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: None,

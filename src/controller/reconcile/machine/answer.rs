@@ -3,7 +3,7 @@
 use super::SourceReconciler;
 use super::effect::{ReconcileEffect, RejectedRequest};
 use super::state::ReconcileMemory;
-use stator_model::plan::HoldKind;
+use crate::controller::sources::manual_requests::HoldApproval;
 use std::collections::BTreeSet;
 
 /// Where a round ended whose requests are answered.
@@ -20,9 +20,15 @@ pub(super) enum AnswerContext {
 }
 
 impl ReconcileMemory {
-    /// The guards that are released for a commit.
-    pub(super) fn approved_kinds(&self, commit: &str) -> BTreeSet<HoldKind> {
-        self.taken_requests.allow.as_ref().map(|approval| approval.approved_kinds(commit)).unwrap_or_default()
+    /// What is approved of a commit.
+    pub(super) fn approval_of(&self, commit: &str) -> Option<&HoldApproval> {
+        self.taken_requests.allow.as_ref().filter(|approval| approval.revision == commit)
+    }
+
+    /// Whether what is held back of a commit is what somebody approved.
+    pub(super) fn is_hold_approved(&self, commit: &str) -> bool {
+        let held = self.held.as_ref().filter(|held| held.revision == commit);
+        held.zip(self.approval_of(commit)).is_some_and(|(held, approval)| held.plan.digest == approval.plan)
     }
 }
 
@@ -36,12 +42,19 @@ impl SourceReconciler {
         let mut rejected = BTreeSet::new();
         let newest = memory.current.as_ref().map(|current| current.commit.clone());
         if let Some(newest) = newest.filter(|_| context != AnswerContext::NoCommit) {
-            let is_stale = |revision: &str| !newest.starts_with(revision);
+            let is_stale = |revision: &str| newest != revision;
             if let Some(approval) = memory.taken_requests.allow.as_ref().filter(|one| is_stale(&one.revision))
                 && memory.held.is_some()
             {
                 let approval = approval.to_annotation();
                 rejected.insert(RejectedRequest::StaleApproval { approval, newest: newest.clone() });
+            }
+            if let (Some(approval), Some(held)) = (memory.approval_of(&newest), &memory.held)
+                && held.revision == newest
+                && held.plan.digest != approval.plan
+                && !held.plan.guards.is_disjoint(&approval.kinds)
+            {
+                rejected.insert(RejectedRequest::StalePlanApproval { approval: approval.to_annotation() });
             }
             if let Some(revision) = memory.taken_requests.outside_windows.as_ref().filter(|one| is_stale(one))
                 && context == AnswerContext::OutsideWindow

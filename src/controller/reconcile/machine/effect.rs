@@ -3,10 +3,10 @@
 use crate::controller::reconcile::attempt_report::{AttemptReport, UncoveredModels};
 use crate::controller::reconcile::commit::PolledCommit;
 use crate::controller::reconcile::drift_repairs::RepairLimits;
+use crate::controller::sources::manual_requests::HoldApproval;
 use crate::controller::sources::registry::SourcePhase;
 use jiff::Timestamp;
 use stator_cluster::sync::CancelReason;
-use stator_model::plan::HoldKind;
 use std::collections::BTreeSet;
 
 /// Something to be done, in the order given. Only the answers that an effect names come back as events.
@@ -85,8 +85,8 @@ pub(in crate::controller::reconcile) enum ReconcileEffect {
 /// What an attempt may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::controller::reconcile) struct AttemptPass {
-    /// The guards that somebody released for this commit.
-    pub(in crate::controller::reconcile) allow: BTreeSet<HoldKind>,
+    /// What somebody approved of this commit; of which plan, whoever carries it out compares.
+    pub(in crate::controller::reconcile) approval: Option<HoldApproval>,
     /// Whether drift is put back, and not only reported.
     pub(in crate::controller::reconcile) heal: bool,
     /// What is looked at although the plan changes nothing.
@@ -133,6 +133,11 @@ pub(in crate::controller::reconcile) enum RejectedRequest {
         approval: String,
         /// The newest commit.
         newest: String,
+    },
+    /// An approval names another plan of the newest commit than the one that is held back.
+    StalePlanApproval {
+        /// As the annotation has it.
+        approval: String,
     },
     /// A sync outside the windows was requested for another commit than the newest.
     StaleWindowOverride {

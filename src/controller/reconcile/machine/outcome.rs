@@ -3,7 +3,7 @@
 use super::answer::AnswerContext;
 use super::effect::{AttemptPass, ReconcileEffect, ReconcileResult};
 use super::event::{AttemptOutcome, RestoreOutcome};
-use super::state::ReconcilePhase;
+use super::state::{HeldRevisionPlan, ReconcilePhase};
 use super::{DRIFT_DEBOUNCE, LONGEST_LOSS_PAUSE, MAX_ONCE_ATTEMPTS, SourceReconciler};
 use crate::controller::reconcile::attempt_report::{AttemptSummary, NextStep};
 use crate::controller::reconcile::drift_repairs::DriftFindings;
@@ -45,7 +45,8 @@ impl SourceReconciler {
                 if let Some(commit) = self.memory.current.clone() {
                     let revision = commit.commit.clone();
                     effects.push(ReconcileEffect::PublishVerdict { commit, report });
-                    self.memory.held = summary.is_held.then(|| revision.clone());
+                    self.memory.held =
+                        summary.held.clone().map(|plan| HeldRevisionPlan { revision: revision.clone(), plan });
                     self.memory.concluded = Some(revision.clone());
                     if summary.is_success {
                         self.memory.applied = Some(revision);

@@ -146,7 +146,7 @@ impl SourceReconciler {
     fn is_overridden(&self, commit: &str) -> bool {
         let meant = self.memory.taken_requests.outside_windows.as_ref();
         let is_through = self.memory.applied.as_deref() == Some(commit);
-        meant.is_some_and(|revision| commit.starts_with(revision)) && (self.memory.is_settling || !is_through)
+        meant.is_some_and(|revision| commit == revision) && (self.memory.is_settling || !is_through)
     }
 
     fn pass_gate(&mut self, now: Duration, current: PolledCommit, effects: &mut Vec<ReconcileEffect>) {
@@ -155,7 +155,7 @@ impl SourceReconciler {
         if std::mem::take(&mut self.memory.was_outside_window) {
             self.reopen(commit.clone(), effects);
         }
-        if self.memory.held.as_ref() == Some(&commit) && !self.memory.approved_kinds(&commit).is_empty() {
+        if self.memory.is_hold_approved(&commit) {
             self.reopen(commit, effects);
         }
         if self.can_restore(now) {
@@ -206,7 +206,7 @@ impl SourceReconciler {
     fn start_attempt(&mut self, now: Duration, commit: PolledCommit, effects: &mut Vec<ReconcileEffect>) {
         let memory = &mut self.memory;
         let pass = AttemptPass {
-            allow: memory.approved_kinds(&commit.commit),
+            approval: memory.approval_of(&commit.commit).cloned(),
             heal: memory.is_new || memory.answering.is_some() || self.self_heal,
             recheck: std::mem::take(&mut memory.recheck),
             // Whoever runs once does not wait for pauses: it makes a few attempts and ends.

@@ -1,7 +1,7 @@
 //! What a reconciler knows: the phase that it is in, and what lasts over phases.
 
 use super::effect::{AttemptPass, RecheckScope, RejectedRequest};
-use crate::controller::reconcile::attempt_report::UncoveredModels;
+use crate::controller::reconcile::attempt_report::{HeldPlan, UncoveredModels};
 use crate::controller::reconcile::commit::PolledCommit;
 use crate::controller::reconcile::drift_repairs::DriftRepairs;
 use crate::controller::sources::manual_requests::ManualRequests;
@@ -33,12 +33,21 @@ pub(in crate::controller::reconcile) struct ReconcilerStart {
     pub(in crate::controller::reconcile) applied: Option<String>,
     /// The commit that an earlier process last synced well.
     pub(in crate::controller::reconcile) previously_applied: Option<String>,
-    /// The commit that guards hold something of.
-    pub(in crate::controller::reconcile) held: Option<String>,
+    /// What guards hold back, and of which commit.
+    pub(in crate::controller::reconcile) held: Option<HeldRevisionPlan>,
     /// The commit of the last verdict.
     pub(in crate::controller::reconcile) concluded: Option<String>,
     /// Where the jitter of pauses comes from.
     pub(in crate::controller::reconcile) seed: u64,
+}
+
+/// What guards hold back of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::controller::reconcile) struct HeldRevisionPlan {
+    /// The commit, in full.
+    pub(in crate::controller::reconcile) revision: String,
+    /// What waits.
+    pub(in crate::controller::reconcile) plan: HeldPlan,
 }
 
 /// What a reconciler is doing. Times are those of the clock that events come with.
@@ -145,8 +154,8 @@ pub(super) struct ReconcileMemory {
     pub(super) applied: Option<String>,
     /// The commit that an earlier process last synced well.
     pub(super) previously_applied: Option<String>,
-    /// The commit that guards hold something of.
-    pub(super) held: Option<String>,
+    /// What guards hold back, and of which commit.
+    pub(super) held: Option<HeldRevisionPlan>,
     /// The commit of the last verdict.
     pub(super) concluded: Option<String>,
     /// What the last attempt left uncovered.

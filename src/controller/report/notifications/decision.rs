@@ -158,7 +158,8 @@ impl NotificationHistory {
                 self.drifted = self.drifted.map(|(told, _)| (told, false));
                 None
             }
-            SourceEventKind::OutsideWindows
+            SourceEventKind::Approved
+            | SourceEventKind::OutsideWindows
             | SourceEventKind::WindowClosed
             | SourceEventKind::Suspended
             | SourceEventKind::Resumed

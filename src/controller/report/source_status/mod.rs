@@ -10,16 +10,16 @@ mod tests;
 
 use super::commit_ledger::commit_label;
 use crate::controller::sources::registry::source_state::{
-    ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus, SourcePhase,
-    SourceProblem, SourceState, TimestampedRevision,
+    AcceptedApproval, ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus,
+    SourcePhase, SourceProblem, SourceState, TimestampedRevision,
 };
 use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
 use crate::controller::sources::resolved_source::SourceKey;
 use jiff::Timestamp;
 use stator_git::source::model_source::status::{
-    ConditionStatus, GpuCounts, HeldGuard, HeldRevision, MAX_HELD_GUARDS, MAX_MESSAGE_LENGTH, MAX_POSTED_STATUSES,
-    ModelCounts, ModelSourceStatus, PlanCounts, PostedStatus, READY, RECONCILING, Revisions, STALLED, SourceCondition,
-    bound_message, truncate_line,
+    ApprovedRevision, ConditionStatus, GpuCounts, HeldGuard, HeldRevision, MAX_HELD_GUARDS, MAX_MESSAGE_LENGTH,
+    MAX_POSTED_STATUSES, ModelCounts, ModelSourceStatus, PlanCounts, PostedStatus, READY, RECONCILING, Revisions,
+    STALLED, SourceCondition, bound_message, truncate_line,
 };
 use stator_model::plan::HoldKind;
 use std::borrow::Cow;
@@ -94,6 +94,7 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
                 let guards = held.guards.iter().take(MAX_HELD_GUARDS).map(|(kind, message)| held_guard(*kind, message));
                 HeldRevision {
                     revision: truncate_line(&held.revision, 64),
+                    plan: truncate_line(&held.plan, 64),
                     guards: guards.collect(),
                     command: bound_message(&held.release_command(about.key)),
                 }
@@ -101,11 +102,22 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
         } else {
             before.held.clone()
         },
+        approval: state.approval.as_ref().map(approved_revision).or_else(|| before.approval.clone()),
         statuses: match &state.statuses.shown {
             Some(shown) => std::iter::once(posted_status(shown)).take(MAX_POSTED_STATUSES).collect(),
             None => before.statuses.clone(),
         },
         next_window: state.next_window.map(format_time),
+    }
+}
+
+fn approved_revision(approval: &AcceptedApproval) -> ApprovedRevision {
+    let guards: Vec<&str> = approval.guards.iter().map(|kind| kind.as_str()).collect();
+    ApprovedRevision {
+        revision: truncate_line(&approval.revision, 64),
+        plan: truncate_line(&approval.plan, 64),
+        guards: guards.join(","),
+        by: approval.by.as_deref().map(|by| truncate_line(by, 253)),
     }
 }
 

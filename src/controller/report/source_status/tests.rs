@@ -127,7 +127,7 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
         )),
     );
     let guards = [(HoldKind::MassDelete, "7 of 9 objects would be deleted".to_owned())].into();
-    held.hold = Some(RevisionHold { guards, revision: digits('b') });
+    held.hold = Some(RevisionHold { guards, revision: digits('b'), plan: "d".repeat(64) });
     let status = tell("held", &held);
     let mut broken = newer();
     broken.set_problem(
@@ -208,6 +208,7 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&status.held).unwrap(), @r#"
     {
       "revision": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+      "plan": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd",
       "guards": [
         {
           "guard": "mass-delete",
@@ -337,7 +338,7 @@ fn statuses() -> impl Strategy<Value = StatusPostingState> {
 fn holds() -> impl Strategy<Value = Option<RevisionHold>> {
     let kinds = vec![HoldKind::Replace, HoldKind::MassDelete, HoldKind::MaxGpus];
     let guards = prop::collection::btree_map(prop::sample::select(kinds), text(), 1..4);
-    proptest::option::of(guards.prop_map(|guards| RevisionHold { guards, revision: digits('b') }))
+    proptest::option::of(guards.prop_map(|guards| RevisionHold { guards, revision: digits('b'), plan: "d".repeat(64) }))
 }
 
 prop_compose! {

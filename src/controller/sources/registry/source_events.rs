@@ -48,6 +48,8 @@ pub enum SourceEventKind {
     Recovered,
     /// A guard holds a plan back until it is approved.
     Held,
+    /// Somebody approved what a guard held back.
+    Approved,
     /// Live objects were changed by another client.
     Drifted,
     /// They are as they should be again.
@@ -72,6 +74,7 @@ impl SourceEventKind {
             Self::Failed(reason) => reason.as_str(),
             Self::Recovered => "Recovered",
             Self::Held => "Held",
+            Self::Approved => "Approved",
             Self::Drifted => "Drifted",
             Self::Healed => "Healed",
             Self::OutsideWindows => "OutsideWindows",
@@ -86,9 +89,13 @@ impl SourceEventKind {
     pub fn is_warning(self) -> bool {
         match self {
             Self::Failed(_) | Self::Held | Self::Drifted | Self::OutsideWindows | Self::RequestRejected => true,
-            Self::Synced | Self::Recovered | Self::Healed | Self::WindowClosed | Self::Suspended | Self::Resumed => {
-                false
-            }
+            Self::Approved
+            | Self::Synced
+            | Self::Recovered
+            | Self::Healed
+            | Self::WindowClosed
+            | Self::Suspended
+            | Self::Resumed => false,
         }
     }
 }
@@ -105,6 +112,9 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
         }
         (true, false) => all.push((SourceEventKind::Resumed, None, "syncs resume with the newest commit".to_owned())),
         (false | true, true) | (false, false) => {}
+    }
+    if let Some(approval) = now.approval.as_ref().filter(|approval| before.approval.as_ref() != Some(*approval)) {
+        all.push((SourceEventKind::Approved, Some(approval.revision.clone()), approval.sentence()));
     }
     if now.outside_windows.is_some() && before.outside_windows != now.outside_windows {
         let of = now.outside_windows.clone().unwrap_or_default();

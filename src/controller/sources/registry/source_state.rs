@@ -5,6 +5,7 @@
 use crate::controller::sources::registry::verdict::CommitVerdict;
 use crate::controller::sources::resolved_source::SourceKey;
 use jiff::Timestamp;
+use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus::GpuTotals;
 use stator_core::outcome::SyncOutcome;
 use stator_git::forge::{CommitStatus, StatusState};
@@ -36,6 +37,8 @@ pub struct SourceState {
     pub verdict: Option<RevisionVerdict>,
     /// What guards hold back of the newest commit.
     pub hold: Option<RevisionHold>,
+    /// What was approved last, and carried out.
+    pub approval: Option<AcceptedApproval>,
     /// The commit that live objects are kept at, where the newest one may not be synced: its signature is refused, or no
     /// window is open.
     pub last_known_good: Option<String>,
@@ -264,12 +267,36 @@ pub struct RevisionHold {
     pub guards: BTreeMap<HoldKind, String>,
     /// Of which commit, in full.
     pub revision: String,
+    /// The digest of what is held back.
+    pub plan: String,
+}
+
+/// An approval that was for what a plan held back, and released it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedApproval {
+    /// Of which commit, in full.
+    pub revision: String,
+    /// The digest of what was held back.
+    pub plan: String,
+    /// What was released.
+    pub guards: BTreeSet<HoldKind>,
+    /// Who approved, where that was written down.
+    pub by: Option<String>,
+}
+
+impl AcceptedApproval {
+    /// Who approved what, in words.
+    pub fn sentence(&self) -> String {
+        let guards: Vec<&str> = self.guards.iter().map(|kind| kind.as_str()).collect();
+        let by = self.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
+        format!("{} of {} was approved{by}", guards.join(", "), short_commit(&self.revision))
+    }
 }
 
 impl RevisionHold {
     /// The value of the annotation `stator.dev/allow` that lets it go.
     pub fn approval_annotation(&self) -> String {
-        format!("{}@{}", self.guard_list(), self.revision)
+        format!("{}@{}:{}", self.guard_list(), self.revision, self.plan)
     }
 
     /// The command that lets it go.

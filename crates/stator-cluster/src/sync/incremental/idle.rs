@@ -19,6 +19,7 @@ pub(super) fn is_idle(plan: &Plan, settled: &UnchangedModel<'_>) -> bool {
         summary: Summary::default(),
         changes: settled.changes.iter().map(|change| (*change).clone()).collect(),
         holds: Vec::new(),
+        held: stator_model::plan::HeldChanges::default(),
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: plan.folder.clone(),

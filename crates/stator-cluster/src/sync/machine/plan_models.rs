@@ -33,6 +33,7 @@ pub(super) fn build_models(
         summary: _,
         changes,
         holds: _,
+        held: _,
         retired,
         elsewhere,
         folder,

@@ -5,6 +5,16 @@ use crate::source::signature::{SignedObject, SignedRevision, SignedTag};
 use git2::ObjectType;
 
 impl Mirror {
+    /// A commit as it is, without any tag that may lead to it.
+    ///
+    /// # Errors
+    /// When the mirror does not hold it.
+    pub fn signed_commit(&self, commit: &str) -> Result<SignedRevision, MirrorError> {
+        let raw = self.read_object(commit, ObjectType::Commit)?;
+        let commit = SignedObject { id: commit.to_owned(), raw };
+        Ok(SignedRevision { commit, tag: None, ancestors: Vec::new() })
+    }
+
     /// The commit of a fetched tip and the annotated tag that led to it, as they are, for
     /// [`verify_revision`](crate::source::signature::verify_revision).
     ///

@@ -56,6 +56,8 @@ pub struct ModelSourceStatus {
     pub plan: Option<PlanCounts>,
     /// What a guard holds back until it is approved.
     pub held: Option<HeldRevision>,
+    /// The approval that was last carried out.
+    pub approval: Option<ApprovedRevision>,
     /// The newest commit's statuses on the git host, without those of models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
@@ -187,12 +189,34 @@ pub struct HeldRevision {
     /// The commit that is held: an approval is for this commit only.
     #[schemars(length(max = 64))]
     pub revision: String,
+    /// SHA-256 of what is held: an approval is for exactly that.
+    #[schemars(length(max = 64))]
+    pub plan: String,
     /// Which guards, and why.
     #[schemars(length(max = 8))]
     pub guards: Vec<HeldGuard>,
     /// The command that approves it.
     #[schemars(length(max = 1024))]
     pub command: String,
+}
+
+/// An approval that released what was held.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApprovedRevision {
+    /// The commit.
+    #[schemars(length(max = 64))]
+    pub revision: String,
+    /// SHA-256 of what was held.
+    #[schemars(length(max = 64))]
+    pub plan: String,
+    /// The guards that were released, with commas.
+    #[schemars(length(max = 256))]
+    pub guards: String,
+    /// Who approved, as the annotation `stator.dev/allowed-by` says.
+    #[schemars(length(max = 253))]
+    pub by: Option<String>,
 }
 
 /// One guard that holds something back.

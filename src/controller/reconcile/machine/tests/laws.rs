@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::{Work, World, commit, drift, identity, judged_as, refused_commit, summary};
-use crate::controller::reconcile::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
+use crate::controller::reconcile::attempt_report::{AttemptSummary, HeldPlan, NextStep, UncoveredModels};
 use crate::controller::reconcile::drift_repairs::{DriftFindings, RepairDecision};
 use crate::controller::sources::manual_requests::{HoldApproval, ManualRequests};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn outcome() -> impl Strategy<Value = AttemptOutcome> {
     let summary = (next, any::<bool>(), any::<bool>(), uncovered, drift).prop_map(
         |(next, is_success, is_held, uncovered, drift)| AttemptSummary {
             is_success,
-            is_held,
+            held: is_held.then(|| HeldPlan::for_test("plan")),
             uncovered,
             drift,
             ..summary(next)
@@ -150,7 +150,8 @@ fn happen(world: &mut World, happening: &Happening) {
         Happening::Request(at) => world.request(&at.to_string()),
         Happening::Approve(number) => {
             let kinds = BTreeSet::from([HoldKind::MaxGpus]);
-            world.requests.allow = Some(HoldApproval { kinds, revision: name(*number) });
+            world.requests.allow =
+                Some(HoldApproval { kinds, revision: name(*number), plan: "plan".to_owned(), by: None });
             world.tell(ReconcileEvent::RequestsChanged(world.requests.clone()));
         }
         Happening::Override(number) => world.override_windows(&name(*number)),

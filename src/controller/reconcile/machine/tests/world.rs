@@ -60,7 +60,7 @@ pub(super) fn refused_commit(name: &str) -> PolledCommit {
 }
 
 pub(super) fn summary(next: NextStep) -> AttemptSummary {
-    AttemptSummary { next, is_success: true, is_held: false, uncovered: None, drift: DriftFindings::default() }
+    AttemptSummary { next, is_success: true, held: None, uncovered: None, drift: DriftFindings::default() }
 }
 
 pub(super) fn judged_as(summary: AttemptSummary) -> AttemptOutcome {

@@ -256,6 +256,7 @@ impl World {
             summary: Summary::default(),
             changes,
             holds: Vec::new(),
+            held: stator_model::plan::HeldChanges::default(),
             retired,
             elsewhere: Vec::new(),
             folder: None,

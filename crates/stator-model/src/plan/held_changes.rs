@@ -1,0 +1,61 @@
+//! What guards hold back of a plan, as one value: what somebody approves is exactly this, and nothing that came later.
+
+use super::{Action, Change, HoldKind, PlanStep};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use stator_core::object::ObjectIdentity;
+use std::collections::BTreeSet;
+
+/// The changes that wait for approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldChanges {
+    objects: BTreeSet<HeldObject>,
+    digest: String,
+}
+
+/// One object that something is held back of, and what holds it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct HeldObject {
+    model: String,
+    object: ObjectIdentity,
+    guard: HoldKind,
+}
+
+impl HeldChanges {
+    /// Of the changes of a plan.
+    pub(super) fn of(changes: &[Change]) -> Self {
+        let mut hash = Sha256::new();
+        let mut objects = BTreeSet::new();
+        for (change, guard) in changes.iter().filter_map(|change| Some((change, guard_of(change)?))) {
+            let would = match &change.step {
+                PlanStep::Held { by: _, would } => super::totals::write_digest_input(would),
+                PlanStep::NoWrite | PlanStep::Write(_) => json!(super::join_reasons(&change.reasons)),
+            };
+            let line = json!({
+                "model": change.model, "object": change.object, "action": change.action, "guard": guard, "would": would,
+            });
+            hash.update(line.to_string().as_bytes());
+            hash.update(b"\n");
+            objects.insert(HeldObject { model: change.model.clone(), object: change.object.identity(), guard });
+        }
+        let digest = if objects.is_empty() { String::new() } else { hex::encode(hash.finalize()) };
+        Self { objects, digest }
+    }
+
+    /// SHA-256 over what waits: which objects, as which live ones, why, and what would be done to each. Empty where nothing
+    /// waits.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Whether nothing waits but what waits of the other as well: an approved sync that was interrupted has less left.
+    pub fn is_part_of(&self, other: &Self) -> bool {
+        self.objects.is_subset(&other.objects)
+    }
+}
+
+/// What an approval would release of a change. What belongs to another source is blocked, until somebody approves the move.
+fn guard_of(change: &Change) -> Option<HoldKind> {
+    let is_moved = change.action == Action::Blocked && change.reasons.iter().any(super::guard::names_other_source);
+    change.step.held_by().or(is_moved.then_some(HoldKind::Move))
+}
