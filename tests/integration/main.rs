@@ -35,4 +35,5 @@ mod sync;
 #[path = "../support/testbed/mod.rs"]
 mod testbed;
 mod testbed_itself;
+mod threats;
 mod workbench;
