@@ -33,39 +33,87 @@ fn is_hidden(c: char) -> bool {
             | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// An empty character, which keeps forges from reading a mention, a reference or a link. An escape alone does not: they look
+/// for these in what the Markdown renders to.
+const LINK_BREAK: &str = "&#8203;";
+/// From so many hexadecimal digits on, a word is the beginning of a commit's hash.
+const SHORTEST_HASH: usize = 7;
+
 /// Text for Markdown outside code: nothing of it is markup, HTML, a mention, a reference or a link.
 pub fn markdown(text: &str) -> String {
     let text = line(text);
-    let mut out = String::with_capacity(text.len() + 16);
     // A line of these alone makes a heading of what stands above it.
     let is_underline = |sign: char| !text.trim().is_empty() && text.trim().chars().all(|c| c == sign);
     if is_underline('=') || is_underline('-') {
         return format!("\\{}", text.trim());
     }
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            // An empty character keeps forges from reading a mention, a reference or a link; an escape alone does not.
-            '@' => out.push_str("@&#8203;"),
-            '#' => out.push_str("\\#&#8203;"),
-            ':' if rest.as_str().starts_with("//") => out.push_str(":&#8203;"),
-            // GitLab reads `!12`, `$12`, `%12` and `~12` as references; GitHub reads `www.` as a link.
-            '!' | '$' | '%' | '~' if rest.as_str().starts_with(|next: char| next.is_ascii_digit()) => {
-                out.extend(['\\', c]);
-                out.push_str("&#8203;");
-            }
-            '.' if out.len() >= 3 && out.as_bytes().ends_with(b"www") => out.push_str("&#8203;."),
-            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
-                out.push('\\');
-                out.push(c);
-            }
-            _ => out.push(c),
+    with_broken_links(&text, |c, out| match c {
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        '&' => out.push_str("&amp;"),
+        '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' | '#' => out.extend(['\\', c]),
+        _ => out.push(c),
+    })
+}
+
+/// Text for an element of HTML inside a comment, in which a forge looks for mentions and references all the same.
+pub fn comment_markup(text: &str) -> String {
+    with_broken_links(&line(text), |c, out| match c {
+        '`' => out.push_str("&#96;"),
+        _ => out.push_str(&markup(c.encode_utf8(&mut [0; 4]))),
+    })
+}
+
+/// Writes each character, with an empty one in the middle of whatever a forge makes a link of.
+fn with_broken_links(text: &str, mut write: impl FnMut(char, &mut String)) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut hash = 0;
+    for (at, c) in chars.iter().copied().enumerate() {
+        let before = |back: usize| at.checked_sub(back).and_then(|at| chars.get(at)).copied();
+        let next = |on: usize| chars.get(at + on).copied();
+        hash = if c.is_ascii_hexdigit() { hash + 1 } else { 0 };
+        if hash == SHORTEST_HASH {
+            hash = 1;
+            out.push_str(LINK_BREAK);
+        } else if breaks_link(before(1), c, next(1))
+            || (c == '.' && is_www(&before))
+            || (c.is_ascii_digit() && before(1) == Some('-') && is_tracker_key(chars.get(..at - 1).unwrap_or_default()))
+        {
+            out.push_str(LINK_BREAK);
         }
+        write(c, &mut out);
+    }
+    // What follows the text may make a reference of its end.
+    if text.ends_with(['@', '#']) {
+        out.push_str(LINK_BREAK);
     }
     out
+}
+
+/// Whether between two characters something is to stand that no link has.
+fn breaks_link(last: Option<char>, c: char, next: Option<char>) -> bool {
+    match last {
+        // Mentions, issues and pull requests of all forges.
+        Some('@' | '#') => true,
+        Some(':') => c == '/' && next == Some('/'),
+        // GitLab: merge requests, snippets, milestones, labels, epics, alerts, iterations, `[vulnerability:1]`.
+        Some('!' | '$' | '%' | '~' | '&' | '^' | '*' | '[') => c.is_alphanumeric() || matches!(c, '"' | '_'),
+        Some(_) | None => false,
+    }
+}
+
+/// Whether a text ends in what stands before the number of an issue: `GH`, in any letters, or capitals, as other trackers
+/// have it that hosts are told of. Names of models and objects have small letters, and are to be copied as they are.
+fn is_tracker_key(text: &[char]) -> bool {
+    let key: String = text.iter().rev().take_while(|c| c.is_ascii_alphanumeric()).collect();
+    key.eq_ignore_ascii_case("hg")
+        || (key.contains(|c: char| c.is_ascii_uppercase()) && !key.contains(|c: char| c.is_ascii_lowercase()))
+}
+
+/// Whether `www` comes before.
+fn is_www(before: &impl Fn(usize) -> Option<char>) -> bool {
+    (1..=3).all(|back| before(back).is_some_and(|c| c.eq_ignore_ascii_case(&'w')))
 }
 
 /// A Markdown code span for a table cell or a list: its delimiter is longer than any run of backticks inside.
@@ -150,8 +198,43 @@ mod tests {
     fn markdown_text_is_never_markup() {
         insta::assert_snapshot!(
             markdown("<b>@team #12 `x` | [a](https://e.vil) **b**"),
-            @r"&lt;b&gt;@&#8203;team \#&#8203;12 \`x\` \| \[a\](https:&#8203;//e.vil) \*\*b\*\*"
+            @r"&lt;b&gt;@&#8203;team \#&#8203;12 \`x\` \| \[&#8203;a\](https:&#8203;//e.vil) \*\*&#8203;b\*\*"
         );
+    }
+
+    /// Row S18 of the review: a tenant's text linked to, and notified, whatever it named.
+    #[test]
+    fn nothing_in_a_comment_refers_to_anything() {
+        let all = [
+            "GH-12 ABC-7 A2-3 gh-1 qwen3-8b -1",
+            "0123456 deadbeef 0123456789abcdef0123456789abcdef01234567 x@0123456",
+            "@name a@b.c @{id} #12 o/r#12 !12 o/r!12 $12 &12 %1.0 %\"next\" ~label ~\"two words\" ^alert#1 *iteration:1",
+            "[vulnerability:1] [issue:2] [a][b] ![c](d)",
+            "https://e.vil http://e.vil WWW.e.vil ftp://e.vil mailto:a@b.c",
+            "ends in @",
+            "ends in #",
+            "a - b & c * d ~ e ! f 100% 5$ x[0]",
+        ];
+        insta::assert_snapshot!(all.map(markdown).join("\n"), @r#"
+            GH-&#8203;12 ABC-&#8203;7 A2-&#8203;3 gh-&#8203;1 qwen3-8b -1
+            012345&#8203;6 deadbe&#8203;ef 012345&#8203;6789ab&#8203;cdef01&#8203;234567&#8203;89abcd&#8203;ef0123&#8203;4567 x@&#8203;012345&#8203;6
+            @&#8203;name a@&#8203;b.c @&#8203;\{id\} \#&#8203;12 o/r\#&#8203;12 \!&#8203;12 o/r\!&#8203;12 \$&#8203;12 &amp;&#8203;12 %&#8203;1.0 %&#8203;"next" \~&#8203;label \~&#8203;"two words" ^&#8203;alert\#&#8203;1 \*&#8203;iteration:1
+            \[&#8203;vulnerability:1\] \[&#8203;issue:2\] \[&#8203;a\]\[&#8203;b\] \!\[&#8203;c\](d)
+            https:&#8203;//e.vil http:&#8203;//e.vil WWW&#8203;.e.vil ftp:&#8203;//e.vil mailto:a@&#8203;b.c
+            ends in @&#8203;
+            ends in \#&#8203;
+            a - b &amp; c \* d \~ e \! f 100% 5\$ x\[&#8203;0\]
+            "#);
+        insta::assert_snapshot!(all.map(comment_markup).join("\n"), @"
+            GH-&#8203;12 ABC-&#8203;7 A2-&#8203;3 gh-&#8203;1 qwen3-8b -1
+            012345&#8203;6 deadbe&#8203;ef 012345&#8203;6789ab&#8203;cdef01&#8203;234567&#8203;89abcd&#8203;ef0123&#8203;4567 x@&#8203;012345&#8203;6
+            @&#8203;name a@&#8203;b.c @&#8203;{id} #&#8203;12 o/r#&#8203;12 !&#8203;12 o/r!&#8203;12 $&#8203;12 &amp;&#8203;12 %&#8203;1.0 %&#8203;&quot;next&quot; ~&#8203;label ~&#8203;&quot;two words&quot; ^&#8203;alert#&#8203;1 *&#8203;iteration:1
+            [&#8203;vulnerability:1] [&#8203;issue:2] [&#8203;a][&#8203;b] ![&#8203;c](d)
+            https:&#8203;//e.vil http:&#8203;//e.vil WWW&#8203;.e.vil ftp:&#8203;//e.vil mailto:a@&#8203;b.c
+            ends in @&#8203;
+            ends in #&#8203;
+            a - b &amp; c * d ~ e ! f 100% 5$ x[&#8203;0]
+            ");
     }
 
     #[test]
@@ -178,6 +261,22 @@ mod tests {
         #[test]
         fn cut_text_fits(text in any::<String>(), columns in 0usize..40) {
             prop_assert!(display_width(&truncate(&line(&text), columns)) <= columns);
+        }
+
+        #[test]
+        fn no_reference_survives(text in "[-@#!$%~&^*\\[\\]:/.wWaAfG0-9\" ]{0,40}") {
+            let reference = regex::Regex::new(
+                "[@#][^\u{200b}]|[!$%~&^*\\[][\"\\w]|\\b(?:[A-Z][A-Z0-9]*|(?i:gh))-\\d|://|(?i:www)\\.|[0-9a-fA-F]{7}"
+            ).unwrap();
+            for escaped in [markdown(&text), comment_markup(&text)] {
+                // As it is rendered, with the empty character as what it is.
+                let shown = escaped
+                    .replace("&#8203;", "\u{200b}")
+                    .replace("&#39;", "'").replace("&#96;", "`").replace("&quot;", "\"")
+                    .replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace('\\', "");
+                prop_assert!(!reference.is_match(&shown), "{shown:?}");
+                prop_assert_eq!(shown.replace('\u{200b}', ""), line(&text));
+            }
         }
 
         #[test]

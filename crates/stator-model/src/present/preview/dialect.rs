@@ -31,7 +31,7 @@ impl CommentDialect {
     pub(super) fn folded(self, title: &str, block: &str) -> String {
         if self.html {
             // Inside the summary Markdown is not read, HTML is; a mention would still be one.
-            format!("\n<details><summary>{}</summary>\n\n{block}\n</details>\n", escape_summary(title))
+            format!("\n<details><summary>{}</summary>\n\n{block}\n</details>\n", escape::comment_markup(title))
         } else {
             format!("\n{}\n\n{block}", escape::code(title))
         }
@@ -80,12 +80,6 @@ pub(super) enum FooterPart<'a> {
     Code(String),
     /// Where there is more.
     Link(&'a str),
-}
-
-/// Text inside HTML, in which a host still looks for mentions and references.
-fn escape_summary(text: &str) -> String {
-    let text = escape::markup(&escape::line(text));
-    text.replace('@', "@&#8203;").replace("://", ":&#8203;//").replace('`', "&#96;")
 }
 
 /// At most so many characters of a text, with what looks like a secret hidden.
