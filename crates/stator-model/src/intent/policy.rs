@@ -17,6 +17,14 @@ const VARIABLES: [&str; 3] = ["environment", "gpus", "model"];
 const MAX_NESTED_LOOPS: usize = 2;
 /// How many of them one expression may have.
 const MAX_LOOPS: usize = 8;
+/// How long an expression may be, in bytes.
+const MAX_EXPRESSION_BYTES: usize = 10_000;
+/// How many rules an environment may have, those of the repository included.
+pub(super) const MAX_RULES: usize = 200;
+/// The most that judging one model by one rule may cost, in about a nanosecond each: see [`evaluation_cost`].
+const MAX_COST: u64 = 1_000_000_000;
+/// What compiling a regular expression costs, which is done again with each use.
+const MATCHES_COST: u64 = 10_000_000;
 /// The longest piece of a parser's message that is shown, in characters.
 const MAX_REASON_LENGTH: usize = 200;
 
@@ -32,6 +40,21 @@ impl CompiledPolicy {
         Self { rules: rules.iter().map(|rule| (rule.clone(), compile_expression(&rule.expression))).collect() }
     }
 
+    /// True without a rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// What is said of a model in place of [`CompiledPolicy::evaluate`], where judging the models of a commit took too long.
+    pub fn out_of_time(intent: &Intent) -> Finding {
+        Finding::error(
+            rules::POLICY_FAILED,
+            intent.origins.locate("metadata.name"),
+            "the policy took too long for the models of this commit, and did not come to this one",
+            "Simplify the expressions in `stator.yaml`, or split the repository.",
+        )
+    }
+
     /// A finding for every rule that a model breaks, and for every one that cannot be evaluated.
     pub fn evaluate(&self, intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
         if self.rules.is_empty() {
@@ -39,10 +62,11 @@ impl CompiledPolicy {
         }
         let mut context = Context::default();
         let model = serde_json::to_value(&intent.model).unwrap_or_default();
+        let size = DataSize::measure(&model);
         context.add_variable_from_value("model", to_cel_value(&model));
         context.add_variable_from_value("environment", environment);
         context.add_variable_from_value("gpus", Value::Int(i64::try_from(gpus).unwrap_or(i64::MAX)));
-        self.rules.iter().filter_map(|(rule, program)| evaluate_rule(rule, program, &context, intent)).collect()
+        self.rules.iter().filter_map(|(rule, program)| evaluate_rule(rule, program, &context, (intent, size))).collect()
     }
 }
 
@@ -50,7 +74,7 @@ fn evaluate_rule(
     rule: &PolicyRule,
     program: &Result<Program, String>,
     context: &Context<'_, '_>,
-    intent: &Intent,
+    (intent, size): (&Intent, DataSize),
 ) -> Option<Finding> {
     let failed = |reason: String| {
         Finding::error(
@@ -61,6 +85,12 @@ fn evaluate_rule(
         )
     };
     let outcome = match program {
+        Ok(program) if evaluation_cost(program.expression(), size) > MAX_COST => {
+            return Some(failed(format!(
+                "with lists of up to {} entries and {} bytes in all it would take too long",
+                size.longest, size.bytes
+            )));
+        }
         Ok(program) => program.execute(context),
         Err(reason) => return Some(failed(reason.clone())),
     };
@@ -86,6 +116,9 @@ fn evaluate_rule(
 
 /// Compiles an expression, or says in a sentence why it is none.
 pub(super) fn compile_expression(expression: &str) -> Result<Program, String> {
+    if expression.len() > MAX_EXPRESSION_BYTES {
+        return Err(format!("it is longer than {MAX_EXPRESSION_BYTES} bytes"));
+    }
     let program = Program::compile(expression).map_err(|errors| {
         // The first says what is wrong; the parser's attempts to go on make the others.
         match errors.errors.first() {
@@ -130,6 +163,84 @@ fn entry_subexpressions(entry: &EntryExpr) -> Vec<&IdedExpr> {
     match entry {
         EntryExpr::StructField(field) => vec![&field.value],
         EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+    }
+}
+
+/// How much data an expression may see.
+#[derive(Clone, Copy, Debug)]
+struct DataSize {
+    /// Entries of the longest list or map.
+    longest: u64,
+    /// Bytes of everything.
+    bytes: u64,
+}
+
+impl DataSize {
+    fn measure(value: &serde_json::Value) -> Self {
+        let sum = |parts: &mut dyn Iterator<Item = Self>, count: usize| {
+            let own = Self { longest: count as u64, bytes: 16 };
+            parts.fold(own, |sum, part| Self {
+                longest: sum.longest.max(part.longest),
+                bytes: sum.bytes.saturating_add(part.bytes),
+            })
+        };
+        match value {
+            serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
+                Self { longest: 0, bytes: 8 }
+            }
+            serde_json::Value::String(text) => Self { longest: 0, bytes: 8 + text.len() as u64 },
+            serde_json::Value::Array(items) => sum(&mut items.iter().map(Self::measure), items.len()),
+            serde_json::Value::Object(fields) => sum(&mut fields.values().map(Self::measure), fields.len()),
+        }
+    }
+}
+
+/// What evaluating an expression costs at most, in bytes that are looked at: every loop goes over the longest list there is,
+/// and every call reads all of the data. The interpreter has no limit of its own and cannot be stopped, so what would take
+/// too long is not begun.
+fn evaluation_cost(expression: &IdedExpr, size: DataSize) -> u64 {
+    let mut joins = 0;
+    let mut literal = 0;
+    survey_lists(expression, &mut joins, &mut literal);
+    // What `+` puts together is longer than each of its parts.
+    let factor = joins + 1;
+    let size = DataSize {
+        longest: size.longest.max(literal).saturating_mul(factor),
+        bytes: size.bytes.saturating_mul(factor),
+    };
+    part_cost(expression, size)
+}
+
+fn survey_lists(expression: &IdedExpr, joins: &mut u64, literal: &mut u64) {
+    match &expression.expr {
+        Expr::Call(call) => *joins += u64::from(call.func_name == "_+_"),
+        Expr::List(list) => *literal = (*literal).max(list.elements.len() as u64),
+        Expr::Map(map) => *literal = (*literal).max(map.entries.len() as u64),
+        Expr::Unspecified
+        | Expr::Ident(_)
+        | Expr::Literal(_)
+        | Expr::Comprehension(_)
+        | Expr::Select(_)
+        | Expr::Struct(_) => {}
+    }
+    subexpressions(expression).into_iter().for_each(|part| survey_lists(part, joins, literal));
+}
+
+fn part_cost(expression: &IdedExpr, size: DataSize) -> u64 {
+    let sum = |parts: &[&IdedExpr]| parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part_cost(part, size)));
+    match &expression.expr {
+        Expr::Comprehension(it) => {
+            let each = sum(&[&it.loop_cond, &it.loop_step]);
+            sum(&[&it.iter_range, &it.accu_init, &it.result]).saturating_add(each.saturating_mul(size.longest))
+        }
+        Expr::Call(call) => {
+            let own = if call.func_name == "matches" { MATCHES_COST } else { 0 };
+            own.saturating_add(size.bytes).saturating_add(sum(&subexpressions(expression)))
+        }
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => 1,
+        Expr::List(_) | Expr::Map(_) | Expr::Select(_) | Expr::Struct(_) => {
+            sum(&subexpressions(expression)).saturating_add(1)
+        }
     }
 }
 
@@ -260,6 +371,38 @@ mod tests {
         stator.yaml:15:51 error policy/compile: not a CEL expression: Syntax error: OtherError(ParseError { source: None, pos: (96, -1), msg: "Recursion limit of 96 exceeded", expr_id: 0, source_info: None }) (column 97 of the expression)
           help: Correct it; `stator explain policy` shows the variables of an expression.
         "#);
+    }
+
+    /// Row S4 of the review: a list of a hundred thousand entries under two loops kept a thread for hours.
+    #[test]
+    fn what_would_take_too_long_is_not_begun() {
+        let root = |expression: &str| {
+            let expression = serde_json::to_string(expression).unwrap();
+            format!("{ROOT}  policy:\n    - {{name: rule, message: Too big., expression: {expression}}}\n")
+        };
+        let judged = |expression: &str, arguments: usize| {
+            let many: String = (0..arguments).map(|n| format!("'--a{n}', ")).collect();
+            let model = QWEN.replace("args: [--a, --b]", &format!("args: [{many}]"));
+            assert_ne!(model, QWEN);
+            let workspace = workspace(&[("stator.yaml", &root(expression)), ("m/model.yaml", &model)]);
+            let selection = workspace.resolve_environment(Some("prod")).unwrap();
+            let intent = selection.intents.first().unwrap_or_else(|| panic!("{}", report(&selection.findings)));
+            report(&CompiledPolicy::new(&selection.policy).evaluate(intent, "prod", 8))
+        };
+        let args = "model.spec.serving.worker.args";
+        let pairs = format!("{args}.all(a, {args}.exists(b, a == b + 'x' || true))");
+        let patterns = format!("{args}.all(a, a.matches('^--'))");
+        for (expression, arguments) in [(&pairs, 40), (&patterns, 40), (&format!("{args}.all(a, a != '')"), 2000)] {
+            assert_eq!(judged(expression, arguments), "", "{expression}");
+        }
+        insta::assert_snapshot!(judged(&pairs, 50_000), @"
+        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: with lists of up to 50000 entries and 789140 bytes in all it would take too long
+          help: Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.
+        ");
+        insta::assert_snapshot!(judged(&patterns, 50_000), @"
+        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: with lists of up to 50000 entries and 789140 bytes in all it would take too long
+          help: Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.
+        ");
     }
 
     proptest! {
