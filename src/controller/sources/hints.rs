@@ -11,6 +11,9 @@ use tokio::sync::Notify;
 /// Hints that are kept apart. A thousand pull requests at once are as well found by one list of all that are open.
 const MAX_PENDING_HINTS: usize = 256;
 
+/// Bytes of a ref's name that are kept.
+const MAX_REF_NAME_BYTES: usize = 1024;
+
 /// What is hinted at for one source.
 #[derive(Debug, Default)]
 pub struct SourceHints {
@@ -36,6 +39,8 @@ impl SourceHints {
     /// Takes a hint in. Never waits.
     pub fn add(&self, hint: WebhookHint) {
         match hint {
+            // No source can follow a ref of such a name; it may be one of many.
+            WebhookHint::Ref { name } if name.len() > MAX_REF_NAME_BYTES => self.refs.add_everything(),
             WebhookHint::Ref { name } => self.refs.add(name),
             WebhookHint::PullRequest { number } => self.pulls.add(number),
         }
@@ -118,6 +123,16 @@ impl<T: Ord> HintQueue<T> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Row S8 of the review: names of refs were kept as long as a host wrote them.
+    #[test]
+    fn a_name_that_no_ref_has_is_not_kept() {
+        let hints = SourceHints::default();
+        hints.add(WebhookHint::Ref { name: format!("refs/heads/{}", "x".repeat(3 << 20)) });
+        assert_eq!(hints.refs.take(), DrainedHints { items: BTreeSet::new(), everything: true });
+        hints.add(WebhookHint::Ref { name: "refs/heads/main".to_owned() });
+        assert_eq!(hints.refs.take().items.len(), 1);
+    }
 
     #[tokio::test]
     async fn many_hints_are_one_and_none_is_lost() {

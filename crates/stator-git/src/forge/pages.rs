@@ -8,14 +8,43 @@ use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most items of one list that are read: pull requests, comments, statuses. Nobody has as many, and a host that goes
 /// on listing for ever must not fill the memory.
 const MAX_LISTED: usize = 10_000;
 /// The most pages of one list: [`MAX_LISTED`] items of a server that is set to give ten at a time.
 const MAX_PAGES: usize = 1_000;
-/// The most bytes of one list, over all of its pages. Ten thousand comments of a few kilobytes are a fifth of it.
-const MAX_LISTED_BYTES: usize = 256 << 20;
+/// The most bytes of one list, over all of its pages. Two thousand pull requests as GitHub describes them are most of it.
+const MAX_LISTED_BYTES: usize = 64 << 20;
+/// The most bytes of all lists that are being read. A host that goes on for ever is one source's, and the memory is all's.
+const MAX_LISTED_BYTES_IN_ALL: usize = 128 << 20;
+/// Bytes of all lists that are being read.
+static LISTED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// What one list has of [`LISTED_BYTES`]; given back when dropped.
+struct ListedBytes<'a> {
+    all: &'a AtomicUsize,
+    own: usize,
+}
+
+impl ListedBytes<'_> {
+    /// Takes in a page; the limit that it exceeds, where it does.
+    fn add(&mut self, bytes: usize) -> Result<(), usize> {
+        self.own = self.own.saturating_add(bytes);
+        let all = self.all.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes);
+        if self.own > MAX_LISTED_BYTES {
+            return Err(MAX_LISTED_BYTES);
+        }
+        if all > MAX_LISTED_BYTES_IN_ALL { Err(MAX_LISTED_BYTES_IN_ALL) } else { Ok(()) }
+    }
+}
+
+impl Drop for ListedBytes<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.own, Ordering::AcqRel);
+    }
+}
 
 /// How a host cuts a list into pages.
 #[derive(Clone, Copy)]
@@ -186,14 +215,16 @@ impl ForgeRequest<'_> {
     ) -> Result<(Vec<T>, ForgeResponse), ForgeError> {
         let first = if style.next == NextPage::Never { self } else { self.query(style.size.0, style.size.1) };
         let mut position = style.next.first_position();
-        let (mut found, mut listed, mut bytes) = (Vec::new(), 0_usize, 0_usize);
+        let (mut found, mut listed) = (Vec::new(), 0_usize);
+        let mut bytes = ListedBytes { all: &LISTED_BYTES, own: 0 };
         let mut previous: Vec<u8> = Vec::new();
         for _ in 0..MAX_PAGES {
             let answer = first.at_position(position.as_ref())?.send().await?;
-            bytes = bytes.saturating_add(answer.body.len());
-            if bytes > MAX_LISTED_BYTES {
-                let limit = MAX_LISTED_BYTES >> 20;
-                return Err(answer.host.unreadable_error(format!("its list of {things} is longer than {limit} MiB")));
+            if let Err(limit) = bytes.add(answer.body.len()) {
+                let whose = if limit == MAX_LISTED_BYTES { "" } else { ", with the lists of other sources," };
+                let limit = limit >> 20;
+                let reason = format!("its list of {things}{whose} is longer than {limit} MiB");
+                return Err(answer.host.unreadable_error(reason));
             }
             if style.next == NextPage::NumberedToEmpty && answer.body == previous {
                 return Ok((found, answer));
@@ -234,6 +265,23 @@ mod tests {
 
     fn query(name: &'static str, values: &[usize]) -> Vec<Option<PagePosition>> {
         values.iter().map(|value| Some(PagePosition::Query(name, *value))).collect()
+    }
+
+    /// Row S8 of the review: a list had a hundred pages of 32 MiB, and nothing bounded all lists together.
+    #[test]
+    fn lists_are_bounded_in_bytes_each_and_together() {
+        let all = AtomicUsize::new(0);
+        let list = || ListedBytes { all: &all, own: 0 };
+        let mut endless = list();
+        assert_eq!([endless.add(32 << 20), endless.add(32 << 20)], [Ok(()), Ok(())]);
+        assert_eq!(endless.add(1), Err(MAX_LISTED_BYTES));
+        let (mut second, mut third) = (list(), list());
+        assert_eq!(second.add(60 << 20), Ok(()));
+        assert_eq!(third.add(32 << 20), Err(MAX_LISTED_BYTES_IN_ALL));
+        drop((endless, third));
+        assert_eq!(second.add(1 << 20), Ok(()), "what was refused takes no room");
+        drop(second);
+        assert_eq!(all.into_inner(), 0);
     }
 
     #[test]
