@@ -48,7 +48,7 @@ impl WebhookServer {
             role: ControllerRole::Server,
             namespaces,
             // What sources may do is for the controller to check that runs them.
-            tenancy: TenancyPolicy { cross_namespace: true, ..TenancyPolicy::default() },
+            tenancy: TenancyPolicy { cross_namespace: true, insecure: true, ..TenancyPolicy::default() },
             identity: String::new(),
             webhooks: true,
         };

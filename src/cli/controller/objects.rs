@@ -28,6 +28,12 @@ pub struct SourceObjectArgs {
     /// Allow sources without a service account to write to other namespaces
     #[arg(long, env = "STATOR_ALLOW_CROSS_NAMESPACE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     allow_cross_namespace: bool,
+    /// Allow sources to use `http://` with `allowInsecure`
+    #[arg(long, env = "STATOR_ALLOW_INSECURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    allow_insecure: bool,
+    /// Allow sources to name hosts with loopback, link-local or multicast addresses, or those of a cloud's metadata
+    #[arg(long, env = "STATOR_ALLOW_LOCAL_ADDRESSES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    allow_local_addresses: bool,
     /// Number of parts that sources are divided into among replicas; with 1, one replica is active and the others stand
     /// by
     #[arg(long, env = "STATOR_SHARDS", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -48,6 +54,8 @@ impl SourceObjectArgs {
             tenancy: TenancyPolicy {
                 default_account: self.default_service_account.clone(),
                 cross_namespace: self.allow_cross_namespace,
+                insecure: self.allow_insecure,
+                local_addresses: self.allow_local_addresses,
             },
             identity: self.identity.clone().unwrap_or_else(default_identity),
             webhooks,

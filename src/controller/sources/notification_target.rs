@@ -1,6 +1,7 @@
 //! A receiver of notifications: a secret address, and the events to send there.
 
 use secrecy::{ExposeSecret as _, SecretString};
+use stator_git::source::addresses::AddressPolicy;
 use stator_git::source::model_source::{Notification, NotificationEvent, NotificationKind};
 use stator_git::source::secret::SecretValues;
 use std::collections::BTreeSet;
@@ -25,6 +26,8 @@ pub struct NotificationTarget {
     pub(in crate::controller) token: Option<SecretString>,
     /// Certificates to trust in place of the public ones.
     pub(in crate::controller) roots: Vec<u8>,
+    /// Which addresses may be connected to.
+    pub(in crate::controller) addresses: AddressPolicy,
 }
 
 impl fmt::Debug for NotificationTarget {
@@ -79,6 +82,7 @@ impl NotificationTarget {
             name: secret.name().to_owned(),
             url,
             token: token.filter(|token| !token.expose_secret().is_empty()),
+            addresses: AddressPolicy::default(),
             roots: secret.get("ca.crt").or_else(|| secret.get("caFile")).unwrap_or_default().to_vec(),
         })
     }

@@ -3,6 +3,8 @@
 //! A source is written by a tenant, and so is the repository that it leads to. What either of them names (a target
 //! namespace, an environment's namespace, a namespace in an override) is judged here before anything is read or written.
 
+use stator_git::source::addresses::AddressPolicy;
+
 /// As whom a source acts, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantAccess {
@@ -10,6 +12,8 @@ pub struct TenantAccess {
     pub service_account: Option<String>,
     /// The only namespace that it may read and write. Where there is none, what its account may do decides.
     pub only_namespace: Option<String>,
+    /// Which addresses it may have the controller connect to.
+    pub addresses: AddressPolicy,
 }
 
 /// What a controller lets tenants do.
@@ -19,6 +23,10 @@ pub struct TenancyPolicy {
     pub default_account: Option<String>,
     /// Whether sources that name no account of their own may write into namespaces other than theirs.
     pub cross_namespace: bool,
+    /// Whether sources may ask for connections that are not encrypted, with `allowInsecure`.
+    pub insecure: bool,
+    /// Whether sources may name hosts on the controller's own machine and link.
+    pub local_addresses: bool,
 }
 
 /// A namespace that a source may not touch.
@@ -45,6 +53,7 @@ impl TenancyPolicy {
         TenantAccess {
             service_account: account.map(str::to_owned).or_else(|| self.default_account.clone()),
             only_namespace: (!free).then(|| namespace.to_owned()),
+            addresses: if self.local_addresses { AddressPolicy::Any } else { AddressPolicy::NoLocal },
         }
     }
 }
@@ -70,15 +79,19 @@ mod tests {
 
     #[test]
     fn a_source_without_an_account_of_its_own_stays_in_its_namespace() {
-        let strict = TenancyPolicy { default_account: Some("stator".into()), cross_namespace: false };
+        let strict = TenancyPolicy { default_account: Some("stator".into()), ..TenancyPolicy::default() };
         let confined = strict.access_for("a", None);
-        assert_eq!(confined, TenantAccess { service_account: Some("stator".into()), only_namespace: Some("a".into()) });
+        let addresses = AddressPolicy::NoLocal;
+        let expected =
+            TenantAccess { service_account: Some("stator".into()), only_namespace: Some("a".into()), addresses };
+        assert_eq!(confined, expected);
         assert_eq!(confined.check_namespace("a"), Ok(()));
         insta::assert_snapshot!(confined.check_namespace("b").unwrap_err(), @"it is for namespace `b`, but this source may use only its own, `a`");
         // With an account of its own, what that account may do decides; and it is always one of its own namespace.
         let own = strict.access_for("a", Some("deployer"));
-        assert_eq!(own, TenantAccess { service_account: Some("deployer".into()), only_namespace: None });
-        let open = TenancyPolicy { default_account: None, cross_namespace: true };
+        assert_eq!(own, TenantAccess { service_account: Some("deployer".into()), only_namespace: None, addresses });
+        let open =
+            TenancyPolicy { default_account: None, cross_namespace: true, insecure: true, local_addresses: true };
         assert_eq!(open.access_for("a", None), TenantAccess::default());
     }
 }

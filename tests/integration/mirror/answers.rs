@@ -3,6 +3,7 @@
 use super::*;
 use crate::git_server::{TlsProxy, pack, packet, pem, refs, says};
 use secrecy::SecretSlice;
+use stator_git::source::addresses::AddressPolicy;
 use stator_git::source::credentials::{AppInstallation, ClientCertificate, GithubApp, ProxySettings, TokenProvider};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -50,9 +51,9 @@ fn refusals_are_told_apart_and_show_no_credential() {
         all.push(format!("{what} (again: {wait}): {}", told(&place, &error)));
     }
     insta::assert_snapshot!(all.join("\n"), @"
-        401 (again: no): HOST does not accept the login: your token [hidden] is wrong, [31m sorry; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
-        401 with the header (again: no): HOST does not accept the login: [hidden]; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
-        403 (again: no): HOST forbids reading the repository: no; let the login read the repository
+        401 (again: no): HOST does not accept the login; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
+        401 with the header (again: no): HOST does not accept the login; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
+        403 (again: no): HOST forbids reading the repository; let the login read the repository
         403, later (again: 30s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
         404 (again: 0ns): HOST has no repository `models.git`, or the login may not see it; compare `spec.url` with the repository's address, and let the login in `spec.secretRef` read it
         429 (again: 17s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
@@ -68,6 +69,33 @@ fn refusals_are_told_apart_and_show_no_credential() {
         git's own error (again: 0ns): git on HOST says: access denied for [hidden]; check the repository on its host; `git fsck` there shows what is damaged
         304 (again: 0ns): HOST does not answer as a git server: 304 Not Modified without an address; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
         ");
+}
+
+/// Row S12 of the review: a tenant had the controller ask its own machine, by an address or by a name, over HTTP or SSH, and
+/// read the answer in the status.
+#[test]
+fn addresses_of_this_machine_are_not_asked_where_they_may_not_be() {
+    let place = Place::new();
+    place.origin.commit("main", &[("model.yaml", "a: 1")]);
+    let port = place.server.address().port();
+    let asked = |url: &str, proxy: Option<String>| {
+        let mut remote = remote(url);
+        remote.credentials.addresses = AddressPolicy::NoLocal;
+        remote.credentials.proxy = proxy.map(|url| ProxySettings { url, login: None, bypass: None });
+        let error = place.mirror_of(remote).poll(&main()).unwrap_err();
+        told(&place, &error).replace(&port.to_string(), "PORT")
+    };
+    let all = [
+        asked(&format!("http://127.0.0.1:{port}/models.git"), None),
+        asked(&format!("http://localhost:{port}/models.git"), None),
+        asked(&format!("http://[::ffff:127.0.0.1]:{port}/models.git"), None),
+        asked("http://169.254.169.254/latest", None),
+        asked("http://git.example.com/models.git", Some(format!("http://127.0.0.1:{port}"))),
+        asked("http://git.example.com/models.git", Some(format!("http://localhost:{port}"))),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"");
+    assert!(place.server.asked().is_empty());
+    assert!(place.poll().is_ok(), "an administrator may allow it");
 }
 
 fn base64(text: &str) -> String {

@@ -123,6 +123,9 @@ impl Scene {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.folder.path())
             .env("TMPDIR", self.folder.path())
+            // Git hosts of tests are on this machine, and most without TLS.
+            .env("STATOR_ALLOW_INSECURE", "true")
+            .env("STATOR_ALLOW_LOCAL_ADDRESSES", "true")
             .current_dir(self.folder.path())
             .arg("controller")
             .arg("--kubeconfig")

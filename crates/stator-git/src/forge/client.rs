@@ -203,6 +203,7 @@ impl ForgeRequest<'_> {
         let host = client.answering_host();
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
+            client.http.check_address(&url).map_err(|reason| host.unreadable_error(reason))?;
             let mut request = client
                 .http
                 .client()

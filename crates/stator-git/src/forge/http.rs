@@ -79,6 +79,11 @@ impl ForgeHttp {
         self.inner.client()
     }
 
+    /// Refuses an address that may not be connected to.
+    pub(super) fn check_address(&self, url: &url::Url) -> Result<(), String> {
+        self.inner.check_address(url).map_err(|error| error.to_string())
+    }
+
     /// Tells of a request.
     pub(super) fn notify_observer(&self, host: &str, answer: Option<&reqwest::Response>, took: Duration) {
         let Some(observer) = &self.observer else { return };

@@ -4,6 +4,7 @@
 //! lead out of the repository. What cannot be read stays in the tree as an entry with its reason, because a file that
 //! is silently missing would look like a model that was removed.
 
+pub mod addresses;
 pub mod credentials;
 mod error;
 mod git;

@@ -71,7 +71,10 @@ impl Notifier {
         let mut lines = Vec::new();
         for (wanted, secret) in source.spec.notifications.iter().zip(&source.secrets.notifications) {
             match NotificationTarget::from_secret(wanted, secret, source.spec.allow_insecure) {
-                Ok(target) => lines.push(self.open_queue(&source.key, target)),
+                Ok(target) => {
+                    let target = NotificationTarget { addresses: source.access.addresses, ..target };
+                    lines.push(self.open_queue(&source.key, target));
+                }
                 Err(fault) => tracing::warn!(
                     source = %source.key,
                     "no notifications are sent with the secret `{}`: it {fault}; {}", secret.name(), fault.help()

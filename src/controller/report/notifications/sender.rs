@@ -49,6 +49,7 @@ pub(super) async fn run_sender(
 ) {
     let settings = HttpSettings {
         roots: target.roots.clone(),
+        addresses: target.addresses,
         connect_timeout: Duration::from_secs(5),
         total_timeout: Some(REQUEST_TIMEOUT),
         ..HttpSettings::default()
@@ -112,6 +113,9 @@ async fn post_message(
     id: &str,
     body: &[u8],
 ) -> NotificationOutcome {
+    if http.check_address(&target.url).is_err() {
+        return NotificationOutcome::Refused("sources may not send to its address".to_owned());
+    }
     let mut request = http
         .client()
         .post(target.url.clone())

@@ -40,6 +40,10 @@ pub(super) fn read_without_secrets(
         let message = "spec.allowLocal: a source in a cluster must not read a path of the controller's machine. Write the https:// or ssh:// address of a repository.";
         return Err(SourceReadError::Spec(message.to_owned()));
     }
+    if source.spec.allow_insecure && !tenancy.insecure {
+        let message = "spec.allowInsecure: this controller allows no connections that are not encrypted. Write https:// addresses, or ask an administrator to start it with --allow-insecure.";
+        return Err(SourceReadError::Spec(message.to_owned()));
+    }
     let account = source.spec.service_account_name.as_ref().map(|name| name.as_str());
     source.access = tenancy.access_for(&source.key.namespace, account);
     if let Some(target) = &source.spec.target_namespace {
@@ -195,6 +199,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+    use stator_git::source::addresses::AddressPolicy;
 
     fn object(spec: Value) -> Object {
         let metadata = json!({
@@ -286,7 +291,7 @@ mod tests {
         })).replace(". ", ".\n"), @r#"
         spec.interval: `interval` is `soon`; expected a duration from one second to a year.
         Write it as `30s`, `5m` or `1h30m`.
-        spec.later: unknown field `later` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`.
+        spec.later: unknown field `later` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previewForks`, `previewLimit`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`.
         Remove it, or move it to where it belongs: check the indentation.
         spec.prune: `spec.prune` is the string `yes`; expected `true` or `false`.
         Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as strings.
@@ -365,5 +370,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Row S12 of the review: whether connections are encrypted was the tenant's own choice.
+    #[test]
+    fn a_source_is_read_without_encryption_only_where_an_administrator_allows_it() {
+        let spec = json!({"url": "http://git.example.com/a/b.git", "allowInsecure": true, "ref": {"branch": "main"}});
+        let Err(SourceReadError::Spec(refused)) =
+            read_without_secrets(&object(spec.clone()), &TenancyPolicy::default())
+        else {
+            panic!("it was read");
+        };
+        assert!(refused.contains("--allow-insecure"), "{refused}");
+        let allowed = TenancyPolicy { insecure: true, ..TenancyPolicy::default() };
+        let source = read_without_secrets(&object(spec), &allowed).unwrap();
+        assert_eq!(source.git_credentials().unwrap().addresses, AddressPolicy::NoLocal);
     }
 }

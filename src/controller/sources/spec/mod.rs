@@ -86,7 +86,7 @@ pub(in crate::controller) fn read_source<P: Copy + PartialEq>(
     // Whoever writes the file is the one tenant of it.
     let account = document.spec.service_account_name.as_ref().map(ToString::to_string);
     Ok(ResolvedSource {
-        access: TenantAccess { service_account: account, only_namespace: None },
+        access: TenantAccess { service_account: account, ..TenantAccess::default() },
         key: SourceKey::new(namespace, document.metadata.name.to_string()),
         uid: None,
         spec: document.spec,

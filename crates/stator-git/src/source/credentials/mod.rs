@@ -14,6 +14,7 @@ mod tests;
 pub use error::{CredentialError, CredentialFault};
 
 use super::ssh_keys::{KnownHosts, SshPrivateKey};
+use crate::source::addresses::AddressPolicy;
 use secrecy::{SecretSlice, SecretString};
 
 /// All that a secret says about how a repository is reached.
@@ -27,6 +28,8 @@ pub struct GitCredentials {
     pub client: Option<ClientCertificate>,
     /// What to go through.
     pub proxy: Option<ProxySettings>,
+    /// Which addresses may be connected to, the proxy's included.
+    pub addresses: AddressPolicy,
 }
 
 /// Who to log in as.
@@ -111,6 +114,12 @@ pub trait TokenProvider: Send + Sync {
 impl GitCredentials {
     /// No login, and the roots that everybody trusts.
     fn anonymous() -> Self {
-        Self { login: GitLogin::Anonymous, roots: Vec::new(), client: None, proxy: None }
+        Self {
+            login: GitLogin::Anonymous,
+            roots: Vec::new(),
+            client: None,
+            proxy: None,
+            addresses: AddressPolicy::default(),
+        }
     }
 }

@@ -99,7 +99,8 @@ impl CredentialReader<'_> {
             self.faults.push(Fault::Nothing { way: GitTransport::Http, add });
         }
         let login = login.or_else(|| ways.is_empty().then_some(GitLogin::Anonymous))?;
-        Some(GitCredentials { login, roots: roots.unwrap_or_default(), client, proxy })
+        let anonymous = GitCredentials::anonymous();
+        Some(GitCredentials { login, roots: roots.unwrap_or_default(), client, proxy, ..anonymous })
     }
 
     fn read_basic_login(&mut self) -> Option<GitLogin> {

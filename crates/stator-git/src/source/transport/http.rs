@@ -1,12 +1,14 @@
 //! The one way out over HTTP: git hosts and their APIs are both reached through [`HttpClient`].
 
 use super::TransportError;
+use crate::source::addresses::{self, AddressPolicy};
 use crate::source::credentials::{GitCredentials, ProxySettings};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Certificate, Client, Identity, NoProxy, redirect};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use stator_core::text::{TextLimit, one_line};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a host is reached over HTTP.
@@ -18,6 +20,8 @@ pub struct HttpSettings {
     pub client: Option<(Vec<u8>, SecretSlice<u8>)>,
     /// What to go through; without one, what `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
     pub proxy: Option<ProxySettings>,
+    /// Which addresses may be connected to.
+    pub addresses: AddressPolicy,
     /// To get a connection.
     pub connect_timeout: Duration,
     /// From the request to the end of the answer. `None` where the caller counts the time itself.
@@ -32,6 +36,7 @@ impl Default for HttpSettings {
             roots: Vec::new(),
             client: None,
             proxy: None,
+            addresses: AddressPolicy::default(),
             connect_timeout: Duration::from_secs(10),
             total_timeout: Some(Duration::from_secs(30)),
             max_body_bytes: 8 << 20,
@@ -46,6 +51,7 @@ impl From<&GitCredentials> for HttpSettings {
             roots: credentials.roots.clone(),
             client: credentials.client.as_ref().map(|client| (client.certificate.clone(), client.key.clone())),
             proxy: credentials.proxy.clone(),
+            addresses: credentials.addresses,
             ..Self::default()
         }
     }
@@ -56,6 +62,7 @@ impl From<&GitCredentials> for HttpSettings {
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     client: Client,
+    addresses: AddressPolicy,
     max_body_bytes: usize,
     total_timeout: Duration,
 }
@@ -84,6 +91,9 @@ impl HttpClient {
             .referer(false)
             .connect_timeout(settings.connect_timeout)
             .tcp_keepalive(Duration::from_secs(30));
+        if settings.addresses != AddressPolicy::Any {
+            builder = builder.dns_resolver(Arc::new(settings.addresses));
+        }
         if let Some(whole) = settings.total_timeout {
             builder = builder.timeout(whole);
         }
@@ -102,6 +112,10 @@ impl HttpClient {
             builder = builder.identity(identity);
         }
         if let Some(proxy) = &settings.proxy {
+            let literal = url::Url::parse(&proxy.url).ok().and_then(|url| url.host_str().map(str::to_owned));
+            if literal.is_some_and(|literal| !settings.addresses.permits_host(&literal)) {
+                return Err(unusable(&format!("the proxy cannot be used: {}", addresses::refusal())));
+            }
             let mut through =
                 reqwest::Proxy::all(&proxy.url).map_err(|_| unusable("the proxy's address is not a URL"))?;
             if let Some((user, password)) = &proxy.login {
@@ -115,9 +129,21 @@ impl HttpClient {
         })?;
         Ok(Self {
             client,
+            addresses: settings.addresses,
             max_body_bytes: settings.max_body_bytes,
             total_timeout: settings.total_timeout.unwrap_or(settings.connect_timeout),
         })
+    }
+
+    /// Refuses an address that may not be connected to. A name is judged when it is resolved.
+    ///
+    /// # Errors
+    /// When it is written as such an address.
+    pub fn check_address(&self, url: &url::Url) -> Result<(), TransportError> {
+        if url.host_str().is_none_or(|host| self.addresses.permits_host(host)) {
+            return Ok(());
+        }
+        Err(TransportError::Unreachable { host: authority(url), reason: addresses::refusal().to_string() })
     }
 
     /// For building requests, which [`HttpClient::send`] then sends.
@@ -130,6 +156,7 @@ impl HttpClient {
     /// # Errors
     /// When no whole answer comes in time, or a larger one than is read.
     pub async fn send(&self, request: reqwest::Request) -> Result<HttpResponse, TransportError> {
+        self.check_address(request.url())?;
         let host = authority(request.url());
         let limit = self.total_timeout;
         let response = self.client.execute(request).await.map_err(|error| request_error(&host, &error, limit))?;

@@ -2,6 +2,7 @@
 
 use super::TransportError;
 use super::http::{HttpClient, HttpSettings, sanitize_text};
+use crate::source::addresses::AddressPolicy;
 use crate::source::credentials::GitLogin;
 use crate::source::remote::{FetchLimits, RemoteRepository};
 use crate::source::url::RepositoryUrl;
@@ -61,6 +62,11 @@ impl GitSession {
 
     pub(in crate::source) fn limits(&self) -> &FetchLimits {
         &self.remote.limits
+    }
+
+    /// Which addresses may be connected to.
+    pub(super) fn addresses(&self) -> AddressPolicy {
+        self.remote.credentials.addresses
     }
 
     /// Who to log in as.

@@ -12,8 +12,6 @@ use url::Url;
 
 /// Redirects that are followed.
 const MAX_REDIRECTS: usize = 3;
-/// Bytes of a refusal that are read for its message.
-const MAX_ERROR_BYTES: usize = 2048;
 /// Bytes of a request: what is wanted, and what is here.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
 /// Hosts look at how this begins before they answer as git servers.
@@ -111,7 +109,7 @@ fn request_refs(session: &GitSession) -> Result<Response, TransportError> {
     let mut at = join_url(&start, "/info/refs?service=git-upload-pack", session)?;
     for _ in 0..=MAX_REDIRECTS {
         let request = session.http()?.client().get(at.clone());
-        let response = send_request(session, request)?;
+        let response = send_request(session, &at, request)?;
         if !response.status().is_redirection() {
             if let Some(base) = at.as_str().strip_suffix("/info/refs?service=git-upload-pack")
                 && base != start.as_str().trim_end_matches('/')
@@ -139,7 +137,7 @@ fn request_pack(session: &GitSession, body: Vec<u8>) -> Result<Response, Transpo
         .header(header::CONTENT_TYPE, "application/x-git-upload-pack-request")
         .header(header::ACCEPT, "application/x-git-upload-pack-result")
         .body(body);
-    let response = send_request(session, request)?;
+    let response = send_request(session, &at, request)?;
     if response.status().is_redirection() {
         let to = redirect_target(session, &at, &response)?;
         return Err(TransportError::Redirected { host: session.host(), to: authority(&to) });
@@ -147,11 +145,12 @@ fn request_pack(session: &GitSession, body: Vec<u8>) -> Result<Response, Transpo
     check_response(session, response, "application/x-git-upload-pack-result")
 }
 
-fn send_request(session: &GitSession, request: RequestBuilder) -> Result<Response, TransportError> {
+fn send_request(session: &GitSession, at: &Url, request: RequestBuilder) -> Result<Response, TransportError> {
     let mut request = request.header(header::USER_AGENT, USER_AGENT);
     if let Some(authorization) = session.authorization()? {
         request = request.header(header::AUTHORIZATION, authorization);
     }
+    session.http()?.check_address(at)?;
     session.record_request();
     let sent = request.send();
     session.wait_for(async {
@@ -209,15 +208,12 @@ fn check_response(session: &GitSession, response: Response, kind: &str) -> Resul
         };
         return Err(TransportError::NotGit { host: session.host(), what });
     }
-    let message = match given.as_str() {
-        "text/plain" | "application/json" => read_error_message(session, response),
-        _ => String::new(),
-    };
-    Err(status_error(session, status, &headers, message))
+    // What it says is not repeated: a tenant chooses who is asked, and reads what is reported.
+    Err(status_error(session, status, &headers))
 }
 
-fn status_error(session: &GitSession, status: StatusCode, headers: &HeaderMap, message: String) -> TransportError {
-    let host = session.host();
+fn status_error(session: &GitSession, status: StatusCode, headers: &HeaderMap) -> TransportError {
+    let (host, message) = (session.host(), String::new());
     let after = retry_after(headers, jiff::Timestamp::now());
     match status.as_u16() {
         401 | 407 => TransportError::Unauthorized { host, message },
@@ -229,17 +225,4 @@ fn status_error(session: &GitSession, status: StatusCode, headers: &HeaderMap, m
         500..=599 => TransportError::Unavailable { host, status: status.as_u16(), after },
         other => TransportError::NotGit { host, what: format!("status {other}") },
     }
-}
-
-/// The first line or so of what a host says when it refuses.
-fn read_error_message(session: &GitSession, mut response: Response) -> String {
-    let mut text = Vec::new();
-    while text.len() < MAX_ERROR_BYTES {
-        let chunk = response.chunk();
-        match session.next_chunk(async { chunk.await.map_err(|_| TransportError::Cancelled) }) {
-            Ok(Some(more)) => text.extend(more.iter().take(MAX_ERROR_BYTES - text.len())),
-            Ok(None) | Err(_) => break,
-        }
-    }
-    session.redacted_text(&text)
 }

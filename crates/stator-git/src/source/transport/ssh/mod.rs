@@ -96,7 +96,9 @@ async fn connect(
         reason: sanitize_text(reason.as_bytes(), 200),
     };
     let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let tcp = with_timeout(session, limits.connect_timeout, TcpStream::connect((name, port))).await?;
+    let addresses = session.addresses();
+    let reached = async { TcpStream::connect(addresses.resolve(&name, port).await?.as_slice()).await };
+    let tcp = with_timeout(session, limits.connect_timeout, reached).await?;
     let tcp = tcp.map_err(|error| unreachable(error.to_string()))?;
     let known = HostKeyVerifier { hosts: identity.known_hosts.clone(), host, port, fault };
     let connected = with_timeout(session, limits.connect_timeout, connect_stream(Arc::new(config), tcp, known)).await?;
