@@ -135,6 +135,7 @@ fn files_that_are_none_are_named_with_why() {
         ");
 }
 
+/// Row S1 of the review: limits of a commit were above what the process has.
 #[test]
 fn trees_that_spell_out_billions_of_paths_end_at_a_limit() {
     let tower = |leaf: fn(&OriginRepository) -> Oid| {
@@ -154,12 +155,27 @@ fn trees_that_spell_out_billions_of_paths_end_at_a_limit() {
         let entries: Vec<(&str, &[u8], Oid)> = names.iter().map(|name| ("40000", name.as_bytes(), folder)).collect();
         origin.tree(&entries)
     });
-    let all = [tower(|origin| model(origin, "a: 1")), tower(|origin| origin.tree(&[])), deep, one_blob];
+    let values = tree(|origin| {
+        let folder = model(origin, &"- ".repeat(90_000));
+        let names: Vec<String> = (0..40).map(|n| format!("d{n:02}")).collect();
+        let entries: Vec<(&str, &[u8], Oid)> = names.iter().map(|name| ("40000", name.as_bytes(), folder)).collect();
+        origin.tree(&entries)
+    });
+    // A path of four kilobytes, and at its end as many folders as a tree holds: their paths took gigabytes.
+    let wide = tree(|origin| {
+        let empty = origin.tree(&[]);
+        let names: Vec<String> = (0..400_000).map(|n| format!("{n:06}")).collect();
+        let entries: Vec<(&str, &[u8], Oid)> = names.iter().map(|name| ("40000", name.as_bytes(), empty)).collect();
+        (0..40).fold(origin.tree(&entries), |below, _| origin.tree(&[("40000", &[b'd'; 100], below)]))
+    });
+    let all = [tower(|origin| model(origin, "a: 1")), tower(|origin| origin.tree(&[])), deep, one_blob, values, wide];
     insta::assert_snapshot!(all.join("\n"), @"
-        commit COMMIT holds more than 100000 files to read; move the intents into a repository or folder of their own and name it in `spec.path`
-        commit COMMIT holds more than 2000000 entries; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 30000 files to read; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 500000 entries; move the intents into a repository or folder of their own and name it in `spec.path`
         commit COMMIT holds more than 4096 bytes in one path; move the intents into a repository or folder of their own and name it in `spec.path`
-        commit COMMIT holds more than 536870912 bytes of files to read; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 33554432 bytes of files to read; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 2000000 values in the files to read; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 500000 entries; move the intents into a repository or folder of their own and name it in `spec.path`
         ");
 }
 
@@ -284,5 +300,39 @@ fn refs_with_names_that_attack_lead_nowhere() {
         `a@{1}` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
         the repository is empty; push a commit; until then nothing is synced and nothing is pruned
         the repository is empty; push a commit; until then nothing is synced and nothing is pruned
+        ");
+}
+
+/// Row S7 of the review: libgit2 unpacks whatever a pack asks for. The limits are small here, and the packs git's own.
+#[test]
+fn packs_that_unpack_to_too_much_never_reach_libgit2() {
+    let fetched = |limits: FetchLimits, blobs: &[Vec<u8>]| {
+        let place = Place::new();
+        let names: Vec<String> = (0..blobs.len()).map(|n| format!("f{n:02}")).collect();
+        let ids: Vec<Oid> = blobs.iter().map(|bytes| place.origin.object(ObjectType::Blob, bytes)).collect();
+        let entries: Vec<(&str, &[u8], Oid)> =
+            names.iter().zip(&ids).map(|(name, id)| ("100644", name.as_bytes(), *id)).collect();
+        let commit = place.origin.raw_commit(place.origin.tree(&entries), None, 1, "x");
+        place.origin.point("refs/heads/main", commit);
+        let mut mirror = place.mirror_of(RemoteRepository { limits, ..place.remote() });
+        match follow(&mut mirror, &main()) {
+            Ok(_) => "fetched".to_owned(),
+            Err(error) => told(&place, &error),
+        }
+    };
+    let zeros = |count: usize| vec![0_u8; count];
+    // Each a little different from the one before, so that git sends deltas: a few bytes that make a megabyte.
+    let alike: Vec<Vec<u8>> = (0..20).map(|n| [zeros(1 << 20), vec![n; 9]].concat()).collect();
+    let all = [
+        fetched(FetchLimits { max_object_bytes: 1 << 20, ..limits() }, &[zeros(8 << 20)]),
+        fetched(FetchLimits { max_unpacked_bytes: 4 << 20, ..limits() }, &alike),
+        fetched(FetchLimits { max_objects: 10, ..limits() }, &(0..20).map(|n| vec![n]).collect::<Vec<_>>()),
+        fetched(limits(), &alike),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"
+        HOST sends more than 1048576 bytes in one object, unpacked; move the intents into a repository of their own, or delete unused refs
+        HOST sends more than 4194304 bytes, unpacked; move the intents into a repository of their own, or delete unused refs
+        HOST sends more than 10 objects; move the intents into a repository of their own, or delete unused refs
+        fetched
         ");
 }

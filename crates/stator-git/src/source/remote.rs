@@ -50,6 +50,12 @@ pub struct FetchLimits {
     pub max_pack_bytes: u64,
     /// Objects of one answer.
     pub max_objects: usize,
+    /// Bytes of one object, unpacked: libgit2 has whole objects in memory, and what a delta makes of another.
+    pub max_object_bytes: u64,
+    /// Bytes of all objects of one answer, unpacked.
+    pub max_unpacked_bytes: u64,
+    /// Bytes of all packs of the mirror; above that it is made anew with what was fetched last.
+    pub max_disk_bytes: u64,
     /// Packs that lie beside one another before they are made one.
     pub max_packs: usize,
     /// Branches, tags and other refs that a repository may have.
@@ -59,8 +65,12 @@ pub struct FetchLimits {
     /// Entries of git trees that are looked at for one commit. Trees may share subtrees, so a few kilobytes can spell
     /// out billions of paths.
     pub max_tree_entries: usize,
-    /// Bytes of all files of ours in one commit.
+    /// Bytes of all files of ours in one commit and of their paths; a file counts at each of its paths.
     pub max_total_bytes: usize,
+    /// Values (scalars, lists and maps) that all files of ours in one commit may spell out; see [`count_values`].
+    pub max_values: usize,
+    /// Bytes of one git tree.
+    pub max_tree_bytes: usize,
     /// Bytes of files that are remembered from one commit to the next.
     pub cache_bytes: usize,
 }
@@ -73,13 +83,43 @@ impl Default for FetchLimits {
             min_bytes_per_second: 1024,
             rate_window: Duration::from_secs(60),
             max_pack_bytes: 256 << 20,
-            max_objects: 1_000_000,
+            max_objects: 500_000,
+            max_object_bytes: 64 << 20,
+            max_unpacked_bytes: 2 << 30,
+            max_disk_bytes: 1 << 30,
             max_packs: 50,
             max_refs: 50_000,
-            max_files: 100_000,
-            max_tree_entries: 2_000_000,
-            max_total_bytes: 512 << 20,
+            max_files: 30_000,
+            max_tree_entries: 500_000,
+            max_total_bytes: 32 << 20,
+            max_values: 2_000_000,
+            max_tree_bytes: 16 << 20,
             cache_bytes: 64 << 20,
         }
+    }
+}
+
+/// The most values that a text can spell out in YAML: each begins after one of these characters, but for the first.
+pub fn count_values(text: &[u8]) -> usize {
+    let begins = |byte: &&u8| matches!(byte, b'\n' | b'\r' | b':' | b'-' | b',' | b'[' | b'{' | b'?');
+    1 + text.iter().filter(begins).count()
+}
+
+/// How much a commit would have stator read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitSize {
+    /// Files of ours, by their paths.
+    pub files: usize,
+    /// Their bytes and those of their paths; a file counts at each of its paths.
+    pub bytes: usize,
+}
+
+impl CommitSize {
+    /// Bytes of memory that reading and planning it may take, at most: its text some times over, and the values that the
+    /// text can spell out.
+    pub fn memory_estimate(&self, limits: &FetchLimits) -> usize {
+        let values = (self.bytes / 2).min(limits.max_values);
+        let text = self.bytes.saturating_mul(4).saturating_add(self.files.saturating_mul(1024));
+        text.saturating_add(values.saturating_mul(160))
     }
 }

@@ -3,6 +3,7 @@
 //! libgit2 is given a list of refs that stator writes, with made-up names for the wanted objects. So no name that a host
 //! makes up reaches it, and a fetch over HTTP needs no second look at the host's own list.
 
+use super::pack_inspector::{PackFault, PackInspector, PackLimits};
 use super::{
     GitOperation, GitSession, GitStream, TransportError, is_stateless, libgit2_registration, open_stream,
     ref_advertisement,
@@ -130,11 +131,19 @@ struct PrefixedStream {
     inner: Option<Box<dyn GitStream>>,
     /// What came since something was asked, as far as it may be the beginning of a refusal.
     answer: Option<Vec<u8>>,
+    /// Reads along what is asked for.
+    inspector: PackInspector,
 }
 
 impl PrefixedStream {
     fn new(session: &Arc<GitSession>, shown: Vec<u8>, inner: Option<Box<dyn GitStream>>) -> Box<Self> {
-        Box::new(Self { session: Arc::clone(session), prefix: Cursor::new(shown), inner, answer: None })
+        let limits = session.limits();
+        let inspector = PackInspector::new(PackLimits {
+            max_objects: limits.max_objects as u64,
+            max_object_bytes: limits.max_object_bytes,
+            max_unpacked_bytes: limits.max_unpacked_bytes,
+        });
+        Box::new(Self { session: Arc::clone(session), prefix: Cursor::new(shown), inner, answer: None, inspector })
     }
 
     /// libgit2 takes a refusal in the place of an answer for a line out of place, and loses what it says.
@@ -156,12 +165,28 @@ impl PrefixedStream {
     }
 }
 
+impl PrefixedStream {
+    /// Nothing of a pack that holds too much reaches libgit2.
+    fn inspect(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let host = || self.session.host();
+        self.inspector.observe(bytes).map_err(|fault| {
+            self.session.record_failure(match fault {
+                PackFault::TooMuch { limit, what } => TransportError::TooMuch { host: host(), limit, what },
+                PackFault::Broken(reason) => TransportError::Protocol { host: host(), reason: reason.to_owned() },
+            });
+            Error::other("the pack is refused")
+        })
+    }
+}
+
 impl Read for PrefixedStream {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match (self.prefix.read(buffer)?, &mut self.inner) {
             (0, Some(inner)) => {
                 let count = inner.read(buffer)?;
-                self.detect_refusal(buffer.get(..count).unwrap_or_default())?;
+                let bytes = buffer.get(..count).unwrap_or_default();
+                self.detect_refusal(bytes)?;
+                self.inspect(bytes)?;
                 Ok(count)
             }
             (count, _) => Ok(count),
