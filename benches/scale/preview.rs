@@ -23,8 +23,8 @@ pub(crate) fn run(which: &str, folder: &Path) -> Fallible<(f64, String)> {
         // Every third has the shape with a count to change.
         let model = tree.files.iter().filter(|file| file.path.ends_with("model.yaml")).nth(number as usize * 3);
         let model = model.ok_or("too few models")?;
-        let text = String::from_utf8(model.content.clone()?)?.replace("replicas: 1", "replicas: 2");
-        let changed = SourceFile { path: model.path.clone(), content: Ok(text.into_bytes()) };
+        let text = String::from_utf8(model.content.clone()?.to_vec())?.replace("replicas: 1", "replicas: 2");
+        let changed = SourceFile { path: model.path.clone(), content: Ok(text.into_bytes().into()) };
         commit(&origin, &format!("refs/pull/{number}/head"), Some(main), &[changed])?;
     }
     let url = RepositoryUrl::parse(path.to_str().ok_or("no path")?, AllowedSchemes { local: true, insecure: false })?;
@@ -51,7 +51,8 @@ fn preview(mirror: &mut Mirror, planner: &mut PullRequestPlanner, number: u32) -
         head: String::new(),
         folder: String::new(),
     };
-    let sides = trees::read_trees(mirror, &wanted)?;
+    let sides = trees::fetch_sides(mirror, &wanted)?;
+    let sides = trees::read_sides(mirror, sides, &wanted.folder)?;
     let planned = planner.plan(&sides)?;
     let preview = PreviewComment {
         scope: "bench",

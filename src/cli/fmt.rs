@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use stator_git::source;
 use stator_model::intent::format::format_document;
 use stator_model::present::{escape, pluralize};
+use std::sync::Arc;
 
 /// Format model.yaml, overlays and stator.yaml in canonical order and style; comments are kept
 #[derive(Debug, Args)]
@@ -65,7 +66,7 @@ pub fn run(arguments: &FmtArgs, output: &Output) -> Result<ExitStatus, CliError>
     })
 }
 
-fn format_file(content: &Result<Vec<u8>, String>) -> FormatOutcome {
+fn format_file(content: &Result<Arc<[u8]>, String>) -> FormatOutcome {
     let bytes = match content {
         Ok(bytes) => bytes,
         Err(reason) => return FormatOutcome::Rejected(reason.clone()),

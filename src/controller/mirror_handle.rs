@@ -1,19 +1,22 @@
 //! A source's mirror, for tasks: its calls block, so each runs on a thread of its own, one after the other.
 
+use super::commit_trials::{CommitTrials, OpenTrial, TrialDecision, TrialRefusal, TrialSubject};
 use super::git_threads::{GitThreadError, GitThreads, HostKey};
-use super::metrics::{Metrics, MirrorOperation};
+use super::metrics::{Metrics, MirrorOperation, TrialResult};
+use super::mirror_disk::{MirrorDisk, MirrorSlot};
+use super::planning_budget::{PlanningBudget, PlanningRoom};
 use crate::controller::report::preview::planner::PullRequestTrees;
-use crate::controller::report::preview::trees::{self, PullRequestReader, PullRequestRefs};
+use crate::controller::report::preview::trees::{self, PullRequestReadError, PullRequestReader, PullRequestRefs};
 use crate::controller::sources::file::ResolvedSource;
 use stator_git::forge::ForgeHttp;
 use stator_git::forge::github::app::BlockingTokenProvider;
 use stator_git::source::credentials::GitLogin;
-use stator_git::source::mirror::{Mirror, MirrorError, RemoteRepository};
+use stator_git::source::mirror::{FetchOutcome, Mirror, MirrorError, RemoteRepository, ResolvedRef};
 use stator_git::source::url::UrlScheme;
+use stator_model::intent::SourceTree;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// How long anything that is asked of a mirror is waited for, the wait for its turn included. Every conversation with a
@@ -32,6 +35,9 @@ pub enum GitError {
         /// What is wrong, without a value.
         message: String,
     },
+    /// Reading the commit ended the process too often.
+    #[error(transparent)]
+    Trial(#[from] TrialRefusal),
     /// A hostile repository brought the reader down; the mirror is opened anew.
     #[error("reading the repository ended unexpectedly")]
     Panicked,
@@ -48,7 +54,7 @@ impl GitError {
     pub fn may_pass(&self) -> Option<Duration> {
         match self {
             Self::Mirror(error) => error.retry_delay(),
-            Self::Credentials { .. } => None,
+            Self::Credentials { .. } | Self::Trial(_) => None,
             Self::Panicked | Self::NoThread | Self::TimedOut => Some(Duration::ZERO),
         }
     }
@@ -58,11 +64,29 @@ impl GitError {
         match self {
             Self::Mirror(error) => error.help().into_owned(),
             Self::Credentials { .. } => "correct the secret that `secretRef` names".to_owned(),
+            Self::Trial(_) => TrialRefusal::help().to_owned(),
             Self::Panicked => "report it, with the log; stator retries".to_owned(),
             Self::NoThread => "raise the limit of processes or tasks of the container; stator retries".to_owned(),
             Self::TimedOut => "stator retries; check whether the git host or the disk of `--data` is slow".to_owned(),
         }
     }
+}
+
+/// What all mirrors share. Clones are the same.
+#[derive(Clone, Debug)]
+pub(in crate::controller) struct MirrorResources {
+    pub(in crate::controller) threads: GitThreads,
+    pub(in crate::controller) budget: PlanningBudget,
+    pub(in crate::controller) trials: CommitTrials,
+    pub(in crate::controller) disk: MirrorDisk,
+}
+
+/// A commit that is being read or planned: the memory that it may take, and the mark of its trial. Both go when this is
+/// dropped.
+#[derive(Debug)]
+pub struct CommitReading {
+    room: Option<PlanningRoom>,
+    _trial: OpenTrial,
 }
 
 /// A mirror that tasks share. Clones are the same one.
@@ -76,9 +100,9 @@ struct MirrorHandleState {
     folder: PathBuf,
     metrics: Arc<Metrics>,
     cancel: CancellationToken,
-    threads: GitThreads,
+    shared: MirrorResources,
     /// Whoever works with it holds the lock; waiting for it takes no thread.
-    mirror: Arc<Mutex<Option<Mirror>>>,
+    mirror: MirrorSlot,
 }
 
 impl std::fmt::Debug for MirrorHandle {
@@ -94,12 +118,12 @@ impl MirrorHandle {
         source: Arc<ResolvedSource>,
         data: &Path,
         metrics: Arc<Metrics>,
-        threads: GitThreads,
+        shared: MirrorResources,
         cancel: CancellationToken,
     ) -> Self {
-        let folder = data.join("mirrors").join(&source.key.namespace).join(format!("{}.git", source.key.name));
-        let mirror = Arc::default();
-        Self { inner: Arc::new(MirrorHandleState { source, folder, metrics, cancel, threads, mirror }) }
+        let folder = MirrorDisk::folder(data, &source.key);
+        let mirror = MirrorSlot::default();
+        Self { inner: Arc::new(MirrorHandleState { source, folder, metrics, cancel, shared, mirror }) }
     }
 
     /// Does something with the mirror, on a thread of its own. Whoever stops waiting leaves it to end by itself.
@@ -113,7 +137,7 @@ impl MirrorHandle {
     {
         let inner = Arc::clone(&self.inner);
         let (began, span) = (Instant::now(), tracing::Span::current());
-        let threads = inner.threads.clone();
+        let threads = inner.shared.threads.clone();
         let host = inner.host_of(operation);
         let slot = Arc::clone(&inner.mirror).lock_owned();
         let work = |mut slot: tokio::sync::OwnedMutexGuard<Option<Mirror>>| {
@@ -127,7 +151,10 @@ impl MirrorHandle {
                 let before = mirror.traffic().received;
                 let done = work(&mut mirror);
                 let received = mirror.traffic().received.saturating_sub(before);
+                let bytes = mirror.disk_bytes();
                 *slot = Some(mirror);
+                drop(slot);
+                inner.shared.disk.record_use(&inner.folder, &inner.mirror, bytes);
                 let done = done.map_err(GitError::from);
                 inner.metrics.record_git_operation(
                     &inner.source.key,
@@ -149,12 +176,89 @@ impl MirrorHandle {
         self.inner.metrics.record_git_operation(&self.inner.source.key, operation, false, began.elapsed(), 0);
         Err(failed)
     }
+
+    /// Brings in what a tip leads to, as [`Mirror::fetch`], and when the commit was made.
+    ///
+    /// # Errors
+    /// What the mirror says, and that the commit is not tried any more.
+    pub(in crate::controller) async fn fetch(&self, tip: ResolvedRef) -> Result<(FetchOutcome, Option<i64>), GitError> {
+        let _reading = self.begin_trial(&TrialSubject::SourceCommit(tip.commit.clone())).await?;
+        let fetched = self.with(MirrorOperation::Fetch, move |mirror| {
+            let fetched = mirror.fetch(&tip)?;
+            let committed = mirror.commit_time(&fetched.commit);
+            Ok((fetched, committed))
+        });
+        fetched.await
+    }
+
+    /// The files of a commit, once there is memory to read and to plan it. What comes with them is to be kept until it is
+    /// planned.
+    ///
+    /// # Errors
+    /// As [`Mirror::tree`], and that the commit is not tried any more.
+    pub(in crate::controller) async fn read_commit(
+        &self,
+        commit: &str,
+        folder: &str,
+    ) -> Result<(SourceTree, CommitReading), GitError> {
+        let mut reading = self.begin_trial(&TrialSubject::SourceCommit(commit.to_owned())).await?;
+        let (commit, folder) = (commit.to_owned(), folder.to_owned());
+        if reading.room.is_none() {
+            let (commit, folder) = (commit.clone(), folder.clone());
+            let measured = self.with(MirrorOperation::Read, move |mirror| {
+                Ok(mirror.measure(&commit, &folder)?.memory_estimate(mirror.limits()))
+            });
+            reading.room = Some(self.inner.shared.budget.reserve(measured.await?).await);
+        }
+        let tree = self.with(MirrorOperation::Read, move |mirror| mirror.tree(&commit, &folder)).await?;
+        Ok((tree, reading))
+    }
+
+    /// Somebody asks for a commit again: where it is not tried any more, it is tried once more. True then.
+    pub(in crate::controller) fn retry_trial(&self, commit: &str) -> bool {
+        let key = &self.inner.source.key;
+        self.inner.shared.trials.retry((&key.namespace, &key.name), &TrialSubject::SourceCommit(commit.to_owned()))
+    }
+
+    /// Marks a commit that is about to be read. One that may have ended the process before has all memory to itself.
+    async fn begin_trial(&self, subject: &TrialSubject) -> Result<CommitReading, GitError> {
+        let MirrorHandleState { source, shared, metrics, .. } = &*self.inner;
+        match shared.trials.begin((&source.key.namespace, &source.key.name), subject).await {
+            TrialDecision::Beside(trial) => Ok(CommitReading { room: None, _trial: trial }),
+            TrialDecision::Alone(trial) => {
+                metrics.record_trial(TrialResult::Alone);
+                Ok(CommitReading { room: Some(shared.budget.reserve_all().await), _trial: trial })
+            }
+            TrialDecision::Refused(refusal) => {
+                metrics.record_trial(TrialResult::Refused);
+                Err(refusal.into())
+            }
+        }
+    }
 }
 
 impl PullRequestReader for MirrorHandle {
-    async fn read_trees(&self, wanted: PullRequestRefs) -> Result<PullRequestTrees, String> {
-        let read = self.with(MirrorOperation::Preview, move |mirror| trees::read_trees(mirror, &wanted)).await;
-        read.map_err(|error| format!("{error}; {}", error.help()))
+    async fn forget_ref(&self, name: String) {
+        let forgotten = self.with(MirrorOperation::Read, move |mirror| mirror.forget_ref(&name)).await;
+        if let Err(error) = forgotten {
+            tracing::debug!(%error, "what is known of a pull request that is closed could not be removed");
+        }
+    }
+
+    async fn read_trees(&self, wanted: PullRequestRefs) -> Result<PullRequestTrees, PullRequestReadError> {
+        let mut reading = self.begin_trial(&TrialSubject::PullRequestHead(wanted.head.clone())).await?;
+        let folder = wanted.folder.clone();
+        let fetched = self.with(MirrorOperation::Preview, move |mirror| {
+            let sides = trees::fetch_sides(mirror, &wanted)?;
+            let bytes = trees::measure_sides(mirror, &sides, &wanted.folder)?;
+            Ok((sides, bytes))
+        });
+        let (sides, bytes) = fetched.await?;
+        if reading.room.is_none() {
+            reading.room = Some(self.inner.shared.budget.reserve(bytes).await);
+        }
+        let read = self.with(MirrorOperation::Read, move |mirror| trees::read_sides(mirror, sides, &folder));
+        Ok(PullRequestTrees { reading: Some(Arc::new(reading)), ..read.await? })
     }
 }
 

@@ -8,13 +8,17 @@
 //! | `report` | what is reported: commit statuses, previews, events, notifications, statuses of sources |
 //! | `metrics` | what is measured |
 //! | `reconcile` | the reconciler of one source |
+//! | `planning_budget`, `commit_trials` | what bounds one commit, and all at once, so that none ends the process |
 //! | `supervisor` | starts, restarts and ends the reconcilers |
 
 pub mod cache;
+pub mod commit_trials;
 mod git_threads;
 mod lease_watch;
 pub mod metrics;
+mod mirror_disk;
 pub mod mirror_handle;
+pub mod planning_budget;
 mod reconcile;
 pub mod replicas;
 pub mod report;

@@ -1,9 +1,12 @@
 //! All sources: a task each, started, replaced and ended as a file or a cluster says, and none in another's way.
 
 use super::cache::{CachedCluster, IdentityCaches};
+use super::commit_trials::CommitTrials;
 use super::git_threads::GitThreads;
 use super::metrics::Metrics;
-use super::mirror_handle::MirrorHandle;
+use super::mirror_disk::MirrorDisk;
+use super::mirror_handle::{MirrorHandle, MirrorResources};
+use super::planning_budget::PlanningBudget;
 use super::reconcile::{ReconcileContext, ReconcileResult, SpanParent, VerifiedCommits};
 use crate::controller::report::commit_reporter::CommitReporter;
 use crate::controller::report::notifications::Notifier;
@@ -63,7 +66,7 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     notifier: Notifier,
     window_clock: WindowClock,
-    git_threads: GitThreads,
+    mirrors: MirrorResources,
     shutdown: CancellationToken,
     budgets: BTreeMap<String, Arc<ForgeWriteBudget>>,
     owned_shards: OwnedShards,
@@ -99,6 +102,12 @@ impl Controller {
             kube.observe_requests(metrics.kube_observer());
         }
         let registry: Arc<SourceRegistry> = Arc::default();
+        let mirrors = MirrorResources {
+            threads: GitThreads::default(),
+            budget: PlanningBudget::default(),
+            trials: CommitTrials::open(&options.data_dir),
+            disk: MirrorDisk::new(&options.data_dir),
+        };
         Self {
             caches: Arc::new(IdentityCaches::new(options.cluster.clone())),
             options,
@@ -107,7 +116,7 @@ impl Controller {
             resources: None,
             metrics,
             window_clock: WindowClock::default(),
-            git_threads: GitThreads::default(),
+            mirrors,
             shutdown: CancellationToken::new(),
             budgets: BTreeMap::new(),
             owned_shards: OwnedShards::all(),
@@ -288,7 +297,7 @@ impl Controller {
             state,
             metrics: self.metrics(),
             window_clock: self.window_clock.clone(),
-            git_threads: self.git_threads.clone(),
+            mirrors: self.mirrors.clone(),
             budget,
             shutdown: ending.clone(),
             is_rewritten: anew,
@@ -346,7 +355,7 @@ struct SourceTask {
     state: watch::Sender<SourceState>,
     metrics: Arc<Metrics>,
     window_clock: WindowClock,
-    git_threads: GitThreads,
+    mirrors: MirrorResources,
     budget: Arc<ForgeWriteBudget>,
     shutdown: CancellationToken,
     /// Its source was written anew, and no reconciler has taken that up yet.
@@ -397,7 +406,7 @@ impl SourceTask {
                     Arc::clone(&self.source),
                     &self.options.data_dir,
                     Arc::clone(&self.metrics),
-                    self.git_threads.clone(),
+                    self.mirrors.clone(),
                     self.shutdown.clone(),
                 ),
                 source: Arc::clone(&self.source),

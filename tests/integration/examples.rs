@@ -82,7 +82,7 @@ fn prod_is_larger_than_staging_by_its_overlays_alone() {
 fn the_files_are_formatted_and_say_which_schema_they_follow() {
     let mut files = 0;
     for file in stator_git::source::open(root()).unwrap().tree.files {
-        let text = String::from_utf8(file.content.unwrap()).unwrap();
+        let text = String::from_utf8(file.content.unwrap().to_vec()).unwrap();
         assert_eq!(format::format_document(&text).as_deref(), Ok(text.as_str()), "{}", file.path);
         let schema =
             text.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema=")).unwrap();

@@ -128,6 +128,7 @@ fn the_page_of_the_rules_follows_the_rooms() {
         ("Plans", stator_model::plan::rules::ALL),
         ("Importing", stator_model::import::rules::ALL),
         ("Sources", stator::controller::sources::spec::rules::ALL),
+        ("Findings", stator_core::finding::limit::ALL),
     ];
     let mut page = "# Rules\n\nGenerated from the sources. Every finding names the rule that it violates; this page \
                     lists the rules.\n"

@@ -2,6 +2,8 @@
 //!
 //! Every room that judges input speaks through this type, so that `validate`, `plan` and `sync` report alike.
 
+pub mod limit;
+
 use serde::{Deserialize, Serialize};
 
 /// How much a finding weighs.
@@ -80,6 +82,9 @@ pub struct Finding<P = Location> {
     pub message: String,
     /// The fix, in a sentence.
     pub help: String,
+    /// How many findings it stands for: one, or those that [`limit::LEFT_OUT`] counts.
+    #[serde(skip)]
+    pub stands_for: usize,
 }
 
 fn rule_id<S: serde::Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S::Error> {
@@ -89,7 +94,7 @@ fn rule_id<S: serde::Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S:
 impl<P> Finding<P> {
     /// A finding that stops the model.
     pub fn error(rule: Rule, location: P, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { location, rule, severity: Severity::Error, message: message.into(), help: help.into() }
+        Self { location, rule, severity: Severity::Error, message: message.into(), help: help.into(), stands_for: 1 }
     }
 
     /// A finding that does not.
@@ -104,8 +109,8 @@ impl<P> Finding<P> {
 
     /// The same finding at a place of another kind.
     pub fn map_location<Q>(self, locate: impl FnOnce(P) -> Q) -> Finding<Q> {
-        let Self { location, rule, severity, message, help } = self;
-        Finding { location: locate(location), rule, severity, message, help }
+        let Self { location, rule, severity, message, help, stands_for } = self;
+        Finding { location: locate(location), rule, severity, message, help, stands_for }
     }
 }
 

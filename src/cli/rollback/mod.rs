@@ -303,7 +303,7 @@ fn build_restored_tree(
         now.keys().chain(rollback.files.keys()).map(|name| join(&rollback.folder, name)).collect();
     let mut files: Vec<SourceFile> = tree.files.into_iter().filter(|file| !replaced.contains(&file.path)).collect();
     for (name, blob) in &rollback.files {
-        let content = restorer.read(blob).map_err(|error| error.to_string());
+        let content = restorer.read(blob).map(Into::into).map_err(|error| error.to_string());
         files.push(SourceFile { path: join(&rollback.folder, name), content });
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));

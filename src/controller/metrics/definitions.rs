@@ -142,7 +142,7 @@ families! {
             "GPUs of the source's graphs: requested by live objects, requested by the newest commit, and the peak during the rollout"
     }
     PREVIEWS_GROUP "Pull requests and notifications" {
-        PREVIEWS Counter "stator_previews_total" "" [result("`planned`, `faulty` (caused by the pull request), `failed`")]
+        PREVIEWS Counter "stator_previews_total" "" [result("`planned`, `faulty` (caused by the pull request), `failed`, `left-out` (from a fork, or above the limit)")]
             "Pull requests that were planned, or could not be planned"
         PREVIEW_SECONDS Histogram "stator_preview_duration_seconds" "seconds" [] SHORT
             "Duration of a preview, including fetching and commenting"
@@ -158,6 +158,8 @@ families! {
             "Operations on a source's mirror: listing refs, fetching, reading a commit's files, reading a pull request"
         GIT_SECONDS Histogram "stator_git_operation_duration_seconds" "seconds" [label("operation", "as in `stator_git_operations_total`")] SHORT
             "Duration of an operation, including the wait for the mirror"
+        TRIALS Counter "stator_trials_total" "" [result("`alone`, `refused` (not tried again)")]
+            "Commits and pull requests that may have ended the process before, by what became of them"
         GIT_BYTES Counter "stator_git_received_bytes_total" "bytes" [NAMESPACE, SOURCE] "Bytes received from git hosts, without headers"
         KUBE Counter "stator_kube_requests_total" "" [label("verb", "`get`, `list`, `watch`, `create`, `update`, `apply`, `patch`, `delete`, `other`"), label("code", "the HTTP status, or `none` without a response")]
             "Requests to the API server"

@@ -68,6 +68,16 @@ label_values! {
 }
 
 label_values! {
+    /// What became of a commit that may have ended the process before.
+    TrialResult {
+        /// It is tried, and nothing else meanwhile.
+        Alone = "alone",
+        /// It is not tried again.
+        Refused = "refused",
+    }
+}
+
+label_values! {
     /// A part of an attempt.
     SyncStage {
         /// Reading a commit's files.
@@ -104,6 +114,8 @@ label_values! {
         Faulty = "faulty",
         /// The git host or the repository could not be asked.
         Failed = "failed",
+        /// It comes from a fork, or too many are open.
+        LeftOut = "left-out",
     }
 }
 

@@ -13,7 +13,7 @@ pub use definitions::{ALL, MetricDefinition, MetricGroup, MetricKind, MetricLabe
 pub use exposition::ExpositionFormat;
 pub use labels::{
     DeliveryOutcome, GpuCountKind, MirrorOperation, NotificationResult, ObjectWriteKind, PollOutcome, PreviewOutcome,
-    QueueKind, SyncStage,
+    QueueKind, SyncStage, TrialResult,
 };
 
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry};
@@ -87,6 +87,7 @@ pub struct Metrics {
     webhook_seconds: MetricFamily<Histogram>,
     git: MetricFamily<CounterValue>,
     git_seconds: MetricFamily<Histogram>,
+    trials: MetricFamily<CounterValue>,
     git_bytes: MetricFamily<CounterValue>,
     kube: MetricFamily<CounterValue>,
     kube_seconds: MetricFamily<Histogram>,
@@ -145,6 +146,7 @@ impl Default for Metrics {
             webhook_seconds: MetricFamily::register(&definitions::WEBHOOK_SECONDS, r),
             git: MetricFamily::register(&definitions::GIT, r),
             git_seconds: MetricFamily::register(&definitions::GIT_SECONDS, r),
+            trials: MetricFamily::register(&definitions::TRIALS, r),
             git_bytes: MetricFamily::register(&definitions::GIT_BYTES, r),
             kube: MetricFamily::register(&definitions::KUBE, r),
             kube_seconds: MetricFamily::register(&definitions::KUBE_SECONDS, r),
@@ -403,6 +405,11 @@ impl Metrics {
     pub fn record_delivery(&self, forge: ForgeKind, delivery: DeliveryOutcome, took: Duration) {
         increment_counter(&self.webhooks, &[forge.as_str(), delivery.as_str()]);
         observe_seconds(&self.webhook_seconds, &[forge.as_str()], took);
+    }
+
+    /// A commit that may have ended the process before.
+    pub(in crate::controller) fn record_trial(&self, result: TrialResult) {
+        increment_counter(&self.trials, &[result.as_str()]);
     }
 
     /// A preview.

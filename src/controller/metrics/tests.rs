@@ -18,6 +18,7 @@ fn everything(metrics: &Metrics, source: &SourceKey) {
     }
     DeliveryOutcome::ALL.iter().for_each(|delivery| metrics.record_delivery(ForgeKind::Gitea, *delivery, second));
     PreviewOutcome::ALL.iter().for_each(|ending| metrics.record_preview(*ending, second));
+    TrialResult::ALL.iter().for_each(|result| metrics.record_trial(*result));
     NotificationResult::ALL.iter().for_each(|ending| metrics.record_notification(NotificationKind::Slack, *ending));
     metrics.set_next_poll(source, Timestamp::UNIX_EPOCH);
     metrics.record_success(source, Timestamp::UNIX_EPOCH);

@@ -1,8 +1,18 @@
 //! A commit that a poll found.
 
+use crate::controller::commit_trials::TrialRefusal;
 use crate::telemetry::traces::TraceContext;
 use jiff::Timestamp;
 use stator_git::source::signature::SignatureError;
+
+/// Why a commit may not be rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CommitRefusal {
+    /// Its signature.
+    Signature(SignatureError),
+    /// Reading it ended the process.
+    Trial(TrialRefusal),
+}
 
 /// A commit that the source's reference points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +23,8 @@ pub(super) struct PolledCommit {
     pub(super) previous: Option<String>,
     /// Its first parent: another replica may have begun with that one.
     pub(super) parent: Option<String>,
-    /// Why it may not be rendered: its signature.
-    pub(super) refusal: Option<SignatureError>,
+    /// Why it may not be rendered.
+    pub(super) refusal: Option<CommitRefusal>,
     /// When it began, as latencies are measured.
     pub(super) began: Timestamp,
     /// Whether it was pushed while the source was polled: only then is it measured how long it takes.
@@ -38,7 +48,8 @@ impl PolledCommit {
             commit: commit.to_owned(),
             previous: None,
             parent: None,
-            refusal: is_refused.then(|| SignatureError::Unsigned { object: format!("commit {commit}") }),
+            refusal: is_refused
+                .then(|| CommitRefusal::Signature(SignatureError::Unsigned { object: format!("commit {commit}") })),
             began: Timestamp::UNIX_EPOCH,
             is_fresh: false,
             origin: TraceContext::default(),

@@ -115,7 +115,11 @@ impl From<ForeignNamespaceError> for AttemptFailure {
 
 impl From<GitError> for AttemptFailure {
     fn from(error: GitError) -> Self {
-        Self::error(error.to_string(), error.help(), retry_policy(error.may_pass()))
+        let failure = Self::error(error.to_string(), error.help(), retry_policy(error.may_pass()));
+        if !matches!(error, GitError::Trial(_)) {
+            return failure;
+        }
+        Self { reason: Some(ProblemReason::Trial), retry: RetryPolicy::OnChange, ..failure }
     }
 }
 

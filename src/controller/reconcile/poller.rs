@@ -1,9 +1,10 @@
 //! Polls the repository: when, and which commit is the newest that may be synced.
 
-use super::commit::PolledCommit;
+use super::commit::{CommitRefusal, PolledCommit};
 use super::context::ReconcileContext;
 use super::measure::latency_start;
 use super::triggers::PollProgress;
+use crate::controller::commit_trials::TrialRefusal;
 use crate::controller::metrics::{MirrorOperation, PollOutcome};
 use crate::controller::mirror_handle::GitError;
 use crate::controller::report::commit_reporter::DesiredStatuses;
@@ -50,7 +51,8 @@ impl ReconcileContext {
         let mut asked = self.requests.clone();
         loop {
             let before = asked.borrow_and_update().requested_at.clone();
-            let due = match self.poll_once(&mut last, output.commits).await {
+            let due = match self.poll_once(&mut last, output.commits, once || self.is_unanswered(before.as_ref())).await
+            {
                 Ok(found) => {
                     self.metrics.record_poll(&self.source.key, found);
                     if self.state.borrow().is_ready() {
@@ -110,6 +112,11 @@ impl ReconcileContext {
         }
     }
 
+    /// Whether somebody asks for a sync and was not answered yet.
+    fn is_unanswered(&self, request: Option<&String>) -> bool {
+        request.is_some() && self.state.borrow().handled_request.as_ref() != request
+    }
+
     fn is_followed(&self, hints: &DrainedHints<String>) -> bool {
         let any = |fits: &dyn Fn(&str) -> bool| hints.everything || hints.items.iter().any(|name| fits(name));
         match &self.source.spec.reference {
@@ -136,29 +143,37 @@ impl ReconcileContext {
         &self,
         last: &mut Option<ResolvedRef>,
         commits: &watch::Sender<Option<PolledCommit>>,
+        is_requested: bool,
     ) -> Result<PollOutcome, GitError> {
         let mut span = TraceSpan::start("look", &self.hints.take_origin()).with("source", &self.source.key);
         let reference = self.source.spec.reference.clone();
         let tip = self.git.with(MirrorOperation::List, move |mirror| mirror.poll(&reference)).await?;
+        if is_requested && self.git.retry_trial(&tip.commit) {
+            *last = None;
+        }
         if last.as_ref() == Some(&tip) {
             self.clear_repository_problem();
             return Ok(PollOutcome::Same);
         }
         let wanted = tip.clone();
         let fetching = TraceSpan::start("fetch", &span.trace_context()).with("source", &self.source.key);
-        let fetched = self.git.with(MirrorOperation::Fetch, move |mirror| {
-            let fetched = mirror.fetch(&wanted)?;
-            let committed = mirror.commit_time(&fetched.commit);
-            Ok((fetched, committed))
-        });
-        let (fetched, committed): (FetchOutcome, Option<i64>) = fetched.await?;
+        let (fetched, committed, trial): (FetchOutcome, Option<i64>, Option<TrialRefusal>) =
+            match self.git.fetch(wanted).await {
+                Ok((fetched, committed)) => (fetched, committed, None),
+                // It is reported as any other commit, and nothing of it is fetched or read.
+                Err(GitError::Trial(refusal)) => (unfetched(&tip.commit), None, Some(refusal)),
+                Err(error) => return Err(error),
+            };
         drop(fetching);
         span.set_attribute("revision", &fetched.commit);
         if fetched.forced {
             let before = fetched.previous.as_deref().unwrap_or_default();
             tracing::warn!(source = %self.source.key, before, now = fetched.commit, "history was rewritten");
         }
-        let refusal = self.verify_tip(&tip).await?;
+        let refusal = match trial {
+            Some(refusal) => Some(CommitRefusal::Trial(refusal)),
+            None => self.verify_tip(&tip).await?.map(CommitRefusal::Signature),
+        };
         let found = PolledCommit {
             // Whatever was there at the start may have been there for a year.
             is_fresh: fetched.previous.as_ref().is_some_and(|previous| *previous != fetched.commit),
@@ -192,6 +207,11 @@ impl ReconcileContext {
     }
 }
 
+/// A commit of which nothing is here.
+fn unfetched(commit: &str) -> FetchOutcome {
+    FetchOutcome { commit: commit.to_owned(), previous: None, parent: None, forced: false, bytes: 0 }
+}
+
 /// What a poll that failed says of the repository.
 fn poll_problem(error: &GitError) -> SourceProblem {
     use TransportError as Said;
@@ -204,6 +224,7 @@ fn poll_problem(error: &GitError) -> SourceProblem {
         GitError::Mirror(MirrorError::Transport(
             Said::Unauthorized { .. } | Said::Forbidden { .. } | Said::NotFound { .. },
         )) => ProblemReason::AuthenticationFailed,
+        GitError::Trial(_) => ProblemReason::Trial,
         GitError::Mirror(_) | GitError::Panicked | GitError::NoThread | GitError::TimedOut => {
             ProblemReason::GitOperationFailed
         }

@@ -5,7 +5,8 @@ use super::SourceLabels;
 use super::context::ReconcileContext;
 use super::failure::{AttemptFailure, RetryPolicy};
 use super::sync_memory::{SharedPlanner, SyncMemory};
-use crate::controller::metrics::{MirrorOperation, SyncStage};
+use crate::controller::metrics::SyncStage;
+use crate::controller::mirror_handle::CommitReading;
 use crate::controller::report::commit_reporter::CommitReporter;
 use futures_util::FutureExt as _;
 use stator_cluster::cluster::{Cluster, FilteredCluster};
@@ -35,6 +36,8 @@ pub(super) struct RenderedCommit {
     planner: SharedPlanner,
     /// Whether the repository has a name of its own.
     pub(super) is_named: bool,
+    /// Kept until it is planned.
+    reading: CommitReading,
 }
 
 /// A commit, planned.
@@ -106,9 +109,8 @@ impl ReconcileContext {
         mut reporter: Option<&mut CommitReporter>,
         planner: SharedPlanner,
     ) -> Result<RenderedCommit, AttemptFailure> {
-        let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
-        let tree = self.git.with(MirrorOperation::Read, move |mirror| mirror.tree(&commit, &folder));
-        let tree = self.measure_stage(SyncStage::Read, tree).boxed().await?;
+        let tree = self.git.read_commit(commit, &self.source.folder);
+        let (tree, reading) = self.measure_stage(SyncStage::Read, tree).boxed().await?;
         let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
         let made_from = format!("{environment:?}\n{:?}", self.source.spec.target_namespace);
         let shared = planner.clone();
@@ -170,7 +172,7 @@ impl ReconcileContext {
             let (delta, desired, conflicts) = rendered.map_err(|_| AttemptFailure::panicked("rendering"))?;
             match conflicts {
                 Some(conflicts) if conflicts.is_empty() => {
-                    return Ok(RenderedCommit { desired, delta, planner, is_named });
+                    return Ok(RenderedCommit { desired, delta, planner, is_named, reading });
                 }
                 // Who has a name or an object of what is looked at is looked at as well. Fewer are left each time.
                 Some(conflicts) => also.extend(conflicts),
@@ -182,14 +184,18 @@ impl ReconcileContext {
 
     /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
     pub(super) async fn environment_at(&self, commit: &str) -> String {
-        let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
-        let read = self.git.with(MirrorOperation::Read, move |mirror| mirror.tree(&commit, &folder)).await;
+        let read = self.git.read_commit(commit, &self.source.folder).await;
         let named = tokio::task::spawn_blocking(move || {
-            let mut tree = read.ok()?;
+            let (mut tree, _reading) = read.ok()?;
             tree.files.retain(|file| file.path == "stator.yaml");
             Workspace::parse(&tree).resolve_environment(None).ok().map(|resolved| resolved.name)
         });
         named.await.ok().flatten().unwrap_or_else(|| UNNAMED_ENVIRONMENT.to_owned())
+    }
+
+    /// The environment's name in statuses of a commit that is not read.
+    pub(super) fn environment_unread(&self) -> String {
+        self.source.spec.environment.as_ref().map_or_else(|| UNNAMED_ENVIRONMENT.to_owned(), ToString::to_string)
     }
 
     /// What the source says goes over what the repository says.
@@ -225,7 +231,7 @@ pub(super) async fn plan_commit<C: Cluster>(
     remembers: bool,
     approved_kinds: impl FnOnce(&HeldChanges) -> BTreeSet<HoldKind>,
 ) -> Result<PlannedCommit, AttemptFailure> {
-    let RenderedCommit { desired, delta, planner, is_named: _ } = rendered;
+    let RenderedCommit { desired, delta, planner, is_named: _, reading } = rendered;
     let target = desired.target.clone();
     let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
     let (mut input, mut plan) = build_on_thread(input).await?;
@@ -251,7 +257,9 @@ pub(super) async fn plan_commit<C: Cluster>(
         let bookkeeping = plan::own_bookkeeping(&input);
         PlannedCommit { plan, bookkeeping, delta }
     });
-    remembered.await.map_err(|_| AttemptFailure::panicked("planning"))
+    let planned = remembered.await.map_err(|_| AttemptFailure::panicked("planning"));
+    drop(reading);
+    planned
 }
 
 async fn build_on_thread(input: PlanInput) -> Result<(PlanInput, Plan), AttemptFailure> {

@@ -4,7 +4,7 @@ use super::commit::PolledCommit;
 use super::context::ReconcileContext;
 use crate::controller::mirror_handle::MirrorHandle;
 use crate::controller::report::commit_reporter::{CommitReporter, DEFAULT_CONTEXT_PREFIX, SourceForge};
-use crate::controller::report::preview::{PreviewRunner, PreviewSettings};
+use crate::controller::report::preview::{DEFAULT_PREVIEW_LIMIT, PreviewRunner, PreviewSettings};
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::controller::waiting::random_bits;
@@ -88,6 +88,8 @@ impl ReconcileContext {
                 .and_then(|forge| forge.context.clone())
                 .unwrap_or_else(|| DEFAULT_CONTEXT_PREFIX.to_owned()),
             link: None,
+            forks: spec.preview_forks,
+            limit: spec.preview_limit.map_or(DEFAULT_PREVIEW_LIMIT, usize::from),
             poll_interval: self.source.interval.unwrap_or(POLL_INTERVAL),
             fence: host.fence.clone(),
         };

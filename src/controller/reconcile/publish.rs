@@ -2,10 +2,11 @@
 //! commits, and to the log.
 
 use super::attempt_report::{AttemptReport, FailureDetails, ModelFindings};
-use super::commit::PolledCommit;
+use super::commit::{CommitRefusal, PolledCommit};
 use super::context::{ReconcileContext, ReconcileTools};
 use super::machine::{ReconcileEffect, RejectedRequest, ReportedWindow};
 use super::sync_memory::SyncMemory;
+use crate::controller::commit_trials::TrialRefusal;
 use crate::controller::report::commit_ledger::{CommitStage, CommitVerdict, MAX_MODEL_STATUSES, commit_label};
 use crate::controller::report::commit_reporter::CommitReporter;
 use crate::controller::sources::manual_requests::ALLOW;
@@ -60,17 +61,32 @@ impl ReconcileContext {
     }
 
     async fn report_refusal(&self, commit: &PolledCommit, good: Option<&str>, reporter: &mut CommitReporter) {
-        let Some(error) = &commit.refusal else { return };
-        let verdict = CommitVerdict::Unsigned { message: error.to_string() };
+        let Some(refusal) = &commit.refusal else { return };
+        let (verdict, reason, what_to_do) = match refusal {
+            CommitRefusal::Signature(error) => (
+                CommitVerdict::Unsigned { message: error.to_string() },
+                ProblemReason::VerificationFailed,
+                error.help().to_string(),
+            ),
+            CommitRefusal::Trial(error) => (
+                CommitVerdict::Error { message: format!("trial: {error}") },
+                ProblemReason::Trial,
+                TrialRefusal::help().to_owned(),
+            ),
+        };
         let known = |known: &RevisionVerdict| known.revision == commit.commit && known.verdict == verdict;
         let is_known = self.state.borrow().verdict.as_ref().is_some_and(known);
         if !is_known {
             let kept = good.map(|good| format!("; live objects stay at {}", commit_label(good)));
-            let help = format!("{}{}", error.help(), kept.unwrap_or_default());
-            let problem = SourceProblem::permanent(ProblemReason::VerificationFailed, verdict.sentence(), help);
+            let help = format!("{what_to_do}{}", kept.unwrap_or_default());
+            let problem = SourceProblem::permanent(reason, verdict.sentence(), help);
             tracing::warn!(source = %self.source.key, revision = commit.short(), "{problem}");
             if !reporter.has_environment() {
-                reporter.set_environment(&self.environment_at(&commit.commit).await).await;
+                let environment = match refusal {
+                    CommitRefusal::Signature(_) => self.environment_at(&commit.commit).await,
+                    CommitRefusal::Trial(_) => self.environment_unread(),
+                };
+                reporter.set_environment(&environment).await;
             }
             self.record_verdict(&commit.commit, verdict.clone(), Some(problem), |state| state.hold = None);
         }

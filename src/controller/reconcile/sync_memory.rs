@@ -117,7 +117,7 @@ mod tests {
     /// A planner that has seen one plan.
     fn learned() -> SharedPlanner {
         let root = "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: fleet}\n";
-        let root = SourceFile { path: "stator.yaml".to_owned(), content: Ok(root.as_bytes().to_vec()) };
+        let root = SourceFile { path: "stator.yaml".to_owned(), content: Ok(root.as_bytes().into()) };
         let planner = SharedPlanner::default();
         planner.with(|planner| {
             let snapshot = planner.snapshot(SourceTree { files: vec![root], ..SourceTree::default() }, "");

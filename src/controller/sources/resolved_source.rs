@@ -110,7 +110,8 @@ impl ResolvedSource {
     /// # Errors
     /// Every fault of the secret at once.
     pub fn git_credentials(&self) -> Result<GitCredentials, CredentialError> {
-        GitCredentials::read(self.secrets.git.as_ref(), &self.url)
+        let credentials = GitCredentials::read(self.secrets.git.as_ref(), &self.url)?;
+        Ok(GitCredentials { addresses: self.access.addresses, ..credentials })
     }
 
     /// Whether both are the same in everything that a reconciler uses: then an edit changes nothing for it.
@@ -141,6 +142,7 @@ impl ResolvedSource {
             let spec = &mut source.spec;
             (spec.interval, spec.schedule, spec.time_zone) = (None, None, None);
             (spec.suspend, spec.self_heal, spec.previews, spec.webhook) = (false, None, false, None);
+            (spec.preview_forks, spec.preview_limit) = (false, None);
             spec.windows = Vec::new();
             spec.notifications = Vec::new();
             source.secrets.webhook = None;

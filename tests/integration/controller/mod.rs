@@ -16,6 +16,7 @@ mod scene;
 mod served;
 mod told;
 mod traced;
+mod trying;
 mod unfit;
 mod windows;
 

@@ -260,3 +260,47 @@ fn what_git_signed_is_judged_as_the_host_gave_it() {
     refs/tags/v1.1.0: tag v1.1.0 by ed25519@example.com, commit ID by ecdsa@example.com
     ");
 }
+
+/// Row S6 of the review: what was fetched for pull requests stayed for ever.
+#[test]
+fn a_mirror_that_takes_too_much_disk_keeps_what_was_fetched_last() {
+    let place = Place::new();
+    let limits = FetchLimits { max_disk_bytes: 200_000, ..limits() };
+    let mut mirror = place.mirror_of(RemoteRepository { limits, ..place.remote() });
+    let mut seed = 1_u64;
+    // What no compression makes smaller.
+    let mut noise = || -> String {
+        let next = |_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'!' + u8::try_from(seed >> 57).unwrap() % 90)
+        };
+        (0..60_000).map(next).collect()
+    };
+    place.origin.commit("main", &[("model.yaml", "a: 1")]);
+    follow(&mut mirror, &main()).unwrap();
+    for number in 1..=12 {
+        let head = place.origin.commit(&format!("pull-{number}"), &[("model.yaml", "a: 2"), ("big.bin", &noise())]);
+        assert_eq!(mirror.fetch_ref(&format!("refs/heads/pull-{number}")).unwrap(), head);
+        assert_eq!(files(&mut mirror, &head), "model.yaml: 4 bytes");
+        assert!(mirror.disk_bytes() <= 200_000, "{number}: {}", mirror.disk_bytes());
+    }
+    // The branch goes on from what it was, and is no history written anew.
+    let next = place.origin.commit("main", &[("model.yaml", "a: 33")]);
+    let fetched = follow(&mut mirror, &main()).unwrap();
+    assert_eq!((fetched.commit.as_str(), fetched.forced), (next.as_str(), false));
+    assert_eq!(files(&mut mirror, &next), "model.yaml: 5 bytes");
+}
+
+/// Row S17 of the review: mirrors of private repositories were readable by every user of the machine.
+#[test]
+fn a_mirror_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    place.origin.commit("main", &[("model.yaml", "a: 1")]);
+    let mode = || fs_err::metadata(place.folder.path().join("data")).unwrap().permissions().mode() & 0o777;
+    drop(place.mirror());
+    assert_eq!(mode(), 0o700);
+    fs_err::set_permissions(place.folder.path().join("data"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    drop(place.mirror());
+    assert_eq!(mode(), 0o700, "one that an earlier version left is closed as well");
+}

@@ -4,7 +4,8 @@ use super::gather::{find_orphaned_records, gather_namespace};
 use super::{GatherError, GatheredState};
 use crate::cluster::Cluster;
 use stator_core::dynamo::{gpus, kinds};
-use stator_core::finding::{self, Finding};
+use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
+use stator_core::finding::{self, Finding, Location};
 use stator_core::object::ObjectRef;
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::intent::model::ReplacementOrder;
@@ -12,6 +13,10 @@ use stator_model::intent::policy::CompiledPolicy;
 use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, SourceClaim, UnchangedSummary, alternate_graph_name};
 use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// How long the models of a commit are held to its policy. Each rule is bounded by itself; there are many models.
+const POLICY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One environment, rendered.
 #[derive(Debug)]
@@ -54,6 +59,7 @@ impl DesiredState {
         let mut findings = selection.findings.clone();
         findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
         finding::sort_and_dedup(&mut findings);
+        limit_findings(&mut findings, MAX_FINDINGS, &Location::default());
         Self { selection, target, rendered, findings, owner: None }
     }
 
@@ -185,14 +191,23 @@ pub async fn detect_platform<C: Cluster>(cluster: &C, selection: &mut ResolvedEn
 /// Adds what the policy says of each model. A model that breaks a rule is not applied.
 fn apply_policy(selection: &ResolvedEnvironment, rendered: &mut [RenderedModel]) {
     let policy = CompiledPolicy::new(&selection.policy);
+    let mut told = 0_usize;
+    let began = Instant::now();
     // Rendering keeps the order of the intents.
     for (intent, rendered) in selection.intents.iter().zip(rendered) {
         let gpus =
             rendered.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total()).fold(0, u64::saturating_add);
-        let found = policy.evaluate(intent, &selection.name, gpus);
+        let found = if policy.is_empty() || began.elapsed() < POLICY_TIMEOUT {
+            policy.evaluate(intent, &selection.name, gpus)
+        } else {
+            vec![CompiledPolicy::out_of_time(intent)]
+        };
         if found.iter().any(Finding::is_error) {
             rendered.objects.clear();
         }
         rendered.findings.extend(found);
+        let most = if told < MAX_FINDINGS { MAX_FILE_FINDINGS } else { 1 };
+        limit_findings(&mut rendered.findings, most, &Location::file(&rendered.source));
+        told = told.saturating_add(rendered.findings.len());
     }
 }

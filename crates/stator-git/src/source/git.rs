@@ -6,6 +6,7 @@ use git2::{ErrorCode, ObjectType, Oid, Repository};
 use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Entries of git trees that are looked at before stator gives up. Trees may share subtrees, so a few kilobytes can
 /// spell out billions of paths.
@@ -108,7 +109,7 @@ fn is_dirty(tree: &SourceTree, committed: &BTreeMap<String, TreeFile>) -> bool {
 }
 
 /// A file of ours in a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum TreeFile {
     /// Its content.
     Blob(Oid),
@@ -298,7 +299,7 @@ pub(super) fn insert_file(found: &mut BTreeMap<String, TreeFile>, path: String, 
         .or_insert(file);
 }
 
-pub(super) fn read_blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, String> {
+pub(super) fn read_blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Arc<[u8]>, String> {
     let oid = match file {
         TreeFile::Blob(oid) => *oid,
         TreeFile::Refused(reason) => return Err((*reason).to_owned()),
@@ -312,7 +313,8 @@ pub(super) fn read_blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>,
         return Err(format!("it has {size} bytes; an intent has at most 1 MiB"));
     }
     let object = odb.read(oid).map_err(text)?;
-    Ok(object.data().iter().copied().take(MAX_FILE_BYTES).collect())
+    let data = object.data();
+    Ok(data.get(..MAX_FILE_BYTES).unwrap_or(data).into())
 }
 
 /// A name from a file system or a git tree as text that is safe to print: what is not UTF-8 or would steer a terminal

@@ -57,7 +57,8 @@ pub struct ModelSourceSpec {
     /// Where the repository is: an `https://` or `ssh://` URL.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
-    /// Allows `http://` in `url`. Credentials are then sent unencrypted.
+    /// Allows `http://` in `url`. Credentials are then sent unencrypted. In a cluster the controller must allow it as
+    /// well, with `--allow-insecure`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_insecure: bool,
     /// Allows a local path in `url`. Only in a file of sources, because in a cluster it would be a path of the
@@ -91,6 +92,12 @@ pub struct ModelSourceSpec {
     /// Whether pull requests are planned and commented on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub previews: bool,
+    /// Whether pull requests from forks are planned as well: anybody can open one. Defaults to false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preview_forks: bool,
+    /// How many open pull requests are planned: the newest. Defaults to 50.
+    #[schemars(range(min = 1, max = 1000))]
+    pub preview_limit: Option<u16>,
     /// Whether every model has its own commit status beside the environment's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub status_per_model: bool,

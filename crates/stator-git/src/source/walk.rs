@@ -108,7 +108,7 @@ fn load_file(root: &Path, entry: FolderEntry) -> SourceFile {
     let content = match (&printable, refused) {
         (None, _) => Err("its path is not UTF-8 or holds control characters".to_owned()),
         (Some(_), Some(reason)) => Err(reason.to_owned()),
-        (Some(_), None) => read_file(&path),
+        (Some(_), None) => read_file(&path).map(Into::into),
     };
     SourceFile { path: printable.unwrap_or_else(|| display_path(root, &path)), content }
 }

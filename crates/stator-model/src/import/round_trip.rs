@@ -11,7 +11,7 @@ use stator_core::finding::Finding;
 /// What differs between the manifests and what the text renders to; no error when nothing does.
 pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) -> Vec<Finding> {
     let number = root.number;
-    let file = SourceFile { path: "model.yaml".to_owned(), content: Ok(text.as_bytes().to_vec()) };
+    let file = SourceFile { path: "model.yaml".to_owned(), content: Ok(text.as_bytes().into()) };
     let workspace = Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() });
     let refused = |message: String, help: &str| Finding::error(rules::NO_MODEL, root.location(), message, help);
     let selection = match workspace.resolve_environment(None) {

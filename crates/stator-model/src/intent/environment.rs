@@ -115,6 +115,7 @@ impl Workspace {
         selection.intents.sort_by(|a, b| a.model.metadata.name.cmp(&b.model.metadata.name));
         selection.broken.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
         finding::sort_and_dedup(&mut selection.findings);
+        finding::limit::limit_findings(&mut selection.findings, finding::limit::MAX_FINDINGS, &Location::default());
         Ok(selection)
     }
 

@@ -34,14 +34,15 @@ use model::Model;
 use repository::{Environment, Guards, PolicyRule, Prices};
 use stator_core::finding::Finding;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// One file of a repository, or why it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     /// Path from the repository's root, with `/`.
     pub path: String,
-    /// Its bytes, or the reason why there are none.
-    pub content: Result<Vec<u8>, String>,
+    /// Its bytes, or the reason why there are none. The same file at many paths, and in many commits, is there once.
+    pub content: Result<Arc<[u8]>, String>,
 }
 
 /// The files of a repository that stator looks at: `stator.yaml`, `model.yaml`, `model.<environment>.yaml`, and files of

@@ -141,7 +141,7 @@ mod tests {
         let files = repository_files(name)
             .into_iter()
             .filter(|(path, _)| path.ends_with(".yaml"))
-            .map(|(path, text)| SourceFile { path, content: Ok(text.into_bytes()) })
+            .map(|(path, text)| SourceFile { path, content: Ok(text.into_bytes().into()) })
             .collect();
         Workspace::parse(&SourceTree { files, ..SourceTree::default() })
     }

@@ -9,7 +9,7 @@ use stator_core::finding::Location;
 pub(super) fn workspace(files: &[(&str, &str)]) -> Workspace {
     let mut files: Vec<SourceFile> = files
         .iter()
-        .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().to_vec()) })
+        .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().into()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Workspace::parse(&SourceTree { files, ..SourceTree::default() })
@@ -257,7 +257,7 @@ fn a_pointer_of_lfs_is_a_file_that_cannot_be_read() {
 fn one_bad_file_never_stops_another() {
     let whole = format!("{QWEN}  runtime: 1.2.0\n");
     let mut files: Vec<SourceFile> = [("a/model.yaml", "spec: [\n"), ("b/model.yaml", whole.as_str())]
-        .map(|(path, text)| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().to_vec()) })
+        .map(|(path, text)| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().into()) })
         .into();
     files.push(SourceFile { path: "c/model.yaml".to_owned(), content: Err("permission denied".to_owned()) });
     let selection = Workspace::parse(&SourceTree { files, ..SourceTree::default() }).resolve_environment(None).unwrap();
@@ -319,7 +319,7 @@ fn the_example_repository_has_no_faults() {
                 open.push(path);
             } else {
                 let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-                files.push(SourceFile { path: name, content: Ok(fs_err::read(&path).unwrap()) });
+                files.push(SourceFile { path: name, content: Ok(fs_err::read(&path).unwrap().into()) });
             }
         }
     }

@@ -3,13 +3,14 @@
 use super::check::check_document;
 use super::decode::decode;
 use super::origins::FileNames;
-use super::policy::compile_expression;
+use super::policy::{MAX_RULES, compile_expression};
 use super::repository::{Defaults, Environment, Repository, RepositoryKind, RepositoryMetadata, RepositorySpec};
 use super::scalar::{DnsName, ModelName};
 use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlNode, YamlValue, parse_yaml};
 use super::{BrokenIntent, FileRole, SourceFile, SourceTree, UnreadCause, UnreadPlace, rules};
 use rayon::prelude::*;
+use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
 use stator_core::finding::{self, Finding, Location};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,6 +134,7 @@ fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
     let broken = findings.iter().any(Finding::is_error);
     let is_ambiguous =
         findings.iter().any(|one| [rules::YAML_DUPLICATE_KEY, rules::YAML_DOCUMENTS].contains(&one.rule));
+    limit_findings(&mut findings, MAX_FILE_FINDINGS, &Location::file(&file.path));
     LoadedFile { role, kind, document: ParsedFile { path: file.path.clone(), node, broken, is_ambiguous }, findings }
 }
 
@@ -222,6 +224,7 @@ impl Workspace {
         workspace.models = models.into_values().collect();
         workspace.unread.sort();
         finding::sort_and_dedup(&mut workspace.findings);
+        limit_findings(&mut workspace.findings, MAX_FINDINGS, &Location::default());
         workspace
     }
 
@@ -297,7 +300,16 @@ impl Workspace {
         let before = self.findings.len();
         let environments = spec.get("environments").map(YamlNode::entries).unwrap_or_default();
         for holder in std::iter::once(spec).chain(environments.iter().map(|entry| &entry.value)) {
-            for rule in list_items(holder.get("policy")) {
+            let policy = list_items(holder.get("policy"));
+            if let Some(superfluous) = policy.get(MAX_RULES) {
+                self.findings.push(Finding::error(
+                    rules::POLICY_COMPILE,
+                    superfluous.span.location(&root.path),
+                    format!("more than {MAX_RULES} rules of policy"),
+                    "Put several conditions into one expression, with `&&`.",
+                ));
+            }
+            for rule in policy.iter().take(MAX_RULES) {
                 let Some(expression) = rule.get("expression") else { continue };
                 if let Err(reason) = compile_expression(expression.as_str().unwrap_or_default()) {
                     self.findings.push(Finding::error(

@@ -50,6 +50,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let mut leftovers = prune::plan_pruning(&context, &desired);
     findings.append(&mut leftovers.findings);
     finding::sort_and_dedup(&mut findings);
+    finding::limit::limit_findings(&mut findings, finding::limit::MAX_FINDINGS, &Location::default());
     let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
     let mut changes = sort_changes(lines.collect());
     let holds = guard::apply_guards(&context, &mut changes);

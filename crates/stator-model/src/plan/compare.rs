@@ -97,6 +97,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
     findings.extend(comparison.head.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(unread.into_iter().map(|(model, place)| prune::unread_finding(model, place)));
     finding::sort_and_dedup(&mut findings);
+    finding::limit::limit_findings(&mut findings, finding::limit::MAX_FINDINGS, &finding::Location::default());
     let holds = expected_holds(comparison, &changes);
     let digest = totals::plan_digest(&changes, &holds);
     totals::price_changes(&mut changes, comparison.prices);

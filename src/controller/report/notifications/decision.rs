@@ -205,6 +205,7 @@ impl NotificationHistory {
 fn is_commit_failure(reason: ProblemReason) -> bool {
     match reason {
         ProblemReason::VerificationFailed
+        | ProblemReason::Trial
         | ProblemReason::BuildFailed
         | ProblemReason::Blocked
         | ProblemReason::HealthCheckFailed => true,
@@ -230,6 +231,7 @@ fn is_transient_failure(reason: ProblemReason) -> bool {
         | ProblemReason::SecretInvalid
         | ProblemReason::AuthenticationFailed
         | ProblemReason::VerificationFailed
+        | ProblemReason::Trial
         | ProblemReason::BuildFailed
         | ProblemReason::Held
         | ProblemReason::Blocked

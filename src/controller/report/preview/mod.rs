@@ -4,9 +4,12 @@
 //! state each time: hints only say where to look, and after a restart everything is looked at once.
 
 mod comment_upsert;
+mod coverage;
 pub mod planner;
 mod pull_request_queue;
 pub mod trees;
+
+pub use coverage::DEFAULT_PREVIEW_LIMIT;
 
 use super::commit_ledger::{FirstFinding, StatusContexts, commit_label};
 use super::status_poster::StatusPoster;
@@ -14,6 +17,7 @@ use super::write_budget::ForgeWriteBudget;
 use crate::controller::metrics::{Metrics, PreviewOutcome};
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::waiting::{jittered, random_bits};
+use coverage::{LeftOutReason, PreviewCoverage};
 use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};
 use pull_request_queue::PullRequestQueue;
 use stator_cluster::cluster::Fence;
@@ -27,7 +31,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use trees::{PullRequestReader, PullRequestRefs};
+use trees::{PullRequestReadError, PullRequestReader, PullRequestRefs};
 
 /// How long a base branch that moved is left to move on before all open pull requests are planned again.
 const BASE_SETTLE_DELAY: Duration = Duration::from_secs(10);
@@ -39,6 +43,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// Pauses after a refusal: somebody has to grant a right, or to unlock something.
 const FIRST_REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_secs(3600);
+/// Open pull requests of which it is said that they are left out.
+const MAX_LEFT_OUT_STATUSES: usize = 100;
 
 /// What previews are of.
 #[derive(Clone, Debug)]
@@ -57,6 +63,10 @@ pub struct PreviewSettings {
     pub prefix: String,
     /// Where all of it is to be read.
     pub link: Option<String>,
+    /// Whether pull requests from other repositories are previewed.
+    pub forks: bool,
+    /// How many open pull requests are previewed, the newest.
+    pub limit: usize,
     /// How often all open pull requests are looked at, hints or not.
     pub poll_interval: Duration,
     /// What every comment asks before it is written; nothing where this works alone.
@@ -86,6 +96,9 @@ pub struct PreviewRunner<F, C> {
     planner: Arc<Mutex<PullRequestPlanner>>,
     known: BTreeMap<u64, KnownPullRequest>,
     queue: PullRequestQueue,
+    coverage: PreviewCoverage,
+    /// Those that are left out, with the commit that it was said of.
+    left_out: BTreeMap<u64, String>,
     /// The environment's name, once a plan has determined it.
     environment_name: Option<String>,
     /// How the last one ended, until it is counted.
@@ -123,10 +136,12 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             commits,
             poster,
             budget,
-            settings,
             planner,
             known: BTreeMap::new(),
             queue: PullRequestQueue::default(),
+            coverage: PreviewCoverage::new(settings.forks, settings.limit),
+            left_out: BTreeMap::new(),
+            settings,
             environment_name: None,
             last_outcome: None,
             metrics: Arc::default(),
@@ -243,9 +258,18 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
 
     /// Lists the open pull requests: those that are new or moved are to be planned, those that are gone are closed out.
     async fn poll_pull_requests(&mut self, tip: Option<&str>) -> Result<(), ForgeError> {
-        let open = self.forge.list_open_pull_requests(&self.settings.branch).await?;
+        let mut open = self.forge.list_open_pull_requests(&self.settings.branch).await?;
         let now = Instant::now();
-        for pull in &open {
+        let left_out = self.coverage.take_stock(&open);
+        self.left_out.retain(|number, _| left_out.contains_key(number));
+        if !left_out.is_empty() {
+            tracing::info!(scope = self.settings.scope, count = left_out.len(), "open pull requests are not previewed");
+        }
+        // Of those that are named last the first is looked at first: the newest.
+        open.sort_unstable_by_key(|pull| pull.number);
+        let told = open.iter().rev().filter_map(|pull| Some((pull, *left_out.get(&pull.number)?)));
+        told.take(MAX_LEFT_OUT_STATUSES).for_each(|(pull, reason)| self.report_left_out(pull, reason));
+        for pull in open.iter().filter(|pull| !left_out.contains_key(&pull.number)) {
             let stale = self.known.get(&pull.number).is_none_or(|known| {
                 let is_refused = known.refused_until.is_some_and(|until| until > now);
                 !is_refused && (!same_commit(&known.head, &pull.head) || known.tip.as_deref() != tip)
@@ -271,7 +295,12 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             Err(error) => return Err(error.into()),
         };
         if pull.state != PullRequestState::Open || pull.base != self.settings.branch {
+            self.coverage.forget(number);
             return self.close_out(&pull).await;
+        }
+        if let Some(reason) = self.coverage.judge(&pull) {
+            self.report_left_out(&pull, reason);
+            return Ok(());
         }
         let Some(wanted) = PullRequestRefs::from_pull_request(&pull, tip.clone(), &self.settings.folder) else {
             let unplanned = PullRequestPlanError {
@@ -283,7 +312,11 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         };
         let sides = match self.commits.read_trees(wanted).await {
             Ok(sides) => sides,
-            Err(error) => {
+            Err(PullRequestReadError::Faulty { reason, help }) => {
+                let unplanned = PullRequestPlanError { reason, help, is_head_at_fault: true };
+                return self.publish_preview(&pull, &pull.head, tip, Err(unplanned)).await;
+            }
+            Err(PullRequestReadError::Git(error)) => {
                 let description = "could not be planned: the repository could not be read".to_owned();
                 self.post_status(&pull.head, self.environment(), StatusState::Error, description);
                 return Err(PreviewRunError::Git(error));
@@ -305,6 +338,16 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             })
         });
         self.publish_preview(&pull, &head, tip, planned).await
+    }
+
+    /// Says once of each commit that it is not previewed. That is no success: whoever requires the status to merge would let
+    /// through what nobody has seen the plan of.
+    fn report_left_out(&mut self, pull: &PullRequest, reason: LeftOutReason) {
+        let before = self.left_out.insert(pull.number, pull.head.clone());
+        if before.as_ref() != Some(&pull.head) {
+            self.metrics.record_preview(PreviewOutcome::LeftOut, Duration::ZERO);
+            self.post_status(&pull.head, self.environment(), StatusState::Error, reason.sentence());
+        }
     }
 
     /// Writes the comment and wants the status.
@@ -373,6 +416,9 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         };
         let body = preview::render_comment(&preview, self.comment_budget());
         self.upsert_comment(pull.number, &body, false).await?;
+        if let Some(fetch) = &pull.fetch {
+            self.commits.forget_ref(fetch.clone()).await;
+        }
         self.known.remove(&pull.number);
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! content of their files: whose names and objects they are, and how many GPUs. Sums, guards and clashes of names are
 //! therefore those of the whole environment.
 
+use crate::controller::mirror_handle::CommitReading;
 use stator_cluster::sync::DesiredState;
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
@@ -38,6 +39,8 @@ pub struct PullRequestTrees {
     pub head: SourceTree,
     /// Its commit, in full.
     pub head_commit: String,
+    /// The memory that they may take, until they are planned.
+    pub reading: Option<Arc<CommitReading>>,
 }
 
 /// What would change.

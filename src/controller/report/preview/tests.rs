@@ -1,6 +1,7 @@
 //! Pull requests of a real repository, read by a real mirror, at a host that answers as it is told to.
 
 use super::*;
+use crate::controller::mirror_handle::GitError;
 use crate::controller::report::tests_forge::FakeForge;
 use git2::{Repository, Signature};
 use planner::PullRequestTrees;
@@ -34,9 +35,18 @@ spec:
 struct Shared(Arc<Mutex<Mirror>>);
 
 impl PullRequestReader for Shared {
-    async fn read_trees(&self, wanted: PullRequestRefs) -> Result<PullRequestTrees, String> {
+    async fn forget_ref(&self, name: String) {
+        self.0.lock().unwrap().forget_ref(&name).unwrap();
+    }
+
+    async fn read_trees(&self, wanted: PullRequestRefs) -> Result<PullRequestTrees, PullRequestReadError> {
         let mirror = Arc::clone(&self.0);
-        let read = move || trees::read_trees(&mut mirror.lock().unwrap(), &wanted).map_err(|error| error.to_string());
+        let read = move || {
+            let mut mirror = mirror.lock().unwrap();
+            let read = trees::fetch_sides(&mut mirror, &wanted)
+                .and_then(|sides| trees::read_sides(&mut mirror, sides, &wanted.folder));
+            read.map_err(|error| PullRequestReadError::from(GitError::from(error)))
+        };
         tokio::task::spawn_blocking(read).await.unwrap()
     }
 }
@@ -51,6 +61,8 @@ struct Place {
     ending: CancellationToken,
     started: u32,
     writes_per_minute: usize,
+    forks: bool,
+    limit: usize,
 }
 
 impl Place {
@@ -68,6 +80,8 @@ impl Place {
             ending: CancellationToken::new(),
             started: 0,
             writes_per_minute: 60,
+            forks: true,
+            limit: DEFAULT_PREVIEW_LIMIT,
         };
         place.commit(
             "refs/heads/main",
@@ -156,6 +170,8 @@ impl Place {
             namespace: None,
             prefix: "stator".into(),
             link: None,
+            forks: self.forks,
+            limit: self.limit,
             poll_interval: Duration::from_secs(300),
             fence: None,
         };
@@ -392,6 +408,7 @@ async fn a_process_that_ends_waits_for_no_preview_that_waits_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_open_pull_requests_are_bounded_work() {
     let mut place = Place::new();
+    place.limit = 1_000;
     let heads: Vec<String> = (1..4)
         .map(|number| {
             let name = format!("refs/pull/{number}/head");
@@ -416,4 +433,30 @@ async fn a_thousand_open_pull_requests_are_bounded_work() {
     assert!(place.forge.calls("pull_request") <= 1_100, "{}", place.forge.calls("pull_request"));
     assert!(place.forge.calls("open_pull_requests") <= 12);
     assert_eq!(place.forge.calls("set_status"), 3, "three commits have a status each");
+}
+
+/// Row S1 of the review: whoever could open pull requests, of forks too, had all of them planned, and at once at a start.
+#[tokio::test(start_paused = true)]
+async fn pull_requests_of_forks_and_beyond_the_limit_are_left_out_and_told() {
+    let mut place = Place::new();
+    (place.forks, place.limit) = (false, 2);
+    let heads: Vec<String> = (1..=4)
+        .map(|number| place.push(number, &[("a/model.yaml", &model("a", 2 + u32::try_from(number).unwrap()))]))
+        .collect();
+    let fork = place.push(9, &[("a/model.yaml", &model("a", 8))]);
+    for number in 1..=4 {
+        place.forge.put(PullRequest { fork: false, ..place.pull(number, &heads[number as usize - 1]) });
+    }
+    let task = place.start();
+    place.settle().await;
+    insta::assert_snapshot!(place.status(&fork), @"stator/preview/prod error: not previewed: it comes from a fork; `spec.previewForks` allows them");
+    insta::assert_snapshot!(place.status(&heads[1]), @"stator/preview/prod error: not previewed: 2 newer pull requests are open; `spec.previewLimit` raises the limit");
+    assert_eq!([1, 2, 3, 4, 9].map(|number| place.forge.comments(number).len()), [0, 0, 1, 1, 0]);
+    // A newer one is closed: there is room for the next.
+    place.forge.put(PullRequest { fork: false, state: PullRequestState::Closed, ..place.pull(4, &heads[3]) });
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    assert_eq!([1, 2, 3].map(|number| place.forge.comments(number).len()), [0, 1, 1]);
+    insta::assert_snapshot!(place.status(&heads[1]), @"stator/preview/prod success: 1 of 2 models changes: +6 h200_sxm (4 → 10)");
+    place.ending.cancel();
+    task.await.unwrap();
 }

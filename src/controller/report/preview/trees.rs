@@ -1,9 +1,11 @@
 //! The files that a preview is made of, out of the source's mirror.
 
 use super::planner::PullRequestTrees;
+use crate::controller::mirror_handle::GitError;
 use stator_git::forge::PullRequest;
 use stator_git::source::mirror::{Mirror, MirrorError};
 use stator_git::source::model_source::Reference;
+use stator_model::intent::SourceTree;
 use std::future::Future;
 
 /// What is to be read.
@@ -37,53 +39,118 @@ impl PullRequestRefs {
 
 /// Whoever has the files: the mirror that the source's syncs read as well.
 pub trait PullRequestReader: Send + Sync + 'static {
-    /// The three sides of a pull request, by [`read_trees`] on a thread that may wait.
+    /// The three sides of a pull request, on a thread that may wait.
     ///
     /// # Errors
-    /// Why they cannot be read, and what to do about it, in a line without credentials.
-    fn read_trees(&self, wanted: PullRequestRefs) -> impl Future<Output = Result<PullRequestTrees, String>> + Send;
+    /// Why they cannot be read.
+    fn read_trees(
+        &self,
+        wanted: PullRequestRefs,
+    ) -> impl Future<Output = Result<PullRequestTrees, PullRequestReadError>> + Send;
+
+    /// Nobody asks for a pull request's commits any more.
+    fn forget_ref(&self, name: String) -> impl Future<Output = ()> + Send;
 }
 
-/// Reads the three sides, fetching what is not here.
+/// Why a pull request cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PullRequestReadError {
+    /// Something that may pass: why, and what to do about it, in a line without credentials.
+    Git(String),
+    /// The pull request itself is at fault.
+    Faulty {
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        help: String,
+    },
+}
+
+impl From<GitError> for PullRequestReadError {
+    fn from(error: GitError) -> Self {
+        match &error {
+            GitError::Trial(_) => {
+                Self::Faulty { reason: error.to_string(), help: "push another commit to the pull request".to_owned() }
+            }
+            GitError::Mirror(MirrorError::TooMany { .. }) => {
+                Self::Faulty { reason: error.to_string(), help: error.help() }
+            }
+            GitError::Mirror(_)
+            | GitError::Credentials { .. }
+            | GitError::Panicked
+            | GitError::NoThread
+            | GitError::TimedOut => Self::Git(format!("{error}; {}", error.help())),
+        }
+    }
+}
+
+/// The commits of the three sides, in full. The base is missing where head and tip have no commit in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequestCommits {
+    tip: String,
+    base: Option<String>,
+    head: String,
+}
+
+/// Fetches what is not here of the three sides.
 ///
 /// # Errors
-/// What the mirror says. A pull request that has no commit in common with its base branch is compared with nothing.
-pub fn read_trees(mirror: &mut Mirror, wanted: &PullRequestRefs) -> Result<PullRequestTrees, MirrorError> {
-    let tip_commit = match &wanted.tip {
+/// What the mirror says.
+pub fn fetch_sides(mirror: &mut Mirror, wanted: &PullRequestRefs) -> Result<PullRequestCommits, MirrorError> {
+    let tip = match &wanted.tip {
         Some(tip) => tip.clone(),
         None => {
             let tip = mirror.poll(&Reference::Branch(wanted.branch.clone()))?;
             mirror.fetch(&tip)?.commit
         }
     };
-    let (head, head_commit) = match read_fetched_head(mirror, wanted) {
-        Some(known) => known,
-        None => {
-            let commit = mirror.fetch_ref(&wanted.fetch)?;
-            (mirror.tree(&commit, &wanted.folder)?, commit)
-        }
-    };
-    let tip = mirror.tree(&tip_commit, &wanted.folder)?;
-    let (base, base_commit) = match mirror.merge_base(&tip_commit, &head_commit)? {
-        Some(commit) if commit == tip_commit => (tip.clone(), commit),
-        Some(commit) => match mirror.tree(&commit, &wanted.folder) {
-            Ok(tree) => (tree, commit),
-            // The folder came after the two had parted.
-            Err(MirrorError::NoFolder { .. }) => (stator_model::intent::SourceTree::default(), commit),
-            Err(error) => return Err(error),
-        },
-        None => (stator_model::intent::SourceTree::default(), String::new()),
-    };
-    Ok(PullRequestTrees { tip, tip_commit, base, base_commit, head, head_commit })
+    // The head where it was fetched before: a base that moves asks for all of them again.
+    let is_known = wanted.head.len() >= 40 && mirror.measure(&wanted.head, &wanted.folder).is_ok();
+    let head = if is_known { wanted.head.clone() } else { mirror.fetch_ref(&wanted.fetch)? };
+    let base = mirror.merge_base(&tip, &head)?;
+    Ok(PullRequestCommits { tip, base, head })
 }
 
-/// The head where it was fetched before: a base that moves asks for all of them again.
-fn read_fetched_head(
-    mirror: &mut Mirror,
-    wanted: &PullRequestRefs,
-) -> Option<(stator_model::intent::SourceTree, String)> {
-    if wanted.head.len() < 40 {
-        return None;
+/// The memory that reading and planning the three sides may take. Files that are the same in two of them are there once,
+/// which is not counted on here.
+///
+/// # Errors
+/// What the mirror says.
+pub fn measure_sides(mirror: &mut Mirror, sides: &PullRequestCommits, folder: &str) -> Result<usize, MirrorError> {
+    let mut bytes = 0_usize;
+    let other_base = sides.base.as_ref().filter(|base| **base != sides.tip);
+    for commit in [Some(&sides.tip), Some(&sides.head), other_base].into_iter().flatten() {
+        let size = match mirror.measure(commit, folder) {
+            Ok(size) => size,
+            Err(MirrorError::NoFolder { .. }) if Some(commit) == other_base => continue,
+            Err(error) => return Err(error),
+        };
+        bytes = bytes.saturating_add(size.memory_estimate(mirror.limits()));
     }
-    Some((mirror.tree(&wanted.head, &wanted.folder).ok()?, wanted.head.clone()))
+    Ok(bytes)
+}
+
+/// Reads the three sides. A pull request that has no commit in common with its base branch is compared with nothing.
+///
+/// # Errors
+/// What the mirror says.
+pub fn read_sides(
+    mirror: &mut Mirror,
+    sides: PullRequestCommits,
+    folder: &str,
+) -> Result<PullRequestTrees, MirrorError> {
+    let head = mirror.tree(&sides.head, folder)?;
+    let tip = mirror.tree(&sides.tip, folder)?;
+    let (base, base_commit) = match sides.base {
+        Some(commit) if commit == sides.tip => (tip.clone(), commit),
+        Some(commit) => match mirror.tree(&commit, folder) {
+            Ok(tree) => (tree, commit),
+            // The folder came after the two had parted.
+            Err(MirrorError::NoFolder { .. }) => (SourceTree::default(), commit),
+            Err(error) => return Err(error),
+        },
+        None => (SourceTree::default(), String::new()),
+    };
+    let (tip_commit, head_commit) = (sides.tip, sides.head);
+    Ok(PullRequestTrees { tip, tip_commit, base, base_commit, head, head_commit, reading: None })
 }

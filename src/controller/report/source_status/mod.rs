@@ -332,6 +332,7 @@ fn summarize_problem(problem: &SourceProblem, state: &SourceState) -> ConditionS
         | ProblemReason::AuthenticationFailed
         | ProblemReason::GitOperationFailed
         | ProblemReason::VerificationFailed
+        | ProblemReason::Trial
         | ProblemReason::BuildFailed
         | ProblemReason::Held
         | ProblemReason::Blocked

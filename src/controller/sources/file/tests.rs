@@ -144,7 +144,7 @@ kind: ConfigMap
         sources.yaml:6:8: error[source/url] credentials do not belong in the address; put them into the secret that `secretRef` names
         sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; found `branch` and `tag`
         sources.yaml:8:9: error[source/path] `path` leaves the repository, or points into `.git`
-        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
+        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previewForks`, `previewLimit`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
         sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year
         sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
         sources.yaml:13:21: error[source/secret] there is no secret `git` in the file

@@ -187,6 +187,8 @@ pub enum ProblemReason {
     GitOperationFailed,
     /// The signature is missing or not one of those that are trusted.
     VerificationFailed,
+    /// Reading the commit ended the process, more than once.
+    Trial,
     /// The files of the commit have errors.
     BuildFailed,
     /// A guard holds the plan back until it is approved.
@@ -216,6 +218,7 @@ impl ProblemReason {
             | Self::ClusterUnreachable
             | Self::InternalError
             | Self::GitOperationFailed
+            | Self::Trial
             | Self::BuildFailed
             | Self::Held
             | Self::Blocked

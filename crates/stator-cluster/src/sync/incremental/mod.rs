@@ -156,7 +156,7 @@ impl IncrementalPlanner {
 
     fn hash_file(&self, hasher: &mut impl std::hash::Hasher, file: &SourceFile) {
         let (marker, bytes) = match &file.content {
-            Ok(content) => (0, content.as_slice()),
+            Ok(content) => (0, &**content),
             Err(reason) => (1, reason.as_bytes()),
         };
         for part in [file.path.as_bytes(), &[marker], bytes] {

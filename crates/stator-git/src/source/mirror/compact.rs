@@ -1,16 +1,42 @@
 //! Every fetch leaves a pack behind; many small ones make every look-up slow. Now and then they become one.
 
+use super::object_cache::GitObjectCache;
 use super::{Mirror, MirrorError};
 use crate::source::url::UrlScheme;
+use git2::Oid;
 use std::path::PathBuf;
 
 impl Mirror {
+    /// Bytes of all packs.
+    pub fn disk_bytes(&self) -> u64 {
+        let packs = pack_files(&self.pack_folder()).unwrap_or_default();
+        packs.iter().filter_map(|pack| Some(fs_err::metadata(pack).ok()?.len())).sum()
+    }
+
+    /// Makes the mirror anew with the commit that was just fetched, when it takes more disk than it may: whatever else is
+    /// in it was of pull requests that are closed, or of commits that nobody asks for.
+    pub(super) fn shrink(&mut self, name: &str, start: Oid, commit: Oid) -> Result<(), MirrorError> {
+        let bytes = self.disk_bytes();
+        if self.remote.url.scheme() == UrlScheme::Local || bytes <= self.remote.limits.max_disk_bytes {
+            return Ok(());
+        }
+        tracing::info!(url = %self.remote.url, bytes, "the mirror takes too much disk and is created again");
+        self.cache = GitObjectCache::default();
+        self.store.rebuild()?;
+        self.fetch_objects(&[start], 1)?;
+        self.store.record_tip(name, commit)
+    }
+
+    fn pack_folder(&self) -> PathBuf {
+        self.store.repository().path().join("objects").join("pack")
+    }
+
     /// Puts all packs into one when there are more than the limit. Objects that nothing leads to any more stay.
     pub(super) fn compact_packs(&self) -> Result<(), MirrorError> {
         if self.remote.url.scheme() == UrlScheme::Local {
             return Ok(());
         }
-        let folder = self.store.repository().path().join("objects").join("pack");
+        let folder = self.pack_folder();
         let old = pack_files(&folder).map_err(|error| self.store.write_error(&error.to_string()))?;
         if old.len() <= self.remote.limits.max_packs {
             return Ok(());

@@ -39,6 +39,7 @@ impl Mirror {
         let parent = self.parents(commit)?.and_then(|parents| parents.first().map(Oid::to_string));
         self.store.record_tip(name, commit)?;
         self.compact_packs()?;
+        self.shrink(name, start, commit)?;
         Ok(FetchOutcome {
             commit: commit.to_string(),
             previous: previous.map(|previous| previous.to_string()),

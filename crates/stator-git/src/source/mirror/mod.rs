@@ -23,7 +23,7 @@ mod trees;
 #[cfg(test)]
 mod tests;
 
-pub use crate::source::remote::{FetchLimits, RemoteRepository};
+pub use crate::source::remote::{CommitSize, FetchLimits, RemoteRepository};
 pub use error::MirrorError;
 pub use reference::ResolvedRef;
 pub use remote_host::MirrorTraffic;

@@ -4,9 +4,15 @@ use crate::source::git::TreeListing;
 use git2::Oid;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that all mirrors of the process remember. Each of many sources may be small by itself.
+const MAX_BYTES_IN_ALL: usize = 96 << 20;
+/// Bytes that they remember now.
+static BYTES_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 
 /// The bytes of a file, or why they are not read.
-pub(super) type BlobContent = Result<Vec<u8>, String>;
+pub(super) type BlobContent = Result<Arc<[u8]>, String>;
 
 /// What is remembered from one commit to the next: git names trees and blobs by their content, so nothing that is
 /// remembered can be stale. Bounded in bytes; what was not used for longest goes first.
@@ -15,6 +21,8 @@ pub(super) struct GitObjectCache {
     listings: CachedObjects<TreeListing>,
     blobs: CachedObjects<BlobContent>,
     bytes: usize,
+    /// What it has of [`BYTES_IN_ALL`].
+    counted: usize,
     round: u64,
     read: u64,
 }
@@ -64,6 +72,13 @@ impl GitObjectCache {
     /// Ends one look at a commit, and forgets what is beyond `limit` bytes.
     pub(super) fn end_round(&mut self, limit: usize) {
         self.round += 1;
+        let others = BYTES_IN_ALL.load(Ordering::Acquire).saturating_sub(self.counted);
+        self.forget_beyond(limit.min(MAX_BYTES_IN_ALL.saturating_sub(others)));
+        BYTES_IN_ALL.fetch_add(self.bytes, Ordering::AcqRel);
+        BYTES_IN_ALL.fetch_sub(std::mem::replace(&mut self.counted, self.bytes), Ordering::AcqRel);
+    }
+
+    fn forget_beyond(&mut self, limit: usize) {
         if self.bytes <= limit {
             return;
         }
@@ -82,6 +97,12 @@ impl GitObjectCache {
     }
 }
 
+impl Drop for GitObjectCache {
+    fn drop(&mut self) {
+        BYTES_IN_ALL.fetch_sub(self.counted, Ordering::AcqRel);
+    }
+}
+
 fn recall<T>(objects: &mut CachedObjects<T>, oid: Oid, round: u64) -> Option<Arc<T>> {
     let kept = objects.get_mut(&oid)?;
     kept.round = round;
@@ -92,4 +113,28 @@ fn remember<T>(objects: &mut CachedObjects<T>, oid: Oid, value: T, (bytes, round
     let value = Arc::new(value);
     objects.insert(oid, CachedGitObject { value: Arc::clone(&value), bytes, round });
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row S1 of the review: each source remembered 64 MiB, however many sources there were.
+    #[test]
+    fn what_all_mirrors_remember_is_bounded_together() {
+        let object = |number: usize| Oid::from_str(&format!("{number:040x}")).unwrap();
+        let mut caches: Vec<GitObjectCache> = (0..8).map(|_| GitObjectCache::default()).collect();
+        for cache in &mut caches {
+            for number in 0..32 {
+                // As large as it says, and empty.
+                cache.add_blob(object(number), Ok(Arc::default()), 1 << 20);
+            }
+            cache.end_round(64 << 20);
+            assert!(BYTES_IN_ALL.load(Ordering::Acquire) <= MAX_BYTES_IN_ALL + (1 << 20));
+        }
+        assert!(caches.iter().map(|cache| cache.bytes).sum::<usize>() <= MAX_BYTES_IN_ALL);
+        assert!(caches[0].blob(object(31)).is_some());
+        drop(caches);
+        assert!(BYTES_IN_ALL.load(Ordering::Acquire) < 32 << 20, "what is gone is not counted");
+    }
 }

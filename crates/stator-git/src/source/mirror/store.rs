@@ -14,7 +14,9 @@ use crate::source::url::{RepositoryUrl, UrlScheme};
 use fs_err::{File, OpenOptions};
 use git2::{Oid, Repository, RepositoryInitOptions};
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The mirror's whole configuration. What a fetched repository says about itself never gets here.
@@ -39,6 +41,8 @@ impl MirrorStore {
     pub(super) fn open(folder: &Path, url: &RepositoryUrl) -> Result<Self, MirrorError> {
         let failed = |error: std::io::Error| folder_error(folder, &error);
         fs_err::create_dir_all(folder).map_err(failed)?;
+        // What is in a private repository is nobody else's on this machine.
+        fs_err::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
         let lock =
             OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock")).map_err(failed)?;
         match lock.file().try_lock() {

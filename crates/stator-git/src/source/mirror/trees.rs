@@ -4,13 +4,15 @@ use super::error::MirrorError;
 use super::object_cache::BlobContent;
 use super::{FetchLimits, Mirror};
 use crate::source::git::{self, CommittedFiles, MAX_PATH_LENGTH, TreeFile, TreeListing};
+use crate::source::remote::{CommitSize, count_values};
+use crate::source::source_file::MAX_FILE_BYTES;
 use git2::{ObjectType, Oid};
 use stator_model::intent::{SourceFile, SourceTree};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Bytes of one git tree: more than a million entries.
-const MAX_TREE_BYTES: usize = 64 << 20;
+/// What [`FetchLimits::max_total_bytes`] counts.
+const FILE_BYTES: &str = "bytes of files to read";
 
 impl Mirror {
     /// The files of a commit below a folder, as [`read_tree_at`](crate::source::read_tree_at) gives them. Folders and files that an earlier
@@ -24,6 +26,20 @@ impl Mirror {
         self.with_repair(&[oid], |mirror| mirror.files_in_folder(oid, folder))
     }
 
+    /// How much [`Mirror::tree`] would read of a commit.
+    ///
+    /// # Errors
+    /// As for [`Mirror::tree`].
+    pub fn measure(&mut self, commit: &str, folder: &str) -> Result<CommitSize, MirrorError> {
+        let oid = super::reference::parse_full_commit(commit)?;
+        self.with_repair(&[oid], |mirror| mirror.measure_folder(oid, folder))
+    }
+
+    /// How much is taken of the repository.
+    pub fn limits(&self) -> &FetchLimits {
+        &self.remote.limits
+    }
+
     /// The files of ours that differ between two commits, by their paths from the repository's root. Folders that are
     /// the same in both are not looked into.
     ///
@@ -34,8 +50,8 @@ impl Mirror {
         self.with_repair(&[from, to], |mirror| mirror.differing_paths(from, to))
     }
 
-    fn files_in_folder(&mut self, commit: Oid, folder: &str) -> Result<SourceTree, MirrorError> {
-        let limits = self.remote.limits;
+    /// The tree of a folder of a commit.
+    fn folder_tree(&mut self, commit: Oid, folder: &str) -> Result<Oid, MirrorError> {
         let mut top = self.root(commit)?;
         for part in folder.split('/').filter(|part| !part.is_empty() && *part != ".") {
             let listing = self.listing(top)?;
@@ -43,44 +59,89 @@ impl Mirror {
             let missing = || MirrorError::NoFolder { commit: commit.to_string(), folder: folder.to_owned() };
             top = inside.ok_or_else(missing)?.oid;
         }
-        let found = self.walk_tree(commit, top, &limits)?;
-        let CommittedFiles { files: found, unread } = found;
-        let (mut files, mut bytes) = (Vec::with_capacity(found.len()), 0_usize);
+        Ok(top)
+    }
+
+    fn files_in_folder(&mut self, commit: Oid, folder: &str) -> Result<SourceTree, MirrorError> {
+        let limits = self.remote.limits;
+        let CommittedFiles { files: found, unread } = self.walk_tree(commit, folder, &limits)?;
+        let mut files = Vec::with_capacity(found.len());
+        let (mut bytes, mut values) = (0_usize, 0_usize);
+        // How many values a file spells out; one blob can stand at thousands of paths.
+        let mut counted: HashMap<TreeFile, usize> = HashMap::new();
         for (path, file) in found {
             let content = self.content(file)?;
-            bytes = bytes.saturating_add(content.as_ref().as_ref().map_or(0, Vec::len));
-            // One blob can stand at a hundred thousand paths.
-            if bytes > limits.max_total_bytes {
-                return Err(MirrorError::TooMany {
-                    commit: commit.to_string(),
-                    limit: limits.max_total_bytes,
-                    what: "bytes of files to read",
-                });
-            }
+            let text = content.as_ref().as_deref().unwrap_or_default();
+            bytes = bytes.saturating_add(path.len()).saturating_add(text.len());
+            check_limit(commit, bytes, limits.max_total_bytes, FILE_BYTES)?;
+            values = values.saturating_add(*counted.entry(file).or_insert_with(|| count_values(text)));
+            check_limit(commit, values, limits.max_values, "values in the files to read")?;
             files.push(SourceFile { path, content: content.as_ref().clone() });
         }
         self.cache.end_round(limits.cache_bytes);
         Ok(SourceTree { files, unread, ..SourceTree::default() })
     }
 
-    /// Every file of ours below a tree.
-    fn walk_tree(&mut self, commit: Oid, top: Oid, limits: &FetchLimits) -> Result<CommittedFiles, MirrorError> {
+    /// By the objects' headers: no file is unpacked.
+    fn measure_folder(&mut self, commit: Oid, folder: &str) -> Result<CommitSize, MirrorError> {
+        let limits = self.remote.limits;
+        let found = self.walk_tree(commit, folder, &limits)?;
+        let mut size = CommitSize { files: found.files.len(), bytes: 0 };
+        let odb = self.odb()?;
+        let mut known: HashMap<Oid, usize> = HashMap::new();
+        for (path, file) in &found.files {
+            let content = match file {
+                TreeFile::Refused(_) => 0,
+                TreeFile::Blob(oid) => match known.get(oid) {
+                    Some(length) => *length,
+                    None => {
+                        let (length, _) = odb.read_header(*oid).map_err(|error| damaged_object_error(*oid, &error))?;
+                        let length = if length > git::MAX_BLOB_BYTES { 0 } else { length.min(MAX_FILE_BYTES) };
+                        known.insert(*oid, length);
+                        length
+                    }
+                },
+            };
+            size.bytes = size.bytes.saturating_add(path.len()).saturating_add(content);
+            check_limit(commit, size.bytes, limits.max_total_bytes, FILE_BYTES)?;
+        }
+        Ok(size)
+    }
+
+    /// Every file of ours below a folder. A folder's path is there once, however many entries it has, and so is each
+    /// listing: what is open takes no more than the tree is deep.
+    fn walk_tree(&mut self, commit: Oid, folder: &str, limits: &FetchLimits) -> Result<CommittedFiles, MirrorError> {
+        struct OpenFolder {
+            prefix: String,
+            listing: Arc<TreeListing>,
+            next: usize,
+            plain: bool,
+        }
+        let top = self.folder_tree(commit, folder)?;
         let mut found = CommittedFiles::default();
-        let mut looked_at = 0_usize;
-        let mut open = vec![(String::new(), top, true)];
-        while let Some((prefix, oid, plain)) = open.pop() {
-            let listing = self.listing(oid)?;
+        let (mut looked_at, mut path_bytes) = (0_usize, 0_usize);
+        let mut enter = |mirror: &mut Self, prefix: String, oid: Oid, plain: bool| {
+            check_limit(commit, prefix.len(), MAX_PATH_LENGTH, "bytes in one path")?;
+            let listing = mirror.listing(oid)?;
             looked_at = looked_at.saturating_add(1 + listing.entries);
             check_limit(commit, looked_at, limits.max_tree_entries, "entries")?;
-            check_limit(commit, prefix.len(), MAX_PATH_LENGTH, "bytes in one path")?;
+            let names = listing.files.iter().map(|(name, _)| name).chain(listing.unread.iter().map(|(name, _)| name));
+            path_bytes = names.fold(path_bytes, |sum, name| sum.saturating_add(prefix.len() + name.len()));
+            check_limit(commit, path_bytes, limits.max_total_bytes, FILE_BYTES)?;
             found.add_listing(&prefix, &listing, plain);
             check_limit(commit, found.len(), limits.max_files, "files to read")?;
-            open.extend(
-                listing
-                    .folders
-                    .iter()
-                    .map(|folder| (format!("{prefix}{}/", folder.name), folder.oid, plain && folder.plain)),
-            );
+            Ok::<_, MirrorError>(OpenFolder { prefix, listing, next: 0, plain })
+        };
+        let mut open = vec![enter(self, String::new(), top, true)?];
+        while let Some(folder) = open.last_mut() {
+            let Some(inside) = folder.listing.folders.get(folder.next) else {
+                open.pop();
+                continue;
+            };
+            folder.next += 1;
+            let (prefix, plain) = (format!("{}{}/", folder.prefix, inside.name), folder.plain && inside.plain);
+            let oid = inside.oid;
+            open.push(enter(self, prefix, oid, plain)?);
         }
         found.unread.sort();
         Ok(found)
@@ -134,7 +195,7 @@ impl Mirror {
         }
         let odb = self.store.repository().odb().map_err(|error| damaged_object_error(oid, &error))?;
         let (size, _) = odb.read_header(oid).map_err(|error| damaged_object_error(oid, &error))?;
-        check_limit(oid, size, MAX_TREE_BYTES, "bytes in one folder")?;
+        check_limit(oid, size, self.remote.limits.max_tree_bytes, "bytes in one folder")?;
         let tree = self.store.repository().find_tree(oid).map_err(|error| damaged_object_error(oid, &error))?;
         let listing = git::list_tree(&tree);
         let names = listing
@@ -163,7 +224,7 @@ impl Mirror {
         if content.is_err() && kind == ObjectType::Blob && size <= git::MAX_BLOB_BYTES {
             return Err(MirrorError::Damaged { reason: format!("object {oid} does not unpack") });
         }
-        let bytes = 128 + content.as_ref().map_or_else(String::len, Vec::len);
+        let bytes = 128 + content.as_ref().map_or_else(String::len, |bytes| bytes.len());
         Ok(self.cache.add_blob(oid, content, bytes))
     }
 }

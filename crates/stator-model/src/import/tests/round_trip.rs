@@ -43,7 +43,7 @@ fn imported(file: &str) -> &'static ImportResult {
 
 /// The objects that a model's text renders to, as a user gets them.
 pub(super) fn rendered(text: &str) -> Vec<Object> {
-    let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().to_vec()) };
+    let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().into()) };
     let selection =
         Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() }).resolve_environment(None).unwrap();
     let [intent] = selection.intents.as_slice() else { panic!("{:#?}\n{text}", selection.findings) };

@@ -8,6 +8,7 @@ use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
 use compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable, TextShape};
 use describe::{describe_shape, describe_value, join_quoted, truncate_text};
+use stator_core::finding::limit::FileFindings;
 use stator_core::finding::{Finding, Rule, closest_match};
 use std::fmt;
 
@@ -25,9 +26,9 @@ pub(super) fn check_merged(root: &YamlNode, file_name: &dyn Fn(FileId) -> String
 
 /// Every fault of a document, at the places that its nodes have.
 fn find_faults<P: Copy>(shapes: &ShapeTable, root: &YamlNode<P>, only_missing: bool) -> Vec<Finding<P>> {
-    let mut checker = SchemaChecker { shapes, findings: Vec::new(), only_missing };
+    let mut checker = SchemaChecker { shapes, findings: FileFindings::default(), only_missing };
     checker.check_value(shapes.root, root, root.span, &DocumentPath::Root);
-    checker.findings
+    checker.findings.finish(root.span)
 }
 
 /// The path of a value, put into words only for a finding.
@@ -80,7 +81,7 @@ impl fmt::Debug for DocumentSchema {
 
 struct SchemaChecker<'a, P> {
     shapes: &'a ShapeTable,
-    findings: Vec<Finding<P>>,
+    findings: FileFindings<P>,
     only_missing: bool,
 }
 

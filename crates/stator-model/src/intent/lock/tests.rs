@@ -6,7 +6,7 @@ use proptest::prelude::*;
 fn with_lock(bytes: &[u8]) -> Vec<Finding> {
     let intent =
         "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: a}\nspec: {model: m, engine: vllm, sla: {}}\n";
-    let file = |path: &str, bytes: &[u8]| SourceFile { path: path.into(), content: Ok(bytes.to_vec()) };
+    let file = |path: &str, bytes: &[u8]| SourceFile { path: path.into(), content: Ok(bytes.into()) };
     let files = vec![file("model.lock.yaml", bytes), file("model.yaml", intent.as_bytes())];
     let workspace = Workspace::parse(&SourceTree { files, ..SourceTree::default() });
     workspace.resolve_environment(None).map(|selection| selection.findings).unwrap_or_default()

@@ -4,6 +4,7 @@ use super::plain_scalar::{LeadingZero, PlainScalar, parse_plain_scalar};
 use super::{FileId, MAX_BYTES, MAX_DEPTH, MAX_NODES, YamlEntry, YamlNode, YamlSpan, YamlValue};
 use crate::intent::rules;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle};
+use stator_core::finding::limit::FileFindings;
 use stator_core::finding::{Finding, Location};
 use std::collections::HashMap;
 
@@ -34,7 +35,8 @@ pub fn parse_yaml(bytes: &[u8], file: FileId, path: &str) -> ParsedYaml {
     };
     // A byte order mark at the very start is what some editors write; it has no width.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut builder = YamlBuilder { file, path, nodes: 0, stack: Vec::new(), root: None, findings: Vec::new() };
+    let mut builder =
+        YamlBuilder { file, path, nodes: 0, stack: Vec::new(), root: None, findings: FileFindings::default() };
     builder.check_byte_order_mark(text);
     builder.consume_events(text);
     if builder.root.is_none() && builder.findings.is_empty() {
@@ -45,7 +47,7 @@ pub fn parse_yaml(bytes: &[u8], file: FileId, path: &str) -> ParsedYaml {
             "Write a document, or remove the file.",
         ));
     }
-    ParsedYaml { root: builder.root, findings: builder.findings }
+    ParsedYaml { root: builder.root, findings: builder.findings.finish(Location::file(path)) }
 }
 
 fn rejected_file(finding: Finding) -> ParsedYaml {
@@ -102,7 +104,7 @@ struct YamlBuilder<'a> {
     nodes: usize,
     stack: Vec<OpenCollection>,
     root: Option<YamlNode>,
-    findings: Vec<Finding>,
+    findings: FileFindings,
 }
 
 /// From this many keys on a map finds duplicates by hash.
@@ -384,7 +386,7 @@ fn accept_key(
     entries: &[YamlEntry],
     seen: &mut HashMap<Box<str>, u32>,
     path: &str,
-    findings: &mut Vec<Finding>,
+    findings: &mut FileFindings,
 ) -> Option<(Box<str>, YamlSpan)> {
     let span = node.span;
     let YamlValue::Text(key) = node.value else { return None };

@@ -110,7 +110,7 @@ fn a_target_runs_where_the_intent_says() {
 fn a_contradiction_names_the_line_of_the_field() {
     let text = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: qwen}\nspec:\n  model: m\n  engine: vllm\n  \
                 runtime: 1.2.0\n  serving:\n    worker:\n      tensorParallel: 16\n      args:\n        - -tp\n        - '4'\n";
-    let file = SourceFile { path: "qwen/model.yaml".to_owned(), content: Ok(text.as_bytes().to_vec()) };
+    let file = SourceFile { path: "qwen/model.yaml".to_owned(), content: Ok(text.as_bytes().into()) };
     let tree = SourceTree { files: vec![file], ..SourceTree::default() };
     let selection = Workspace::parse(&tree).resolve_environment(None).unwrap();
     let found = render(&selection.intents[0], &super::target()).findings;

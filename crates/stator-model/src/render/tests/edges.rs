@@ -164,7 +164,7 @@ components: {Worker: {type: decode}, epp: {type: epp, replicas: 2, image: 'epp:1
 
 #[test]
 fn a_finding_points_at_the_line_that_made_it() {
-    let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().to_vec()) };
+    let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().into()) };
     let tree = SourceTree {
         unread: Vec::new(),
         omitted_folders: std::collections::BTreeSet::new(),

@@ -41,7 +41,7 @@ fn profiled() -> Value {
 fn read(files: &[(&str, &str)]) -> ResolvedEnvironment {
     let mut files: Vec<SourceFile> = files
         .iter()
-        .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().to_vec()) })
+        .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().into()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Workspace::parse(&SourceTree { files, ..SourceTree::default() }).resolve_environment(None).unwrap()

@@ -23,7 +23,7 @@ fn refused(object: &Object) -> Vec<String> {
 /// A model through its file: written, and read as a repository of nothing else.
 fn reread(model: &Model) -> Result<Model, String> {
     let text = serde_saphyr::to_string(model).map_err(|error| error.to_string())?;
-    let file = SourceFile { path: "model.yaml".into(), content: Ok(text.clone().into_bytes()) };
+    let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().into()) };
     let workspace = Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() });
     let selection = workspace.resolve_environment(None).map_err(|error| error.to_string())?;
     match selection.intents.as_slice() {

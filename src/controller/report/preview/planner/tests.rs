@@ -31,7 +31,7 @@ spec:
 fn tree(files: &[(&str, &str)]) -> SourceTree {
     let mut files: Vec<SourceFile> = files
         .iter()
-        .map(|(path, content)| SourceFile { path: (*path).into(), content: Ok(content.as_bytes().to_vec()) })
+        .map(|(path, content)| SourceFile { path: (*path).into(), content: Ok(content.as_bytes().into()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     SourceTree { files, ..SourceTree::default() }
@@ -39,7 +39,15 @@ fn tree(files: &[(&str, &str)]) -> SourceTree {
 
 fn sides(tip: SourceTree, base: SourceTree, head: SourceTree) -> PullRequestTrees {
     let commit = |letter: &str| letter.repeat(40);
-    PullRequestTrees { tip, base, head, tip_commit: commit("a"), base_commit: commit("b"), head_commit: commit("c") }
+    PullRequestTrees {
+        tip,
+        base,
+        head,
+        tip_commit: commit("a"),
+        base_commit: commit("b"),
+        head_commit: commit("c"),
+        reading: None,
+    }
 }
 
 fn planner() -> PullRequestPlanner {
