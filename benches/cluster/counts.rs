@@ -15,6 +15,7 @@ pub(crate) struct RequestCounts(BTreeMap<String, u64>);
 
 const RESOURCES: &[&str] = &[
     "models",
+    "configmaps",
     "persistentvolumeclaims",
     "dynamographdeployments",
     "dynamographdeploymentrequests",

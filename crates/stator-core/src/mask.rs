@@ -223,7 +223,9 @@ fn redact_text(whole: &str) -> Option<String> {
         redact_value(&mut value);
         return (value != before).then(|| value.to_string());
     }
-    let mut hidden = whole.to_owned();
+    // A file of settings, in YAML or near it.
+    let is_file = whole.contains('\n') && whole.contains(": ");
+    let mut hidden = if is_file { redact_lines(whole) } else { whole.to_owned() };
     if hidden.contains('=')
         && let Some(form) = ASSIGNMENT_REGEX.as_ref()
     {
@@ -240,6 +242,11 @@ fn redact_text(whole: &str) -> Option<String> {
         hidden = form.replace_all(&hidden, |found: &Captures<'_>| format!("://{}:{HIDDEN}@", &found[1])).into_owned();
     }
     (hidden != whole).then_some(hidden)
+}
+
+/// Each line of a file with the values of secrets hidden.
+fn redact_lines(whole: &str) -> String {
+    whole.split_inclusive('\n').map(|line| source_line::replace_secrets(line, |_| HIDDEN.to_owned())).collect()
 }
 
 fn redact_capture(found: &Captures<'_>, name: usize, between: &str) -> String {

@@ -12,7 +12,7 @@ use stator_core::commit::short_commit;
 use stator_core::finding::{self, Finding};
 use stator_git::source::restore::{CommittedFiles, RestoreError, RollbackRepository, UndoneCommits};
 use stator_git::source::{self, RepositoryScope};
-use stator_model::intent::{SourceFile, SourceTree, Workspace};
+use stator_model::intent::{FileRole, SourceFile, SourceTree, Workspace};
 use stator_model::plan::Plan;
 use stator_model::present::{escape, findings, plan as present};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 /// Restore an earlier state of a model on a branch, and open a pull request for it
 ///
-/// The commit restores the model's files (intent, overlays, locks) on top of the checked-out commit. Neither the work tree nor the index changes.
+/// The commit restores the model's files (intent, overlays, locks, files that pods mount) on top of the checked-out commit. Neither the work tree nor the index changes.
 #[derive(Debug, Args)]
 #[command(
     after_help = "With a git host, the branch is pushed over HTTPS and a pull request opened: the host and its token are those of --source, or `origin` and $STATOR_FORGE_TOKEN. Without one, the branch is created locally and the next step is printed.\n\nExit codes: 0 created; 1 there is nothing to roll back, or the restored state has errors; 2 the rollback failed.\n\nExamples:\n  stator rollback llama-3-70b --dry-run\n  stator rollback llama-3-70b --to v1.4.0\n  STATOR_FORGE_TOKEN=... stator rollback llama-3-70b"
@@ -245,7 +245,8 @@ fn find_rollback(
     }
     let undone = restorer.undone_commits(&to, &folder)?;
     let title = format!("Roll back {model} to {}", short_commit(&to));
-    let body = commit_body(restorer, &folder, &to, &undone)?;
+    let mounts_files = files.keys().any(|name| !is_model_file(name));
+    let body = commit_body(restorer, &folder, &to, mounts_files, &undone)?;
     Ok(Rollback { model, folder, to, files, undone, title, body })
 }
 
@@ -254,12 +255,14 @@ fn commit_body(
     restorer: &RollbackRepository,
     folder: &str,
     to: &str,
+    mounts_files: bool,
     undone: &UndoneCommits,
 ) -> Result<String, CliError> {
     let (time, first) = restorer.describe(to)?;
     let place = restorer.path(folder, "model.yaml");
     let mut text = format!(
-        "Restores {place} with its overlays and locks to commit {} of {}: {first}\n",
+        "Restores {place} with its overlays{} to commit {} of {}: {first}\n",
+        if mounts_files { ", locks and the files that it mounts" } else { " and locks" },
         short_commit(to),
         time.strftime("%Y-%m-%d")
     );
@@ -292,6 +295,14 @@ fn rollback_summary(restorer: &RollbackRepository, rollback: &Rollback) -> Strin
     text
 }
 
+/// Whether a file of a model's folder is one that stator reads as the model's, and not one that pods mount.
+fn is_model_file(name: &str) -> bool {
+    match FileRole::of_name(name) {
+        FileRole::Intent | FileRole::Overlay(_) | FileRole::Lock(_) => true,
+        FileRole::Settings | FileRole::Misnamed { .. } | FileRole::Other => false,
+    }
+}
+
 /// The repository's files as the rollback's commit has them.
 fn build_restored_tree(
     restorer: &RollbackRepository,
@@ -302,12 +313,19 @@ fn build_restored_tree(
     let replaced: BTreeSet<String> =
         now.keys().chain(rollback.files.keys()).map(|name| join(&rollback.folder, name)).collect();
     let mut files: Vec<SourceFile> = tree.files.into_iter().filter(|file| !replaced.contains(&file.path)).collect();
+    let mut mounted_files = tree.mounted_files;
+    let mut mounted = mounted_files.remove(&rollback.folder).unwrap_or_default();
+    // Of these none goes: settings of now may name what the model of then did not.
+    mounted.retain(|file| !rollback.files.keys().any(|name| join(&rollback.folder, name) == file.path));
     for (name, blob) in &rollback.files {
         let content = restorer.read(blob).map(Into::into).map_err(|error| error.to_string());
-        files.push(SourceFile { path: join(&rollback.folder, name), content });
+        let file = SourceFile { path: join(&rollback.folder, name), content };
+        if is_model_file(name) { files.push(file) } else { mounted.push(file) }
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(SourceTree { files, ..SourceTree::default() })
+    mounted.sort_by(|one, other| one.path.cmp(&other.path));
+    mounted_files.insert(rollback.folder.clone(), mounted);
+    Ok(SourceTree { files, mounted_files, ..SourceTree::default() })
 }
 
 /// The plan of every environment that it changes something in, or of the one that was asked for.
@@ -334,7 +352,8 @@ fn plan_environments(
 /// The files' differences as git shows them, with what looks like a secret starred out.
 fn file_diff(restorer: &RollbackRepository, rollback: &Rollback) -> Result<String, CliError> {
     let now = restorer.files(&restorer.head(), &rollback.folder)?;
-    let names: BTreeSet<&String> = now.keys().chain(rollback.files.keys()).collect();
+    let goes = |name: &&String| is_model_file(name) || rollback.files.contains_key(*name);
+    let names: BTreeSet<&String> = now.keys().filter(goes).chain(rollback.files.keys()).collect();
     let mut text = String::new();
     for name in names {
         let (old, new) = (now.get(name), rollback.files.get(name));

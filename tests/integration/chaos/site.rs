@@ -60,7 +60,7 @@ impl Hands {
         let role: Role = serde_json::from_value(json!({"metadata": metadata, "rules": [
             {"apiGroups": ["nvidia.com"], "resources": ["*"], "verbs": verbs},
             {"apiGroups": ["stator.dev"], "resources": ["models", "models/status", "syncjournals"], "verbs": verbs},
-            {"apiGroups": [""], "resources": ["persistentvolumeclaims", "pods"], "verbs": verbs},
+            {"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims", "pods"], "verbs": verbs},
         ]}))
         .unwrap();
         let binding: RoleBinding = serde_json::from_value(json!({

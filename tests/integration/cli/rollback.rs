@@ -307,3 +307,56 @@ fn a_host_that_nobody_knows_is_asked_for_and_the_token_is_not_said() {
     // What went wrong at the host leaves the branch, and the next attempt goes on from there.
     assert_eq!(git.branches(None).unwrap().count(), 2);
 }
+
+/// Row U16 of the review: what a model mounts goes back with it, and counts as its change.
+#[test]
+fn a_file_that_pods_mount_goes_back_with_its_model() {
+    let mounting = format!("{MOCK}  files:\n    engine: {{from: engine/a.yaml, mountPath: /e/a.yaml}}\n");
+    let bench =
+        Workbench::with(&[("models/mock/model.yaml", mounting.as_str()), ("models/mock/engine/a.yaml", "a: 1\n")]);
+    let first = bench.commit("Serve mock");
+    bench.write("models/mock/engine/a.yaml", "a: 2\n");
+    bench.commit("Tune the engine");
+    let git = git2::Repository::open(bench.root()).unwrap();
+    let mut config = git.config().unwrap();
+    config.set_str("user.name", "Ada").unwrap();
+    config.set_str("user.email", "ada@example.com").unwrap();
+    assert_snapshot!(said(&bench.run(["rollback", "mock", "--dry-run"])), @r#"
+    exit 0
+    ----- stdout -----
+    mock: 1b1004f -> 9e7fd5f
+    Undoes:
+      1b1004f Tune the engine
+
+    default / default at 9e7fd5f against 1b1004f
+
+    mock  models/mock/model.yaml
+      + create ConfigMap default/mock-engine-49719eba0f
+          · holds the new content of file `engine` (engine/a.yaml)
+      ~ update DynamoGraphDeployment default/mock   managed-roll
+          ~ spec.components[name=worker].podTemplate.spec.volumes[name=file-engine].configMap   {"name":"mock-engine-f64203327f"} → {"name":"mock-engine-49719eba0f"}
+          · worker mounts the new content of file `engine` (engine/a.yaml)
+      - delete ConfigMap default/mock-engine-f64203327f
+          · ConfigMap default/mock-engine-49719eba0f holds the file's new content; deleted once no pod mounts the old one
+
+    Plan: 1 to create, 1 to change, 1 to delete, 0 unchanged.
+
+    --- a/models/mock/engine/a.yaml
+    +++ b/models/mock/engine/a.yaml
+    @@ -1 +1 @@
+    -a: 2
+    +a: 1
+    ----- stderr -----
+    Dry run: nothing was created. Without --dry-run, the branch is `rollback/mock-9e7fd5f`.
+    "#);
+    bench.run(["rollback", "mock", "--no-pull-request"]).success();
+    let branch = format!("rollback/mock-{}", &first[..7]);
+    let made = git.find_branch(&branch, git2::BranchType::Local).unwrap().into_reference().peel_to_commit().unwrap();
+    let before = git.find_commit(git2::Oid::from_str(&first).unwrap()).unwrap();
+    assert_eq!(made.tree_id(), before.tree_id());
+    assert!(made.message().unwrap().contains("with its overlays, locks and the files that it mounts"));
+    // What is not committed of it is said, and nothing else is.
+    bench.write("models/mock/engine/a.yaml", "a: 3\n");
+    let again = bench.run(["rollback", "mock", "--dry-run"]).success();
+    assert!(again.stderr.contains("models/mock/engine/a.yaml has uncommitted changes"), "{again}");
+}

@@ -44,7 +44,7 @@ fn without(resource: &str, verb: &str) -> Vec<PolicyRule> {
 
 const ADAPTED: &str = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: base}\nspec:\n  model: \
                        Qwen/Qwen3-0.6B\n  engine: vllm\n  runtime: 1.2.0\n  hardware: {gpu: l40s, gpusPerNode: 4}\n  \
-                       serving: {worker: {replicas: 1}}\n  cache: {claim: weights, size: 10Gi}\n  adapters: [{name: \
+                       serving: {worker: {replicas: 1}}\n  cache: {claim: weights, size: 10Gi}\n  files: {a: {text: b, mountPath: /a/b}}\n  adapters: [{name: \
                        sql, source: s3://adapters/sql}]\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,6 +93,7 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     for (resource, verb) in [
         ("dynamographdeployments", "list"),
         ("persistentvolumeclaims", "list"),
+        ("configmaps", "list"),
         ("models", "list"),
         ("syncjournals", "list"),
     ] {
@@ -128,6 +129,7 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     list dynamographdeployments: DynamoGraphDeployments cannot be read from the cluster, so nothing is planned (a partial view would look like removals): dynamographdeployments.nvidia.com is forbidden: User "system:serviceaccount:prod:no-list-dynamographdeployments" cannot list resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"
     list persistentvolumeclaims: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): persistentvolumeclaims is forbidden: User "system:serviceaccount:prod:no-list-persistentvolumeclaims" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "prod"
+    list configmaps: ConfigMaps cannot be read from the cluster, so nothing is planned (a partial view would look like removals): configmaps is forbidden: User "system:serviceaccount:prod:no-list-configmaps" cannot list resource "configmaps" in API group "" in the namespace "prod"
     list models: stator's records cannot be read from the cluster, so nothing is planned (a partial view would look like removals): models.stator.dev is forbidden: User "system:serviceaccount:prod:no-list-models" cannot list resource "models" in API group "stator.dev" in the namespace "prod"
     list syncjournals: stator's journals cannot be read from the cluster, so nothing is planned (a partial view would look like removals): syncjournals.stator.dev is forbidden: User "system:serviceaccount:prod:no-list-syncjournals" cannot list resource "syncjournals" in API group "stator.dev" in the namespace "prod"
     create syncjournals: comes Failed: the journal could not be written: syncjournals.stator.dev "sync-63cbe1e459320dd7-0" is forbidden: User "system:serviceaccount:prod:no-create-syncjournals" cannot create resource "syncjournals" in API group "stator.dev" in the namespace "prod"; grant that user a Role in prod with the verb `create` on `syncjournals.stator.dev`

@@ -35,6 +35,15 @@ enum Step {
     Weights {
         model: u8,
     },
+    /// Its workers mount a file of its folder.
+    Mount {
+        model: u8,
+    },
+    /// That file is changed, and nothing else.
+    EditFile {
+        model: u8,
+        content: u8,
+    },
     Break {
         model: u8,
     },
@@ -89,6 +98,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (model(), 1..4_u32).prop_map(|(model, replicas)| Step::Write { model, replicas }),
         1 => model().prop_map(|model| Step::Twin { model }),
         2 => model().prop_map(|model| Step::Weights { model }),
+        2 => model().prop_map(|model| Step::Mount { model }),
+        3 => (model(), 0..3_u8).prop_map(|(model, content)| Step::EditFile { model, content }),
         1 => model().prop_map(|model| Step::Break { model }),
         2 => model().prop_map(|model| Step::Remove { model }),
         1 => (0..3_u8).prop_map(|value| Step::FolderDefaults { value }),
@@ -149,6 +160,13 @@ async fn take(site: &Site, step: &Step) {
         Step::Weights { model } => {
             let text = format!("{}  cache: {{claim: weights, size: 10Gi}}\n", mocker(&name(model), 1));
             site.write(&folder(model), &text);
+        }
+        Step::Mount { model } => {
+            let file = "  files: {engine: {from: engine/a.yaml, mountPath: /e/a.yaml}}\n";
+            site.write(&folder(model), &format!("{}{file}", mocker(&name(model), 1)));
+        }
+        Step::EditFile { model, content } => {
+            site.write(&folder(model).replace("model.yaml", "engine/a.yaml"), &format!("a: {content}\n"));
         }
         Step::Break { model } => site.write(&folder(model), &format!("{}  nonsense: 1\n", mocker(&name(model), 1))),
         Step::Remove { model } => {

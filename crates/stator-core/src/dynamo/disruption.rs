@@ -129,6 +129,9 @@ pub fn classify_change(old: &Object, new: &Object) -> ChangeImpact {
         "PersistentVolumeClaim" => {
             ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_claim_changes(old, new))
         }
+        "ConfigMap" => {
+            ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_config_map_changes(old, new))
+        }
         _ => ChangeImpact::new(Disruption::None),
     }
 }
@@ -159,7 +162,12 @@ pub fn of_create(object: &Object) -> Disruption {
 
 /// What deleting an object disrupts.
 pub fn of_delete(object: &Object) -> Disruption {
-    if object.kind() == "DynamoModel" { Disruption::AdapterOnly } else { Disruption::Delete }
+    match object.kind() {
+        "DynamoModel" => Disruption::AdapterOnly,
+        // It goes once nothing mounts it.
+        "ConfigMap" => Disruption::None,
+        _ => Disruption::Delete,
+    }
 }
 
 /// An adapter that is made again only unloads and loads.

@@ -122,6 +122,8 @@ pub fn assess_health_in_context(object: &Object, known: HealthContext) -> Health
         "DynamoModel" => other_kinds::adapter_health(object),
         "DynamoGraphDeploymentScalingAdapter" => other_kinds::scaling_adapter_health(object),
         "PersistentVolumeClaim" => other_kinds::claim_health(object),
+        // Nobody works on it: it is what pods mount from the moment that it is there.
+        "ConfigMap" => HealthVerdict::new(Health::Healthy, "exists"),
         kind => HealthVerdict::new(Health::Unknown, format!("no health rule for {kind}")),
     }
 }

@@ -57,6 +57,9 @@ pub const CLAIM: ObjectKind = ObjectKind {
     plural: "persistentvolumeclaims",
     short: "pvc",
 };
+/// ConfigMap: the content of a file that pods mount.
+pub const CONFIG_MAP: ObjectKind =
+    ObjectKind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", short: "cm" };
 /// stator's own record of one synced model.
 pub const RECORD: ObjectKind =
     ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
@@ -73,10 +76,10 @@ pub const JOURNAL: ObjectKind = ObjectKind {
 pub const POD: ObjectKind = ObjectKind { group: "", version: "v1", kind: "Pod", plural: "pods", short: "po" };
 
 /// Every kind that stator writes or watches, in the order they are applied.
-pub const ALL: &[ObjectKind] = &[JOURNAL, RECORD, CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
+pub const ALL: &[ObjectKind] = &[JOURNAL, RECORD, CLAIM, CONFIG_MAP, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
 
 /// The kinds that stator renders and prunes.
-pub const MANAGED: &[ObjectKind] = &[CLAIM, GRAPH, REQUEST, ADAPTER];
+pub const MANAGED: &[ObjectKind] = &[CLAIM, CONFIG_MAP, GRAPH, REQUEST, ADAPTER];
 
 /// Finds a kind by its name.
 pub fn by_name(kind: &str) -> Option<&'static ObjectKind> {
@@ -91,6 +94,10 @@ pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const LABEL_MODEL: &str = "stator.dev/model";
 /// The annotation of a graph that names its GPU, where node labels of its pods do not.
 pub const ANNOTATION_GPU: &str = "stator.dev/gpu";
+/// The file of the model that a ConfigMap holds, by its name in `spec.files`.
+pub const LABEL_FILE: &str = "stator.dev/file";
+/// The annotation of a ConfigMap that says where its file lies, from the folder of the `model.yaml`.
+pub const ANNOTATION_FILE_SOURCE: &str = "stator.dev/file-source";
 /// The repository that an object comes from.
 pub const LABEL_REPOSITORY: &str = "stator.dev/repository";
 /// The environment that an object was rendered for.

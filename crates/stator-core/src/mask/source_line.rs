@@ -12,6 +12,11 @@ static YAML_ENTRY_REGEX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// A line of a YAML file with the values of secrets starred out, one star a character, so that columns stay.
 pub fn redact_source_line(line: &str) -> String {
+    replace_secrets(line, |text| text.chars().map(|_| '*').collect())
+}
+
+/// A line of a YAML file with other text in place of the values of secrets.
+pub(super) fn replace_secrets(line: &str, replacement: impl Fn(&str) -> String) -> String {
     let Some(form) = YAML_ENTRY_REGEX.as_ref() else { return line.to_owned() };
     let mut hidden = String::with_capacity(line.len());
     let mut from = 0;
@@ -26,7 +31,7 @@ pub fn redact_source_line(line: &str) -> String {
         if value.start() >= from && field_names_secret(name.as_str()) && is_secret_value(text.trim_matches(['"', '\'']))
         {
             hidden.push_str(line.get(from..value.start()).unwrap_or_default());
-            hidden.extend(text.chars().map(|_| '*'));
+            hidden.push_str(&replacement(text));
             from = value.start() + text.len();
         }
     }

@@ -109,6 +109,18 @@ fn a_change_of_a_secret_shows_as_a_change_and_an_unchanged_one_does_not() {
     assert_eq!((old, new), (Value::Null, json!(HIDDEN_AFTER)));
 }
 
+/// The content of a ConfigMap is a file in one text.
+#[test]
+fn secrets_in_a_file_are_hidden_line_by_line() {
+    let file = |key: &str| json!({"data": {"engine.yaml": format!("max_num_tokens: 8192\nserver:\n  api_key: {key}  # ours\n")}});
+    let mut shown = file("one-secret");
+    redact_value(&mut shown);
+    assert_eq!(shown, file(HIDDEN));
+    let (mut old, mut new) = (file("one-secret"), file("another-secret"));
+    redact_change(None, &mut old, &mut new);
+    assert_eq!((old, new), (file(HIDDEN_BEFORE), file(HIDDEN_AFTER)));
+}
+
 #[test]
 fn names_of_secrets_are_told_from_names_about_them() {
     let told = |names: &[&str]| names.iter().map(|name| names_secret(name)).collect::<Vec<_>>();

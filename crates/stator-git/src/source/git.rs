@@ -1,6 +1,7 @@
 //! Reading commits out of a git object database. No network, no hooks, no filters, no work tree.
 
 use super::error::SourceError;
+use super::mounted::{FOLDER_REASON, LINK_REASON, attach_mounted_files, missing_reason, too_large_reason};
 use super::source_file::{MAX_FILE_BYTES, is_hidden, is_manifest, is_read, relative_path};
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
@@ -50,7 +51,13 @@ pub fn read_tree_at(root: &Path, revision: &str) -> Result<(SourceTree, String),
     let odb = repository.odb().map_err(|error| git_error(&root, &error))?;
     let files =
         entries.into_iter().map(|(path, entry)| SourceFile { content: read_blob(&odb, &entry), path }).collect();
-    Ok((SourceTree { files, unread, ..SourceTree::default() }, commit.to_string()))
+    let mut tree = SourceTree { files, unread, ..SourceTree::default() };
+    let top = find_folder(&repository, commit, &folder, &root)?;
+    attach_mounted_files(&mut tree, |folder, path| {
+        let found = find_mounted(&repository, top, folder, path).map_err(|error| git_error(&root, &error))?;
+        Ok::<_, SourceError>(found.and_then(|oid| read_mounted_blob(&odb, oid)))
+    })?;
+    Ok((tree, commit.to_string()))
 }
 
 fn resolve_commit(repository: &Repository, revision: &str) -> Result<Oid, git2::Error> {
@@ -80,7 +87,8 @@ pub(super) fn describe_revision(root: &Path, tree: &SourceTree, notes: &mut Vec<
             Err(SourceError::NoSuchFolder { .. }) => BTreeMap::new(),
             Err(error) => return Err(error),
         };
-        Ok(Some((head, is_dirty(tree, &committed))))
+        let is_dirty = is_dirty(tree, &committed) || are_mounted_dirty(&repository, head, &folder, root, tree)?;
+        Ok(Some((head, is_dirty)))
     });
     match known {
         Ok(Some((head, true))) => format!("{head}-dirty"),
@@ -106,6 +114,41 @@ fn is_dirty(tree: &SourceTree, committed: &BTreeMap<String, TreeFile>) -> bool {
         (Some(TreeFile::Refused(_)), Err(_)) => false,
         (Some(TreeFile::Blob(_)), Err(_)) | (Some(TreeFile::Refused(_)), Ok(_)) | (None, _) => true,
     })
+}
+
+/// Whether a file that a model mounts is on disk other than in the commit.
+fn are_mounted_dirty(
+    repository: &Repository,
+    head: Oid,
+    folder: &str,
+    root: &Path,
+    tree: &SourceTree,
+) -> Result<bool, SourceError> {
+    if tree.mounted_files.is_empty() {
+        return Ok(false);
+    }
+    let top = match find_folder(repository, head, folder, root) {
+        Ok(top) => top,
+        Err(SourceError::NoSuchFolder { .. }) => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    for (model, files) in &tree.mounted_files {
+        for file in files {
+            let below = file.path.strip_prefix(model.as_str()).unwrap_or(&file.path).trim_start_matches('/');
+            let committed = find_mounted(repository, top, model, below).map_err(|error| git_error(root, &error))?;
+            let is_same = match (&file.content, &committed) {
+                // Cut short when it was read, and an error in any case.
+                (Ok(bytes), Ok(_)) if bytes.len() == MAX_FILE_BYTES => true,
+                (Ok(bytes), Ok(oid)) => Oid::hash_object(ObjectType::Blob, bytes).ok().as_ref() == Some(oid),
+                (Err(_), Err(_)) => true,
+                (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+            };
+            if !is_same {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// A file of ours in a commit.
@@ -167,13 +210,8 @@ impl CommittedFiles {
     }
 }
 
-/// Every file of ours in a commit below a folder, by its path from that folder.
-fn committed_files(
-    repository: &Repository,
-    commit: Oid,
-    folder: &str,
-    root: &Path,
-) -> Result<CommittedFiles, SourceError> {
+/// The tree of a folder of a commit.
+fn find_folder(repository: &Repository, commit: Oid, folder: &str, root: &Path) -> Result<Oid, SourceError> {
     let git = |error: git2::Error| git_error(root, &error);
     let missing = || SourceError::NoSuchFolder { commit: commit.to_string(), folder: folder.to_owned() };
     let mut top = repository.find_commit(commit).and_then(|commit| commit.tree()).map_err(git)?.id();
@@ -182,6 +220,54 @@ fn committed_files(
         let entry = tree.get_name(part).filter(|entry| entry.kind() == Some(ObjectType::Tree));
         top = entry.ok_or_else(missing)?.id();
     }
+    Ok(top)
+}
+
+/// A file that a model mounts, by the model's folder and its path from there: its blob, or why it is not read.
+pub(super) fn find_mounted(
+    repository: &Repository,
+    top: Oid,
+    folder: &str,
+    path: &str,
+) -> Result<Result<Oid, String>, git2::Error> {
+    let mut at = top;
+    let parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).chain(path.split('/')).collect();
+    for (position, part) in parts.iter().enumerate() {
+        let tree = repository.find_tree(at)?;
+        let Some(entry) = tree.get_name(part) else {
+            let names: Vec<String> = tree.iter().map(|entry| printable(entry.name_bytes())).collect();
+            return Ok(Err(missing_reason(part, names.iter().map(String::as_str))));
+        };
+        let is_last = position + 1 == parts.len();
+        at = entry.id();
+        match (entry.filemode_raw(), entry.kind()) {
+            (MODE_LINK, _) => return Ok(Err(LINK_REASON.to_owned())),
+            (MODE_SUBMODULE, _) => return Ok(Err("it is in a submodule".to_owned())),
+            (_, Some(ObjectType::Tree)) if is_last => return Ok(Err(FOLDER_REASON.to_owned())),
+            (_, Some(ObjectType::Blob)) if !is_last => return Ok(Err("there is no such file".to_owned())),
+            (_, Some(_) | None) => {}
+        }
+    }
+    Ok(Ok(at))
+}
+
+/// The bytes of a file that a model mounts.
+pub(super) fn read_mounted_blob(odb: &git2::Odb<'_>, oid: Oid) -> Result<Vec<u8>, String> {
+    match odb.read_header(oid) {
+        Ok((size, ObjectType::Blob)) if size > MAX_BLOB_BYTES => Err(too_large_reason(size)),
+        Ok(_) | Err(_) => read_blob(odb, &TreeFile::Blob(oid)),
+    }
+}
+
+/// Every file of ours in a commit below a folder, by its path from that folder.
+fn committed_files(
+    repository: &Repository,
+    commit: Oid,
+    folder: &str,
+    root: &Path,
+) -> Result<CommittedFiles, SourceError> {
+    let git = |error: git2::Error| git_error(root, &error);
+    let top = find_folder(repository, commit, folder, root)?;
 
     let mut found = CommittedFiles::default();
     let mut looked_at = 0;

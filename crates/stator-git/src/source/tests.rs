@@ -399,3 +399,64 @@ fn every_error_has_a_next_step() {
     assert_eq!(helps.len(), errors.len());
     assert!(helps.values().all(|help| help.len() > 10));
 }
+
+/// What a model mounts, a line a file.
+fn mounted(tree: &SourceTree) -> String {
+    let files = tree.mounted_files.values().flatten();
+    files
+        .map(|file| match &file.content {
+            Ok(bytes) => format!("{} ({} bytes)\n", file.path, bytes.len()),
+            Err(reason) => format!("{}: {reason}\n", file.path),
+        })
+        .collect()
+}
+
+const MOUNTS: &str = "apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata: {name: chat}
+spec:
+  files:
+    a: {from: engine/decode.yaml, mountPath: /e/a.yaml}
+    b: {from: engine/decod.yaml, mountPath: /e/b.yaml}
+    c: {from: engine, mountPath: /e/c.yaml}
+    d: {from: link.yaml, mountPath: /e/d.yaml}
+    e: {from: linked/decode.yaml, mountPath: /e/e.yaml}
+    f: {from: engine/decode.yaml/deep, mountPath: /e/f.yaml}
+    g: {from: ../secret.yaml, mountPath: /e/g.yaml}
+    h: {from: .git/config, mountPath: /e/h.yaml}
+    i: {from: large.bin, mountPath: /e/i.yaml}
+";
+
+#[test]
+fn files_that_a_model_mounts_are_read_and_nothing_beside_them() {
+    let folder = Folder::new(&[
+        ("stator.yaml", ROOT),
+        ("secret.yaml", "token: x"),
+        ("chat/model.yaml", MOUNTS),
+        ("chat/engine/decode.yaml", "a: 1"),
+        ("chat/engine/other.yaml", "not named"),
+        ("chat/large.bin", &"x".repeat(MAX_FILE_BYTES + 10)),
+    ]);
+    std::os::unix::fs::symlink("../secret.yaml", folder.path().join("chat/link.yaml")).unwrap();
+    std::os::unix::fs::symlink("engine", folder.path().join("chat/linked")).unwrap();
+    folder.commit();
+    let checkout = folder.open("");
+    insta::assert_snapshot!(mounted(&checkout.tree), @"
+    chat/engine: it is a folder; name each file of it
+    chat/engine/decod.yaml: there is no such file; did you mean `decode.yaml`?
+    chat/engine/decode.yaml (4 bytes)
+    chat/engine/decode.yaml/deep: there is no such file
+    chat/large.bin (1048577 bytes)
+    chat/link.yaml: it is a symbolic link, or in one, and links are not followed
+    chat/linked/decode.yaml: it is a symbolic link, or in one, and links are not followed
+    ");
+    assert!(!checkout.revision.ends_with("-dirty"), "{}", checkout.revision);
+    // A commit gives the same, but for what is cut short.
+    let (committed, _) = read_tree_at(&folder.path(), "HEAD").unwrap();
+    assert_eq!(mounted(&committed), mounted(&checkout.tree));
+
+    folder.write("chat/engine/decode.yaml", "a: 2");
+    assert!(folder.open("").revision.ends_with("-dirty"), "what a model mounts is a part of the revision");
+    let (committed, _) = read_tree_at(&folder.path(), "HEAD").unwrap();
+    assert_eq!(committed.mounted_files["chat"][2].content.as_deref(), Ok(&b"a: 1"[..]));
+}

@@ -2,6 +2,7 @@
 
 use super::error::SourceError;
 use super::git::submodule_paths;
+use super::mounted::{FOLDER_REASON, FileContent, LINK_REASON, attach_mounted_files, missing_reason};
 use super::source_file::{MAX_FILE_BYTES, is_hidden, is_manifest, is_read, relative_path};
 use rayon::prelude::*;
 use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
@@ -63,7 +64,9 @@ pub(super) fn read_folder_tree(root: &Path) -> Result<(SourceTree, Vec<String>),
     let submodules = submodule_paths(root).into_iter().filter(is_empty);
     unread.extend(submodules.map(|path| UnreadPlace { path, cause: UnreadCause::Submodule }));
     unread.sort();
-    Ok((SourceTree { files, unread, ..SourceTree::default() }, notes))
+    let mut tree = SourceTree { files, unread, ..SourceTree::default() };
+    let read = |folder: &str, path: &str| Ok(read_mounted_file(root, folder, path));
+    attach_mounted_files(&mut tree, read).map(|()| (tree, notes))
 }
 
 fn list_folder(root: &Path, folder: &Path) -> Result<FolderListing, SourceError> {
@@ -132,4 +135,29 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(expected);
     file.take(MAX_FILE_BYTES as u64).read_to_end(&mut bytes).map_err(text)?;
     Ok(bytes)
+}
+
+/// Reads a file that a model mounts. Every part of its path is looked at by itself: one may be a link.
+fn read_mounted_file(root: &Path, folder: &str, path: &str) -> FileContent {
+    let mut at = root.join(folder);
+    for part in path.split('/') {
+        let inside = at.clone();
+        at.push(part);
+        match fs_err::symlink_metadata(&at) {
+            Ok(metadata) if metadata.is_symlink() => return Err(LINK_REASON.to_owned()),
+            Ok(_) => {}
+            Err(error) if is_missing(&error) => {
+                let entries = fs_err::read_dir(&inside).into_iter().flatten().flatten();
+                let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+                return Err(missing_reason(part, names.iter().map(String::as_str)));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    if at.is_dir() { Err(FOLDER_REASON.to_owned()) } else { read_file(&at) }
+}
+
+/// Whether nothing is there: also where a part of the path is a file.
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }

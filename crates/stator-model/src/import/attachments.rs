@@ -2,9 +2,10 @@
 
 use super::documents::ManifestDocument;
 use super::{classify, completion, rules};
-use crate::intent::model::{AccessMode, Adapter, Cache, Engine, Model, OverrideKind};
+use crate::intent::model::{AccessMode, Adapter, Cache, Engine, Model, MountedFile, OverrideKind};
 use serde_json::Value;
-use stator_core::dynamo::graph_components::components;
+use stator_core::dynamo::graph_components::{components, is_worker_type, named_components};
+use stator_core::dynamo::kinds;
 use stator_core::finding::Finding;
 
 /// The model that an adapter is for: Dynamo compares `baseModelName` with the graph's reference byte for byte.
@@ -105,4 +106,49 @@ pub fn apply_cache_claim(model: &mut Model, document: &ManifestDocument) -> bool
         serde_json::from_value(first).ok().filter(|mode: &AccessMode| *mode != AccessMode::ReadWriteMany);
     completion::complete_model(model, value, OverrideKind::PersistentVolumeClaim);
     true
+}
+
+/// Gives the model a file that stator rendered, by its ConfigMap and the mounts of the graph. False, with nothing changed,
+/// where the model would not render that very ConfigMap: its name is a digest of all that it says.
+pub fn apply_mounted_file(model: &mut Model, graph: &Value, document: &ManifestDocument) -> bool {
+    let value = &document.value;
+    let Some((name, file)) = mounted_file(graph, value) else { return false };
+    let Ok(name) = name.parse() else { return false };
+    model.spec.files.insert(name, file);
+    let config_map = completion::render_object(model, kinds::CONFIG_MAP, Some(classify::name_of(value)));
+    let is_same = config_map.is_some_and(|object| object.value().get("data") == value.get("data"));
+    if !is_same {
+        let name = value.pointer("/metadata/labels").and_then(|labels| labels.get(kinds::LABEL_FILE)?.as_str());
+        model.spec.files.retain(|known, _| Some(known.as_str()) != name);
+    }
+    is_same
+}
+
+/// A file's name, and how it is mounted.
+fn mounted_file(graph: &Value, config_map: &Value) -> Option<(String, MountedFile)> {
+    let name = config_map.pointer("/metadata/labels")?.get(kinds::LABEL_FILE)?.as_str()?.to_owned();
+    let data = config_map.get("data")?.as_object().filter(|data| data.len() == 1)?;
+    let text = data.values().next()?.as_str()?.to_owned();
+    let volume = format!("{}{name}", crate::render::FILE_VOLUME_PREFIX);
+    let (mut mount_path, mut mounting, mut workers) = (None, Vec::new(), Vec::new());
+    for (component, own) in named_components(&graph["spec"]) {
+        if own.get("type").and_then(Value::as_str).is_some_and(is_worker_type) {
+            workers.push(component);
+        }
+        let containers = own.pointer("/podTemplate/spec/containers").and_then(Value::as_array);
+        let mounts = containers.into_iter().flatten().filter_map(|one| one.get("volumeMounts")?.as_array()).flatten();
+        for mount in mounts.filter(|mount| mount.get("name").is_some_and(|name| *name == volume)) {
+            mount_path = mount.get("mountPath").and_then(Value::as_str);
+            mounting.push(component);
+        }
+    }
+    let components: Option<Vec<_>> = mounting.iter().map(|name| name.parse().ok()).collect();
+    let components = components?;
+    let file = MountedFile {
+        from: None,
+        text: Some(text),
+        mount_path: mount_path?.parse().ok()?,
+        components: (mounting != workers).then_some(components),
+    };
+    Some((name, file))
 }

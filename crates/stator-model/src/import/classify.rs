@@ -5,6 +5,7 @@ use super::rules;
 use serde_json::{Value, json};
 use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
 use stator_core::dynamo::graph_components::components_mut;
+use stator_core::dynamo::kinds::LABEL_FILE;
 use stator_core::dynamo::legacy;
 use stator_core::fields::ExpectedType;
 use stator_core::finding::Finding;
@@ -20,6 +21,8 @@ pub struct ClassifiedManifests {
     pub adapters: Vec<ManifestDocument>,
     /// Claims.
     pub claims: Vec<ManifestDocument>,
+    /// ConfigMaps that stator rendered of files that pods mount.
+    pub mounted_files: Vec<ManifestDocument>,
 }
 
 /// The kind of a document.
@@ -98,6 +101,7 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
             }
             ("nvidia.com", "DynamoModel") => sorted.adapters.push(document),
             ("", "PersistentVolumeClaim") => sorted.claims.push(document),
+            ("", "ConfigMap") if is_mounted_file(&document.value) => sorted.mounted_files.push(document),
             _ => findings.push(unsupported_kind_finding(&document, group, &api_version, &kind)),
         }
     }
@@ -252,8 +256,13 @@ fn is_significant(left: &UnmappedField) -> bool {
     }
 }
 
+/// Whether a ConfigMap is one that stator rendered of a file.
+fn is_mounted_file(value: &Value) -> bool {
+    value.pointer("/metadata/labels").and_then(|labels| labels.get(LABEL_FILE)).is_some()
+}
+
 /// Why an object has no place in a model.
-fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_version: &str, kind: &str) -> Finding {
+pub fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_version: &str, kind: &str) -> Finding {
     let (name, number) = (name_of(&document.value), document.number);
     let error = |rule, message: String, help: &str| Finding::error(rule, document.location(), message, help);
     if group == "stator.dev" {

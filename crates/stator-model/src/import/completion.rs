@@ -30,8 +30,13 @@ pub fn place() -> RenderTarget {
 
 /// What a model renders to, whatever else may be said of it.
 pub fn render_objects(model: &Model) -> Vec<RenderedObject> {
-    let intent =
-        Intent { source: "model.yaml".to_owned(), model: model.clone(), origins: FieldOrigins::default(), lock: None };
+    let intent = Intent {
+        source: "model.yaml".to_owned(),
+        model: model.clone(),
+        origins: FieldOrigins::default(),
+        files: BTreeMap::new(),
+        lock: None,
+    };
     render::render_unchecked(&intent, &place()).objects
 }
 

@@ -94,6 +94,12 @@ pub fn import(inputs: &[ManifestFile]) -> ImportResult {
     for document in &sorted.adapters {
         attach_adapter(document, &mut drafts, &mut findings);
     }
+    for document in &sorted.mounted_files {
+        let mut near = drafts.iter_mut().filter(|draft| draft.shares_namespace(document));
+        if !near.any(|draft| draft.take_mounted_file(document)) {
+            findings.push(classify::unsupported_kind_finding(document, "", "v1", kinds::CONFIG_MAP.kind));
+        }
+    }
     for draft in &mut drafts {
         draft.complete();
     }
@@ -144,6 +150,8 @@ struct ImportDraft {
     model: Model,
     notes: Vec<(&'static str, String)>,
     adapters: Vec<ManifestDocument>,
+    /// The ConfigMaps of its files.
+    mounted_files: Vec<Value>,
     /// The manifests that it must render to.
     targets: Vec<Value>,
 }
@@ -185,6 +193,7 @@ impl ImportDraft {
             model: guess::request(name, &Map::new()),
             notes: Vec::new(),
             adapters: Vec::new(),
+            mounted_files: Vec::new(),
             targets: vec![root.value.clone()],
             root,
         };
@@ -242,6 +251,16 @@ impl ImportDraft {
         mine
     }
 
+    /// Takes a file that stator rendered, when the graph mounts it.
+    fn take_mounted_file(&mut self, document: &ManifestDocument) -> bool {
+        let target = self.target();
+        let mine = attachments::apply_mounted_file(&mut self.model, &target, document);
+        if mine {
+            self.mounted_files.push(document.value.clone());
+        }
+        mine
+    }
+
     /// The root as it is to be rendered.
     fn target(&self) -> Value {
         Value::Object(without_nulls(self.root.value.as_object().unwrap_or(&Map::new())))
@@ -257,7 +276,9 @@ impl ImportDraft {
             .filter_map(|document| attachments::adapter_from_manifest(document, &name, engine).ok())
             .collect();
         if !adapters.is_empty() {
+            let files = std::mem::take(&mut self.model.spec.files);
             self.guess(&adapters);
+            self.model.spec.files = files;
         }
         copy_labels(&mut self.model, &self.root.value);
         let (target, kind) = (self.target(), self.kind());
@@ -266,6 +287,7 @@ impl ImportDraft {
             completion::complete_model(&mut self.model, &adapter.value, OverrideKind::DynamoModel);
             self.targets.push(adapter.value);
         }
+        self.targets.append(&mut self.mounted_files);
     }
 
     fn finish(self, findings: &mut Vec<Finding>) -> ImportedModel {

@@ -5,6 +5,7 @@ use super::decode::decode;
 use super::lock::{self, LockCheck};
 use super::merge::{MergedSpan, merge};
 use super::model::Model;
+use super::mounted_files::read_mounted_files;
 use super::patterns::{compile_globs, unmatched_patterns};
 use super::repository::Environment;
 use super::validate::validate_model;
@@ -269,6 +270,8 @@ impl<'a> EnvironmentResolver<'a> {
         };
         let origins = FieldOrigins::new(self.workspace.file_names.clone(), merged);
         findings.extend(validate_model(&model, &origins));
+        let there = self.workspace.mounted_files.get(&files.folder).map_or(&[][..], Vec::as_slice);
+        let contents = read_mounted_files(&model, &origins, &files.folder, there, &mut findings);
         let mut holds = None;
         if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.node.as_ref()?))) {
             match lock::check_lock(document, node, &model, &origins) {
@@ -279,7 +282,7 @@ impl<'a> EnvironmentResolver<'a> {
         if findings.iter().any(Finding::is_error) {
             return broken(findings);
         }
-        let intent = Intent { source: source.clone(), model, origins, lock: holds };
+        let intent = Intent { source: source.clone(), model, origins, files: contents, lock: holds };
         ResolvedModel::Valid(Box::new(intent), findings)
     }
 
@@ -314,10 +317,25 @@ fn merge_spec(base: &mut YamlNode, over: &YamlNode) {
 }
 
 /// `image` stands in place of `runtime`: the stronger layer that gives one of them takes the other away, or a default
-/// could never be replaced.
+/// could never be replaced. So does `from` in place of `text`, of each file.
 fn drop_exclusive_field(base: &mut YamlNode, over: &YamlNode) {
+    drop_other_of_pair(base, over, ["image", "runtime"]);
     let YamlValue::Map(entries) = &mut base.value else { return };
-    for (given, replaced) in [("image", "runtime"), ("runtime", "image")] {
+    let (Some(files), Some(changes)) = (entries.iter_mut().find(|entry| &*entry.key == "files"), over.get("files"))
+    else {
+        return;
+    };
+    let YamlValue::Map(files) = &mut files.value.value else { return };
+    for file in files {
+        if let Some(change) = changes.get(&file.key) {
+            drop_other_of_pair(&mut file.value, change, ["from", "text"]);
+        }
+    }
+}
+
+fn drop_other_of_pair(base: &mut YamlNode, over: &YamlNode, [one, other]: [&str; 2]) {
+    let YamlValue::Map(entries) = &mut base.value else { return };
+    for (given, replaced) in [(one, other), (other, one)] {
         if over.get(given).is_some() && over.get(replaced).is_none() {
             entries.retain(|entry| &*entry.key != replaced);
         }

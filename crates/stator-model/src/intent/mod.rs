@@ -11,6 +11,7 @@ pub mod format;
 pub mod lock;
 mod merge;
 pub mod model;
+mod mounted_files;
 pub mod origins;
 mod outline;
 mod patterns;
@@ -27,13 +28,14 @@ pub mod yaml;
 
 pub use environment::EnvironmentError;
 pub use file_role::FileRole;
+pub use mounted_files::{MAX_MOUNTED_FILES, named_files};
 pub use origins::FieldOrigins;
 pub use workspace::Workspace;
 
 use model::Model;
 use repository::{Environment, Guards, PolicyRule, Prices};
 use stator_core::finding::Finding;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One file of a repository, or why it could not be read.
@@ -51,6 +53,8 @@ pub struct SourceFile {
 pub struct SourceTree {
     /// Sorted by path.
     pub files: Vec<SourceFile>,
+    /// Folder of a `model.yaml` → the files that its model may mount ([`named_files`]), sorted by path.
+    pub mounted_files: BTreeMap<String, Vec<SourceFile>>,
     /// What may hold more of them and is not looked into. Sorted by path.
     pub unread: Vec<UnreadPlace>,
     /// Folders whose models are there and whose files are left out here, as nothing of them changed.
@@ -143,6 +147,8 @@ pub struct Intent {
     pub model: Model,
     /// Where each field was written.
     pub origins: FieldOrigins,
+    /// The content of each file that the model mounts from its folder, by its name in `spec.files`.
+    pub files: BTreeMap<String, Arc<[u8]>>,
     /// What the profiler chose, where the model has a lock that holds: the graph is rendered from it.
     pub lock: Option<Box<lock::ActiveLock>>,
 }

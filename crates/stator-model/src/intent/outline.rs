@@ -5,8 +5,8 @@
 use super::lock::{LockMetadata, LockSpec, ModelLock};
 use super::model::{
     Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelRollout,
-    ModelSpec, Override, OverrideTarget, Probes, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker,
-    Worker, Workload,
+    ModelSpec, MountedFile, Override, OverrideTarget, Probes, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla,
+    SlaWorker, Worker, Workload,
 };
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
@@ -92,6 +92,7 @@ static FIELD_ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = 
         ("Model", struct_field_names::<Model>()),
         ("ModelLock", struct_field_names::<ModelLock>()),
         ("ModelSpec", struct_field_names::<ModelSpec>()),
+        ("MountedFile", struct_field_names::<MountedFile>()),
         ("Override", struct_field_names::<Override>()),
         ("OverrideTarget", struct_field_names::<OverrideTarget>()),
         ("PolicyRule", struct_field_names::<PolicyRule>()),

@@ -48,6 +48,9 @@ stator_core::rules! {
     MODEL_ENGINE = "model/engine", "The engine fits the way the model is served.";
     MODEL_ENV_INJECTED = "model/env-injected", "Variables that Dynamo's operator sets are not set by a model.";
     MODEL_ENV_SECRET = "model/env-secret", "Secrets are referred to by name, not written in plain text.";
+    MODEL_FILE = "model/file", "A file that pods mount is in the model's folder, can be read, and fits into a ConfigMap.";
+    MODEL_FILE_MOUNT = "model/file-mount", "A file is mounted into components that the model has, at a path that nothing else takes.";
+    MODEL_FILE_SECRET = "model/file-secret", "A file that pods mount holds no secrets: every reader of the namespace's ConfigMaps sees it.";
     MODEL_GPUS = "model/gpus", "GPUs, nodes and parallel sizes fit each other.";
     MODEL_IGNORED = "model/ignored", "Every field that is set has an effect.";
     MODEL_IMAGE = "model/image", "Every component has one image, from `runtime` or `image`.";

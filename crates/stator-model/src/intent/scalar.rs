@@ -102,6 +102,22 @@ text_type!(
     expected = "lower-case letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters"
 );
 text_type!(
+    /// The name of a file that pods mount: part of its ConfigMap's name and of its volume's.
+    FileName,
+    pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    max = 40,
+    example = "engine",
+    expected = "lower-case letters, digits and `-`, starting and ending with a letter or digit, at most 40 characters"
+);
+text_type!(
+    /// Where a file is mounted. Its last part is the file's key in the ConfigMap.
+    MountPath,
+    pattern = "^(/[-._A-Za-z0-9]+)+$",
+    max = 1024,
+    example = "/engine_configs/decode.yaml",
+    expected = "an absolute path of letters, digits, `-`, `_` and `.`, such as `/engine_configs/decode.yaml`"
+);
+text_type!(
     /// The name of a graph's component (Dynamo's CRD, `spec.components[].name`).
     ComponentName,
     pattern = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$",

@@ -1,5 +1,6 @@
 //! Repositories as a user writes them, and what stator makes of them.
 
+mod files;
 mod layers;
 
 use super::*;

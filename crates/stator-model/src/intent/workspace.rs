@@ -15,7 +15,7 @@ use stator_core::finding::{self, Finding, Location};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a file begins that Git LFS keeps elsewhere.
-const LFS_POINTER_START: &[u8] = b"version https://git-lfs.github.com/spec/";
+pub(super) const LFS_POINTER_START: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// The file name of a repository's and a folder's settings.
 const SETTINGS_FILE_NAME: &str = "stator.yaml";
 /// The name of the environment and namespace of a repository that declares none.
@@ -36,6 +36,8 @@ pub struct Workspace {
     pub(super) root: Option<ParsedFile>,
     /// Folder → its `stator.yaml` of kind `Defaults`.
     pub(super) folders: BTreeMap<String, ParsedFile>,
+    /// Folder of a model → files that it may mount, sorted by path.
+    pub(super) mounted_files: BTreeMap<String, Vec<SourceFile>>,
     /// Folder → its model, sorted.
     pub(super) models: Vec<ModelFiles>,
     /// Files that may hide a model whose name nobody knows.
@@ -170,6 +172,7 @@ impl Workspace {
             file_names: names,
             root: None,
             folders: BTreeMap::new(),
+            mounted_files: tree.mounted_files.clone(),
             models: Vec::new(),
             unidentified: Vec::new(),
             unread: tree.unread.clone(),
@@ -209,7 +212,10 @@ impl Workspace {
                 FileRole::Other => {}
             }
         }
-        for (meant, document) in misnamed {
+        let mounted: BTreeSet<&str> = tree.mounted_files.values().flatten().map(|file| file.path.as_str()).collect();
+        // A file that pods mount may be called as it likes.
+        for (meant, document) in misnamed.into_iter().filter(|(_, document)| !mounted.contains(document.path.as_str()))
+        {
             workspace.report_misnamed(&models, meant, document);
         }
         workspace.read_repository();
@@ -266,6 +272,7 @@ impl Workspace {
     pub fn forget_models(&mut self) {
         self.models = Vec::new();
         self.folders = BTreeMap::new();
+        self.mounted_files = BTreeMap::new();
     }
 
     /// The environments' names, sorted.

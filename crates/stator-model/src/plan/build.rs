@@ -6,7 +6,7 @@ use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, Record, applyset, gpu_usage, guard, masking, prune, rules, totals,
+    PlannedWrite, Record, applyset, file_versions, gpu_usage, guard, masking, prune, rules, totals,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
@@ -53,7 +53,10 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     finding::limit::limit_findings(&mut findings, finding::limit::MAX_FINDINGS, &Location::default());
     let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
     let mut changes = sort_changes(lines.collect());
+    file_versions::pair_file_versions(&mut changes);
+    file_versions::delete_after_switch(&mut changes);
     let holds = guard::apply_guards(&context, &mut changes);
+    file_versions::keep_mounted(&context, &mut changes);
     keep_unreplaced(&context, &mut changes);
     // What stays of a model is known by its record.
     let staying: BTreeSet<&str> = changes

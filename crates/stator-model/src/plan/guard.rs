@@ -172,9 +172,10 @@ fn needs_more_gpus(change: &Change) -> bool {
 }
 
 impl Change {
-    /// True for a graph that goes only once another has taken its place.
+    /// True for what goes only once another has taken its place: a graph, or a file's former content.
     fn is_outgoing(&self) -> bool {
         matches!(&self.step, PlanStep::Write(PlannedWrite::Delete(delete)) if delete.after.is_some())
+            || self.reasons.iter().any(|reason| matches!(reason, ChangeReason::FileSuperseded { .. }))
     }
 
     /// Where clients have to go, of a graph whose replacement comes up before it goes.

@@ -7,6 +7,7 @@ mod context;
 mod decide;
 mod drift;
 mod dry_run;
+mod file_versions;
 mod gpu_usage;
 mod graph_names;
 mod guard;
@@ -48,7 +49,9 @@ pub use journal::{
 };
 pub use lost_settings::lost_settings_finding;
 pub use ownership::PlanOwnership;
-pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
+pub use reason::{
+    ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, MountedChange, OwnershipDoubt, join_reasons,
+};
 pub use record::{
     InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,
     abbreviate_revision, applyset, custom_resource_definition,

@@ -115,6 +115,7 @@ fn needs_somebody(cause: &KeptBy) -> bool {
         | KeptBy::NextRequestGraph { .. }
         | KeptBy::UnlockedResult { .. }
         | KeptBy::UnfinishedGraph { .. }
+        | KeptBy::StillMounted { .. }
         | KeptBy::PruningOff => false,
     }
 }

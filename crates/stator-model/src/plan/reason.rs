@@ -173,6 +173,23 @@ pub enum ChangeReason {
         /// Where clients have to go afterwards.
         moves: AddressMove,
     },
+    /// It holds another content of a file that is there.
+    FileContent {
+        /// The file's name in `spec.files`.
+        file: String,
+        /// Where it lies, from the folder of the `model.yaml`; `None` for text.
+        source: Option<String>,
+    },
+    /// Another ConfigMap holds what its file has become.
+    FileSuperseded {
+        /// That ConfigMap.
+        by: ObjectRef,
+    },
+    /// Components mount files whose content is another one.
+    FilesChanged {
+        /// The files, sorted by name.
+        files: Vec<MountedChange>,
+    },
     /// Another graph takes its place, and both are there.
     ReplacedBy {
         /// That graph.
@@ -218,6 +235,17 @@ pub enum ChangeReason {
     },
     /// git no longer has it, and something keeps it.
     Kept(KeptBy),
+}
+
+/// A file whose content is another one, and who mounts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedChange {
+    /// Its name in `spec.files`.
+    pub file: String,
+    /// Where it lies, from the folder of the `model.yaml`; `None` for text.
+    pub source: Option<String>,
+    /// The components that mount it, sorted.
+    pub components: Vec<String>,
 }
 
 /// What keeps an object that git no longer has.
@@ -270,6 +298,13 @@ pub enum KeptBy {
         /// That graph.
         graph: ObjectRef,
         /// A guard holds that back; else it cannot be done.
+        is_held: bool,
+    },
+    /// Pods of a graph mount it that is not made what git wants.
+    StillMounted {
+        /// That graph.
+        graph: ObjectRef,
+        /// A guard holds its change back; else there is none, or it cannot be made.
         is_held: bool,
     },
     /// Pruning is off.

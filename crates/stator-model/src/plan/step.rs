@@ -104,6 +104,7 @@ pub struct DeleteStep {
     pub uid: String,
     /// Its resource version.
     pub resource_version: String,
-    /// The graph that takes its place: it is deleted only once that one is Healthy, and the model's adapters with it.
+    /// The graph that takes its place, or no longer mounts it: it is deleted only once that one is Healthy, and the model's
+    /// adapters with it.
     pub after: Option<Box<ObjectRef>>,
 }

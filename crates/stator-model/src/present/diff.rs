@@ -4,6 +4,7 @@ use super::{TerminalOptions, Tone, escape};
 use crate::plan::{Change, Plan};
 use serde_json::Value;
 use similar::TextDiff;
+use stator_core::dynamo::kinds::CONFIG_MAP;
 use std::fmt::Write as _;
 
 /// Lines around a change.
@@ -33,16 +34,18 @@ pub fn hunks(change: &Change, context: usize) -> String {
     if change.before == change.after {
         return String::new();
     }
-    let old = change.before.as_ref().map(to_yaml).unwrap_or_default();
-    let new = change.after.as_ref().map(to_yaml).unwrap_or_default();
+    // A file in it is read line by line.
+    let has_files = change.object.kind == CONFIG_MAP.kind;
+    let write = |side: &Option<Value>| side.as_ref().map(|value| to_yaml(value, has_files)).unwrap_or_default();
+    let (old, new) = (write(&change.before), write(&change.after));
     let diff = TextDiff::from_lines(&old, &new);
     diff.unified_diff().context_radius(context).missing_newline_hint(false).to_string()
 }
 
-/// A value as YAML. JSON, which is YAML too, where the writer refuses a value.
-fn to_yaml(value: &Value) -> String {
+/// A value as YAML, texts of several lines as such or not. JSON, which is YAML too, where the writer refuses a value.
+fn to_yaml(value: &Value, as_blocks: bool) -> String {
     // Folded text would hide which word of a long line changed.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: as_blocks };
     let text = serde_saphyr::to_string_with_options(value, options)
         .or_else(|_| serde_json::to_string_pretty(value).map(|text| text + "\n"))
         .unwrap_or_default();
@@ -73,6 +76,7 @@ fn colorize_diff(diff: &str, look: &TerminalOptions) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::plan::Action;
     use crate::present::{TerminalOptions, samples};
 
     #[test]
@@ -95,6 +99,27 @@ mod tests {
         +++ /dev/null
         @@ -1 +0,0 @@
         -spec: {}
+        ");
+    }
+
+    /// A file in a ConfigMap is compared line by line.
+    #[test]
+    fn of_a_file_the_lines_are_shown_that_changed() {
+        let side = |last: &str| {
+            let lines: String = (1..=9).map(|number| format!("option_{number}: {number}\n")).collect();
+            serde_json::json!({"data": {"decode.yaml": format!("{lines}last: {last}\n")}, "immutable": true})
+        };
+        let mut change = samples::change("chat", "ConfigMap", "chat-engine-2", Action::Create);
+        (change.before, change.after) = (Some(side("a long text of several words")), Some(side("another")));
+        insta::assert_snapshot!(super::object_diff(&change, "live", 2), @"
+        --- live/prod/ConfigMap/chat-engine-2.yaml
+        +++ desired/prod/ConfigMap/chat-engine-2.yaml
+        @@ -10,4 +10,4 @@
+             option_8: 8
+             option_9: 9
+        -    last: a long text of several words
+        +    last: another
+         immutable: true
         ");
     }
 

@@ -50,12 +50,14 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
         // The frontend reads the tokenizer from where the model is.
         pod.mount_cache(cache);
     }
+    let name = written.name.as_ref().map_or("frontend", ComponentName::as_str);
+    pod.mount_files(&context.files, &[name, "frontend"], false);
     pod.set_image_pull_secrets(written.secrets.as_ref().or(graph.spec.secrets.as_ref()));
     pod.set_probes(written.probes.as_ref());
     ComponentSpec {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
         pod_template: Some(pod.to_json_with(written.template.as_ref())),
-        ..empty_component(written.name.as_ref().map_or("frontend", ComponentName::as_str), Some("frontend"))
+        ..empty_component(name, Some("frontend"))
     }
 }
 
@@ -116,6 +118,9 @@ pub(super) fn render_worker(
     if let Some(cache) = &spec.cache {
         pod.mount_cache(cache);
     }
+    let field = name;
+    let name = worker.name.as_ref().map_or(field, ComponentName::as_str);
+    pod.mount_files(&context.files, &[name, field], true);
     if graph.has_endpoint_picker {
         pod.spec.containers.push(frontend_sidecar_container(secrets, image));
     }
@@ -133,7 +138,7 @@ pub(super) fn render_worker(
         frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
         pod_template: Some(pod.to_json_with(worker.template.as_ref())),
         ..empty_component(
-            worker.name.as_ref().map_or(name, ComponentName::as_str),
+            name,
             Some(worker.component_type.map_or(graph.table.component_type(role), component_type_name)),
         )
     }
@@ -278,6 +283,7 @@ pub(super) fn render_further_component(
         resources: pod::resources(written.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
         ..PodContainer::default()
     });
+    pod.mount_files(&context.files, &[name], written.component_type.is_some_and(ComponentType::is_worker));
     pod.set_image_pull_secrets(written.secrets.as_ref().or(spec.secrets.as_ref()));
     pod.set_probes(written.probes.as_ref());
     pod.set_node_placement(spec.hardware.as_ref().filter(|_| shape.gpus > 0), shape.gpus > 0);

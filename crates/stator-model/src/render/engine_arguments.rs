@@ -5,6 +5,7 @@ use super::RenderContext;
 use super::engine::{EngineSetting, EngineTable, WorkerInputs, WorkerRole};
 use crate::intent::model::{Engine, ReplicaSize, Worker};
 use crate::intent::rules;
+use crate::intent::yaml::parse_yaml;
 use serde_json::{Map, Value};
 use stator_core::dynamo::registry::MAIN_CONTAINER;
 
@@ -14,6 +15,8 @@ struct GivenSetting {
     value: String,
     /// As written: `--tensor-parallel-size 4`.
     text: String,
+    /// The file of the model that it stands in; `None` for arguments.
+    file: Option<String>,
     /// Where in the intent.
     path: String,
 }
@@ -25,7 +28,8 @@ pub(super) fn check_arguments(
     path: &str,
     inputs: &WorkerInputs<'_>,
 ) {
-    let given = given_settings(table, path, inputs.worker);
+    let mut given = given_settings(table, path, inputs.worker);
+    given.extend(settings_of_files(context, table, path, inputs.worker));
     let mut contradicts = false;
     for one in &given {
         let Some(wanted) = inputs.setting_text(one.setting) else { continue };
@@ -37,8 +41,12 @@ pub(super) fn check_arguments(
         let (field, field_path) = field_of(one.setting, path, inputs.role);
         let place = context.intent.origins.locate(&field_path);
         let at = if place.line > 0 { format!(" ({}:{})", place.file, place.line) } else { String::new() };
-        let message = format!("`{}` contradicts `{field}: {wanted}`{at}", one.text);
-        let help = format!("Keep one of them: remove the argument, or write `{field}: {}`.", one.value);
+        let (of, what) = match &one.file {
+            Some(file) => (format!(" of {file}"), "it from the file"),
+            None => (String::new(), "the argument"),
+        };
+        let message = format!("`{}`{of} contradicts `{field}: {wanted}`{at}", one.text);
+        let help = format!("Keep one of them: remove {what}, or write `{field}: {}`.", one.value);
         if one.setting.counts_gpus() {
             contradicts = true;
             context.error(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
@@ -82,7 +90,11 @@ fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker,
     // Data parallel attention shares the tensor parallel GPUs, and SGLang knows both kinds: either count is right.
     let data = meant.data_parallel.unwrap_or(1).max(1);
     if ![all, all.saturating_mul(data), all / data].contains(&has) {
-        let message = format!("`{}`: the arguments need {all} GPUs, and a replica has {has}", last.text);
+        let (of, who) = match &last.file {
+            Some(file) => (format!(" of {file}"), "its sizes"),
+            None => (String::new(), "the arguments"),
+        };
+        let message = format!("`{}`{of}: {who} need {all} GPUs, and a replica has {has}", last.text);
         let help = format!("Write the sizes as fields, such as `tensorParallel`, or `gpus: {all}` under `{path}`.");
         context.warning(rules::MODEL_GPUS, &last.path, message, help);
     }
@@ -113,6 +125,43 @@ fn given_settings(table: &EngineTable, path: &str, worker: &Worker) -> Vec<Given
     }
     if let (Some(options), Some(_)) = (&worker.engine_options, table.options_flag) {
         collect_from_options(table, options, &format!("{path}.engineOptions"), &mut found);
+    }
+    found
+}
+
+/// Sizes that TensorRT-LLM reads from a file, by their names there: what the file says wins over flags.
+const SIZES_OF_FILES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "moe_expert_parallel_size"];
+/// The switch for data parallel attention, which needs no GPUs of its own.
+const ATTENTION_SWITCH: &str = "enable_attention_dp";
+
+/// Every setting that a file gives which the worker mounts, of an engine that reads options from a file.
+fn settings_of_files(
+    context: &RenderContext<'_>,
+    table: &EngineTable,
+    path: &str,
+    worker: &Worker,
+) -> Vec<GivenSetting> {
+    let mut found = Vec::new();
+    if table.options_flag.is_none() {
+        return found;
+    }
+    let field = path.rsplit('.').next().unwrap_or_default();
+    let name = worker.name.as_ref().map_or(field, |name| name.as_str());
+    for file in context.files.iter().filter(|file| file.is_mounted_by(&[name, field], true)) {
+        let Some(Value::Object(mut options)) = parse_yaml(file.content(), 0, "").root.map(|root| root.to_json()) else {
+            continue;
+        };
+        let before = found.len();
+        let place = file.content_path();
+        if options.get(ATTENTION_SWITCH) == Some(&Value::Bool(false)) {
+            let (setting, text) = (EngineSetting::DataParallel, format!("{ATTENTION_SWITCH}: false"));
+            found.push(GivenSetting { setting, value: "1".to_owned(), text, file: None, path: place.clone() });
+        }
+        options.retain(|name, value| SIZES_OF_FILES.contains(&name.as_str()) && value.is_u64());
+        collect_from_options(table, &options, &place, &mut found);
+        for one in found.iter_mut().skip(before) {
+            one.file = Some(file.origin());
+        }
     }
     found
 }
@@ -176,7 +225,7 @@ fn collect_from_list(
             if let Some(at) = found.iter().skip(before).position(|one| one.setting == setting) {
                 found.remove(before + at);
             }
-            found.push(GivenSetting { setting, value: value.to_owned(), text, path: path(*index) });
+            found.push(GivenSetting { setting, value: value.to_owned(), text, file: None, path: path(*index) });
         }
     }
 }
@@ -187,7 +236,8 @@ fn collect_from_options(table: &EngineTable, options: &Map<String, Value>, path:
         let by_flag = || table.setting_of_flag(&format!("--{}", name.replace('_', "-")));
         let Some(setting) = table.setting_of_option(name).or_else(by_flag) else { continue };
         let value = super::engine::format_argument(value);
-        found.push(GivenSetting { setting, text: format!("{name}: {value}"), value, path: path.to_owned() });
+        let text = format!("{name}: {value}");
+        found.push(GivenSetting { setting, value, text, file: None, path: path.to_owned() });
     }
 }
 

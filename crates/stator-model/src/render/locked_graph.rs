@@ -1,10 +1,10 @@
 //! The graph of a locked model: what the profiler chose, with what the intent says about any graph put over it.
 //!
-//! Names, labels and annotations, environment variables, secrets and `restart` are the intent's, whatever the lock says:
+//! Names, labels and annotations, environment variables, secrets, files and `restart` are the intent's, whatever the lock says:
 //! they can change without a profiler. `overrides` of the graph follow, as for every model.
 
 use super::pod::{self, EnvVars, PodTemplate};
-use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
+use super::{ApplyStage, ObjectDraft, RenderContext, mounted_files, object_metadata};
 use crate::intent::lock::ActiveLock;
 use crate::intent::model::{Hardware, Secrets};
 use serde_json::{Map, Value, json};
@@ -25,6 +25,7 @@ pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) ->
             add_secrets(component, secrets);
         }
         set_node_placement(component, model.hardware.as_ref());
+        mounted_files::mount_into_component(component, &context.files);
     }
     if let Some(id) = &model.restart {
         spec.insert("restart".to_owned(), json!({"id": id}));

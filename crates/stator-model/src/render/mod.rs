@@ -11,6 +11,7 @@ mod engine_arguments;
 mod graph;
 pub mod hardware;
 mod locked_graph;
+mod mounted_files;
 mod object_metadata;
 mod overrides;
 mod planner;
@@ -24,6 +25,8 @@ pub(crate) mod tests;
 
 use crate::intent::Intent;
 use crate::intent::model::{ReplacementOrder, Scaling};
+pub use mounted_files::FILE_VOLUME_PREFIX;
+use mounted_files::{RenderedFile, rendered_files};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -39,7 +42,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApplyStage {
-    /// Volumes first: pods wait for them.
+    /// What pods mount first, volumes and files: they wait for it.
     Cache,
     /// The graph or the request.
     Graph,
@@ -50,7 +53,7 @@ pub enum ApplyStage {
 impl ApplyStage {
     /// When objects of a kind are applied.
     pub fn of_kind(kind: &str) -> Self {
-        if kind == kinds::CLAIM.kind {
+        if kind == kinds::CLAIM.kind || kind == kinds::CONFIG_MAP.kind {
             Self::Cache
         } else if kind == kinds::ADAPTER.kind {
             Self::Adapter
@@ -115,10 +118,11 @@ pub struct RenderTarget {
     pub platform: Platform,
 }
 
-/// What rendering one model carries along: the intent, where it goes, what was found on the way.
+/// What rendering one model carries along: the intent, its files, where it goes, what was found on the way.
 pub(crate) struct RenderContext<'a> {
     pub(crate) intent: &'a Intent,
     pub(crate) target: &'a RenderTarget,
+    files: Vec<RenderedFile<'a>>,
     findings: Vec<Finding>,
 }
 
@@ -143,7 +147,7 @@ pub fn render(intent: &Intent, target: &RenderTarget) -> RenderedModel {
 
 /// Renders one model as far as it goes, whatever the findings say: to see what it lacks, never to apply it.
 pub fn render_unchecked(intent: &Intent, target: &RenderTarget) -> RenderedModel {
-    let mut context = RenderContext { intent, target, findings: Vec::new() };
+    let mut context = RenderContext { intent, target, files: rendered_files(intent), findings: Vec::new() };
     let mut objects = render_objects(&mut context);
     objects.sort_by_key(|desired| desired.stage);
     let mut findings = context.findings;
@@ -202,6 +206,10 @@ fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
             "neither `serving` nor `sla` is set, so there is nothing to run",
             "add `serving: {worker: {}}`, or targets under `sla`",
         ),
+    }
+    // A profiler writes a graph without them.
+    if model.serving.is_some() || intent.lock.is_some() {
+        drafts.extend(mounted_files::draft_config_maps(context));
     }
     adapter::add_drafts(context, &mut drafts);
     overrides::apply_overrides(context, &mut drafts);

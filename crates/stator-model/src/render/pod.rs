@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 
 /// The volume that holds the weights. A constant, since a claim's name may hold dots and a volume's may not.
 const CACHE_VOLUME: &str = "model-cache";
-/// Where the weights are mounted unless the intent says otherwise; Dynamo's own default for requests.
-pub(super) const CACHE_MOUNT: &str = "/opt/model-cache";
 
 /// A core/v1 PodTemplateSpec, as far as stator fills it in.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -93,7 +91,7 @@ impl PodTemplate {
 
     /// Mounts the cache into `main` and adds its volume.
     pub(super) fn mount_cache(&mut self, cache: &Cache) {
-        let path = cache.mount_path.as_deref().unwrap_or(CACHE_MOUNT);
+        let path = cache.mount_path();
         let volume = cache.volume.as_ref().map_or(CACHE_VOLUME, VolumeName::as_str);
         self.spec.volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": cache.claim.as_str()}}));
         if let Some(main) = self.spec.containers.first_mut() {
@@ -191,7 +189,7 @@ impl EnvVars {
     /// Points Hugging Face libraries at the cache.
     pub(super) fn set_hf_home(&mut self, cache: Option<&Cache>) {
         if let Some(cache) = cache.filter(|cache| cache.hf_home.unwrap_or(true)) {
-            self.set(names::HF_HOME, cache.mount_path.as_deref().unwrap_or(CACHE_MOUNT));
+            self.set(names::HF_HOME, cache.mount_path());
         }
     }
 

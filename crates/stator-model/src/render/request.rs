@@ -63,6 +63,7 @@ pub(super) fn draft_request(context: &mut RenderContext<'_>, sla: &Sla) -> Objec
 pub(super) fn warn_graph_fields_with_sla(context: &mut RenderContext<'_>, model: &ModelSpec, locked: bool) {
     let written = [
         ("components", !model.components.is_empty()),
+        ("files", !model.files.is_empty() && !locked),
         ("restart", model.restart.is_some() && !locked),
         // What comes first when the graph is replaced is said of locked graphs too.
         ("rollout", model.rollout.as_ref().is_some_and(|rollout| rollout.pods() != Rollout::default())),

@@ -94,6 +94,8 @@ struct PreviewSide<'a> {
     settings: Vec<&'a SourceFile>,
     /// Folder → its files, and a digest of all that the model is made from.
     models: BTreeMap<&'a str, (Vec<&'a SourceFile>, u64)>,
+    /// Folder → the files that its model mounts.
+    mounted: &'a BTreeMap<String, Vec<SourceFile>>,
     /// What is not looked into.
     unread: &'a [UnreadPlace],
 }
@@ -188,7 +190,12 @@ impl PullRequestPlanner {
     }
 
     fn split_side<'a>(&self, tree: &'a SourceTree) -> PreviewSide<'a> {
-        let mut side = PreviewSide { settings: Vec::new(), models: BTreeMap::new(), unread: &tree.unread };
+        let mut side = PreviewSide {
+            settings: Vec::new(),
+            models: BTreeMap::new(),
+            mounted: &tree.mounted_files,
+            unread: &tree.unread,
+        };
         for file in &tree.files {
             match split_path(&file.path) {
                 (_, SETTINGS_FILE) => side.settings.push(file),
@@ -203,6 +210,7 @@ impl PullRequestPlanner {
                 hasher.write_u64(chains.get(above).copied().unwrap_or_default());
             }
             hasher.write_u64(self.digest_files(files.iter().copied()));
+            hasher.write_u64(self.digest_files(side.mounted.get(*folder).into_iter().flatten()));
             *digest = hasher.finish();
         }
         side
@@ -309,7 +317,10 @@ impl PullRequestPlanner {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let left_out = side.models.keys().filter(|folder| !folders.contains(*folder));
         let omitted_folders = left_out.map(|folder| (*folder).to_owned()).collect();
-        let workspace = Workspace::parse(&SourceTree { files, unread: side.unread.to_vec(), omitted_folders });
+        let mounted = side.mounted.iter().filter(|(folder, _)| folders.contains(folder.as_str()));
+        let mounted_files = mounted.map(|(folder, files)| (folder.clone(), files.clone())).collect();
+        let unread = side.unread.to_vec();
+        let workspace = Workspace::parse(&SourceTree { files, mounted_files, unread, omitted_folders });
         let mut selection =
             workspace.resolve_environment(Some(&settings.name)).map_err(|error| plan_error(&error, true))?;
         selection.policy.clone_from(&settings.policy);
@@ -340,7 +351,8 @@ fn objects_of(desired: &DesiredState) -> impl Iterator<Item = ObjectIdentity> {
 /// The files that are not the same on both sides.
 fn changed_files<'a>(base: &'a SourceTree, head: &'a SourceTree) -> BTreeSet<&'a str> {
     let by_path = |tree: &'a SourceTree| -> BTreeMap<&'a str, &'a SourceFile> {
-        tree.files.iter().map(|file| (file.path.as_str(), file)).collect()
+        let mounted = tree.mounted_files.values().flatten();
+        tree.files.iter().chain(mounted).map(|file| (file.path.as_str(), file)).collect()
     };
     let (base, head) = (by_path(base), by_path(head));
     let paths: BTreeSet<&str> = base.keys().chain(head.keys()).copied().collect();

@@ -4,6 +4,7 @@
 mod admission;
 mod adopting;
 mod drift;
+mod files;
 mod identity;
 mod pruning;
 mod replacing;

@@ -50,7 +50,7 @@ spec:
   serving: {worker: {replicas: 1}}
 ";
 
-/// One of everything that is rendered but a request: a claim, a graph, and an adapter.
+/// One of everything that is rendered but a request: a claim, a file, a graph, and an adapter.
 const LOADED: &str = "\
 apiVersion: stator.dev/v1alpha1
 kind: Model
@@ -62,6 +62,7 @@ spec:
   hardware: {gpu: l40s, gpusPerNode: 4}
   serving: {worker: {replicas: 1}}
   cache: {claim: weights, size: 10Gi, prune: true}
+  files: {banner: {text: hello, mountPath: /etc/banner}}
   adapters: [{name: sql, source: s3://adapters/sql}]
 ";
 

@@ -10,6 +10,7 @@
 
 mod admission;
 mod claim_validation;
+mod config_map_validation;
 mod file_format;
 mod file_writer;
 mod folder_watch;

@@ -5,7 +5,7 @@ use super::object_part::ObjectPart;
 use crate::cluster::api_conventions::format_time;
 use crate::cluster::{ClusterError, FieldConflict, InvalidField};
 use serde_json::{Value, json};
-use stator_core::dynamo::kinds::{CLAIM, ObjectKind};
+use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, ObjectKind};
 use stator_core::fields::{self, ApplyError, ApplyInput, StructuralSchema};
 use stator_core::object::{FieldPath, Object, ObjectRef};
 use std::path::Path;
@@ -31,9 +31,9 @@ fn schema_of(kind: &ObjectKind) -> &'static StructuralSchema {
     fields::bundled_schema(&kind.api_version(), kind.kind).unwrap_or(&PERMISSIVE_SCHEMA)
 }
 
-/// Whether the API server counts generations of a kind: of custom resources, not of claims.
+/// Whether the API server counts generations of a kind: of custom resources, not of claims and ConfigMaps.
 pub(super) fn has_generation(kind: &ObjectKind) -> bool {
-    *kind != CLAIM
+    *kind != CLAIM && *kind != CONFIG_MAP
 }
 
 /// One server-side apply, as it reaches the field room.
@@ -119,6 +119,9 @@ pub(super) fn validate(kind: &ObjectKind, value: &Value, old: Option<&Value>) ->
         faults.into_iter().map(|(path, message)| InvalidField { path, message }).collect();
     if *kind == CLAIM {
         causes.extend(super::claim_validation::validate(value, old));
+    }
+    if *kind == CONFIG_MAP {
+        causes.extend(super::config_map_validation::validate(value, old));
     }
     causes
 }

@@ -3,13 +3,13 @@
 use super::layout;
 use super::object_part::ObjectPart;
 use super::store::{EmbeddedStore, EmbeddedStoreState, internal_error};
-use super::{admission, claim_validation, structured_merge};
+use super::{admission, claim_validation, config_map_validation, structured_merge};
 use crate::cluster::api_conventions::{format_time, increment_generation};
 use crate::cluster::{
     ApplyOutcome, ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, InvalidField, Preconditions,
 };
 use serde_json::{Map, Value, json};
-use stator_core::dynamo::kinds::{CLAIM, ObjectKind};
+use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, ObjectKind};
 use stator_core::fields::{self, TransferError};
 use stator_core::object::{FieldPath, Object, ObjectRef};
 use std::sync::atomic::Ordering;
@@ -140,7 +140,13 @@ impl WriteTransaction<'_> {
             now: self.now,
         })
         .map_err(|fault| structured_merge::apply_error(&self.store.root, &self.reference, fault))?;
-        let unreadable = if *self.kind == CLAIM { claim_validation::malformed_quantities(&merged) } else { Vec::new() };
+        let unreadable = if *self.kind == CLAIM {
+            claim_validation::malformed_quantities(&merged)
+        } else if *self.kind == CONFIG_MAP {
+            config_map_validation::malformed_bytes(&merged)
+        } else {
+            Vec::new()
+        };
         if !unreadable.is_empty() {
             return Err(ClusterError::Invalid { object: self.reference, causes: unreadable });
         }

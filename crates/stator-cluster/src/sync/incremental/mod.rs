@@ -1,6 +1,6 @@
 //! What did not change is not done again: which models of a commit need to be looked at, by what was made of the others.
 //!
-//! A model is made of the files of its folder and of the settings above it, and what is planned for it of its objects and its
+//! A model is made of the files of its folder, those that it mounts included, and of the settings above it, and what is planned for it of its objects and its
 //! record. Where all of these are what they were when the last plan had nothing to say of the model, it is left out: its
 //! files are not parsed, its objects not read, and the plan only knows its share of sums and guards. The plan is the same
 //! one as that of everything, without those models' lines; a law over random histories holds the two together.
@@ -27,7 +27,7 @@ const SETTINGS_FILE: &str = "stator.yaml";
 
 /// The kinds that a look at an environment is made of.
 pub const PLANNED_KINDS: &[ObjectKind] =
-    &[kinds::RECORD, kinds::JOURNAL, kinds::CLAIM, kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER];
+    &[kinds::RECORD, kinds::JOURNAL, kinds::CLAIM, kinds::CONFIG_MAP, kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER];
 
 /// One object of the environment's namespace, without what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,9 @@ impl IncrementalPlanner {
                 }
                 (folder, _) => digests.entry(folder).or_default().push(file),
             }
+        }
+        for (folder, files) in &tree.mounted_files {
+            digests.entry(folder).or_default().extend(files);
         }
         let digest = |(folder, files): (&str, Vec<&SourceFile>)| {
             let mut hasher = self.hash.build_hasher();
@@ -265,8 +268,11 @@ impl IncrementalPlanner {
             name == SETTINGS_FILE || !clean.contains(folder)
         };
         let files = cut.tree.files.iter().filter(is_open).cloned().collect();
+        let mounted = cut.tree.mounted_files.iter().filter(|(folder, _)| !clean.contains(*folder));
+        let mounted_files = mounted.map(|(folder, files)| (folder.clone(), files.clone())).collect();
+        let (unread, omitted_folders) = (cut.tree.unread.clone(), clean.clone());
         PlanDelta {
-            tree: SourceTree { files, unread: cut.tree.unread.clone(), omitted_folders: clean.clone() },
+            tree: SourceTree { files, mounted_files, unread, omitted_folders },
             unchanged: beside,
             listed_objects: Some(shown),
             unchanged_folders: clean,

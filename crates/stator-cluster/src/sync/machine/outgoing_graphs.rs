@@ -1,9 +1,11 @@
-//! Graphs whose place another takes: each goes once that one is seen to serve, and stays where it is not.
+//! Graphs whose place another takes, and files that a graph no longer mounts: each goes once that graph is seen to serve, and
+//! stays where it is not.
 
 use super::context::SyncContext;
 use super::health_wait::WatchedObject;
 use super::model_sync::ModelSync;
 use super::tasks::{DeletePurpose, DeleteTask, SyncTask, stage_of};
+use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::ObjectRef;
 use stator_model::render::ApplyStage;
 
@@ -34,7 +36,8 @@ impl ModelSync {
     pub(super) fn keep_outgoing(&mut self, around: &SyncContext<'_>, outgoing: &ObjectRef, successor: &ObjectRef) {
         let is_healthy = self.watched.get(&successor.identity()).is_some_and(WatchedObject::is_healthy);
         let what = if is_healthy { "the adapters are" } else { &format!("{successor} is") };
-        let message = format!("{outgoing} keeps serving, as {what} not Healthy");
+        let stays = if outgoing.kind == GRAPH.kind { "keeps serving" } else { "stays" };
+        let message = format!("{outgoing} {stays}, as {what} not Healthy");
         if self.report.differs_from_git() {
             self.report.add_note(message);
         } else if around.settings.wait {

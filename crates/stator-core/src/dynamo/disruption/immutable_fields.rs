@@ -54,3 +54,18 @@ pub(super) fn forbidden_claim_changes(old: &Object, new: &Object) -> Vec<Forbidd
     }
     faults
 }
+
+/// The content of an immutable ConfigMap stays as it is: the API server refuses every change of it, and of the word itself.
+pub(super) fn forbidden_config_map_changes(old: &Object, new: &Object) -> Vec<ForbiddenChange> {
+    let is_immutable = old.value().get("immutable").and_then(serde_json::Value::as_bool) == Some(true);
+    let changed = |field: &&str| is_immutable && old.value().get(*field) != new.value().get(*field);
+    ["immutable", "data", "binaryData"]
+        .into_iter()
+        .filter(changed)
+        .map(|field| ForbiddenChange {
+            path: FieldPath::from_fields([field]),
+            message: format!("`{field}` of an immutable ConfigMap cannot be changed"),
+            remedy: ChangeRemedy::Replace,
+        })
+        .collect()
+}

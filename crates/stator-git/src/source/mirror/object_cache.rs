@@ -20,12 +20,17 @@ pub(super) type BlobContent = Result<Arc<[u8]>, String>;
 pub(super) struct GitObjectCache {
     listings: CachedObjects<TreeListing>,
     blobs: CachedObjects<BlobContent>,
+    /// Files that models mount, by the tree of the model's folder and the path from there.
+    mounted: HashMap<Oid, CachedGitObject<MountedEntries>>,
     bytes: usize,
     /// What it has of [`BYTES_IN_ALL`].
     counted: usize,
     round: u64,
     read: u64,
 }
+
+/// Where the files of one folder are: the blob of each, or why it is not read.
+type MountedEntries = HashMap<String, Arc<Result<Oid, String>>>;
 
 type CachedObjects<T> = HashMap<Oid, CachedGitObject<T>>;
 
@@ -50,6 +55,32 @@ impl GitObjectCache {
     /// A file that is remembered.
     pub(super) fn blob(&mut self, oid: Oid) -> Option<Arc<BlobContent>> {
         recall(&mut self.blobs, oid, self.round)
+    }
+
+    /// Where a file that a model mounts is, when the folder was looked into before.
+    pub(super) fn mounted(&mut self, folder: Oid, path: &str) -> Option<Arc<Result<Oid, String>>> {
+        recall(&mut self.mounted, folder, self.round)?.get(path).cloned()
+    }
+
+    /// Remembers where a file that a model mounts is.
+    pub(super) fn add_mounted(
+        &mut self,
+        folder: Oid,
+        path: &str,
+        found: Result<Oid, String>,
+    ) -> Arc<Result<Oid, String>> {
+        let found = Arc::new(found);
+        let known = recall(&mut self.mounted, folder, self.round);
+        let (mut entries, mut bytes) = match self.mounted.get(&folder).zip(known) {
+            Some((kept, entries)) => (entries.as_ref().clone(), kept.bytes),
+            None => (MountedEntries::new(), 0),
+        };
+        entries.insert(path.to_owned(), Arc::clone(&found));
+        let more = 128 + path.len() + found.as_ref().as_ref().err().map_or(0, String::len);
+        bytes += more;
+        self.count_read(more);
+        remember(&mut self.mounted, folder, entries, (bytes, self.round));
+        found
     }
 
     /// Remembers a tree that was read.
@@ -85,6 +116,7 @@ impl GitObjectCache {
         let mut ages: Vec<(u64, Oid, usize)> =
             self.listings.iter().map(|(oid, kept)| (kept.round, *oid, kept.bytes)).collect();
         ages.extend(self.blobs.iter().map(|(oid, kept)| (kept.round, *oid, kept.bytes)));
+        ages.extend(self.mounted.iter().map(|(oid, kept)| (kept.round, *oid, kept.bytes)));
         ages.sort_unstable();
         for (_, oid, bytes) in ages {
             if self.bytes <= limit {
@@ -92,6 +124,7 @@ impl GitObjectCache {
             }
             self.listings.remove(&oid);
             self.blobs.remove(&oid);
+            self.mounted.remove(&oid);
             self.bytes = self.bytes.saturating_sub(bytes);
         }
     }

@@ -275,3 +275,41 @@ proptest! {
         }
     }
 }
+
+/// Nothing is read twice of what did not change, and a file that a model mounts is no exception.
+#[test]
+fn of_the_files_that_models_mount_only_what_changed_is_read() {
+    let place = Place::new();
+    let model = |name: &str| {
+        format!(
+            "kind: Model\nmetadata: {{name: {name}}}\nspec: {{files: {{a: {{from: engine/a.yaml, mountPath: /a}}}}}}\n"
+        )
+    };
+    let (one, two) = (model("one"), model("two"));
+    let files = [
+        ("one/model.yaml", one.as_str()),
+        ("one/engine/a.yaml", "a: 1"),
+        ("one/engine/other.yaml", "b: 1"),
+        ("two/model.yaml", two.as_str()),
+        ("two/engine/a.yaml", "a: 1"),
+    ];
+    place.commit("main", &files);
+    let mut mirror = place.open().unwrap();
+    let read = |mirror: &mut Mirror| {
+        let tip = mirror.poll(&branch("main")).unwrap();
+        let commit = mirror.fetch(&tip).unwrap().commit;
+        let before = mirror.objects_read();
+        let tree = mirror.tree(&commit, "").unwrap();
+        let content = |folder: &str| tree.mounted_files[folder][0].content.clone();
+        (content("one").unwrap(), content("two").unwrap(), mirror.objects_read() - before)
+    };
+    let (first, second, _) = read(&mut mirror);
+    assert_eq!((first.as_slice(), second.as_slice()), (&b"a: 1"[..], &b"a: 1"[..]));
+    assert_eq!(read(&mut mirror).2, 0, "the same commit is read again");
+
+    place.commit("main", &[("one/engine/a.yaml", "a: 2")]);
+    let (first, second, objects) = read(&mut mirror);
+    assert_eq!((first.as_slice(), second.as_slice()), (&b"a: 2"[..], &b"a: 1"[..]));
+    // The root, the folder of the model, the folder in it, where the file is, and the file.
+    assert_eq!(objects, 5);
+}

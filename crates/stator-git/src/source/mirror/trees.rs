@@ -4,6 +4,7 @@ use super::error::MirrorError;
 use super::object_cache::BlobContent;
 use super::{FetchLimits, Mirror};
 use crate::source::git::{self, CommittedFiles, MAX_PATH_LENGTH, TreeFile, TreeListing};
+use crate::source::mounted::attach_mounted_files;
 use crate::source::remote::{CommitSize, count_values};
 use crate::source::source_file::MAX_FILE_BYTES;
 use git2::{ObjectType, Oid};
@@ -64,6 +65,7 @@ impl Mirror {
 
     fn files_in_folder(&mut self, commit: Oid, folder: &str) -> Result<SourceTree, MirrorError> {
         let limits = self.remote.limits;
+        let top = self.folder_tree(commit, folder)?;
         let CommittedFiles { files: found, unread } = self.walk_tree(commit, folder, &limits)?;
         let mut files = Vec::with_capacity(found.len());
         let (mut bytes, mut values) = (0_usize, 0_usize);
@@ -78,8 +80,40 @@ impl Mirror {
             check_limit(commit, values, limits.max_values, "values in the files to read")?;
             files.push(SourceFile { path, content: content.as_ref().clone() });
         }
+        let mut tree = SourceTree { files, unread, ..SourceTree::default() };
+        attach_mounted_files(&mut tree, |folder, path| {
+            let content = self.mounted_content(top, folder, path)?;
+            bytes = bytes.saturating_add(content.as_ref().as_ref().map_or(0, Vec::len));
+            check_limit(commit, bytes, limits.max_total_bytes, FILE_BYTES)?;
+            Ok::<_, MirrorError>(content.as_ref().clone())
+        })?;
         self.cache.end_round(limits.cache_bytes);
-        Ok(SourceTree { files, unread, ..SourceTree::default() })
+        Ok(tree)
+    }
+
+    /// A file that a model mounts, by the model's folder and its path from there. Where the folder is one that was looked
+    /// into before, it is not looked into again.
+    fn mounted_content(&mut self, top: Oid, folder: &str, path: &str) -> Result<Arc<BlobContent>, MirrorError> {
+        let mut at = top;
+        for part in folder.split('/').filter(|part| !part.is_empty()) {
+            let listing = self.listing(at)?;
+            let Some(inside) = listing.folders.iter().find(|one| one.plain && one.name == part) else {
+                return Ok(Arc::new(Err("there is no such folder".to_owned())));
+            };
+            at = inside.oid;
+        }
+        let found = match self.cache.mounted(at, path) {
+            Some(known) => known,
+            None => {
+                let found = git::find_mounted(self.store.repository(), at, "", path)
+                    .map_err(|error| damaged_object_error(at, &error))?;
+                self.cache.add_mounted(at, path, found)
+            }
+        };
+        match found.as_ref() {
+            Ok(oid) => self.blob_content(*oid, git::read_mounted_blob),
+            Err(reason) => Ok(Arc::new(Err(reason.clone()))),
+        }
     }
 
     /// By the objects' headers: no file is unpacked.
@@ -213,6 +247,14 @@ impl Mirror {
             TreeFile::Blob(oid) => oid,
             TreeFile::Refused(reason) => return Ok(Arc::new(Err(reason.to_owned()))),
         };
+        self.blob_content(oid, |odb, oid| git::read_blob(odb, &TreeFile::Blob(oid)))
+    }
+
+    fn blob_content(
+        &mut self,
+        oid: Oid,
+        read: impl FnOnce(&git2::Odb<'_>, Oid) -> BlobContent,
+    ) -> Result<Arc<BlobContent>, MirrorError> {
         if let Some(known) = self.cache.blob(oid) {
             return Ok(known);
         }
@@ -220,7 +262,7 @@ impl Mirror {
         // A blob that is missing or does not unpack is the mirror's fault and never the file's: it must not look like one
         // bad file among good ones.
         let (size, kind) = odb.read_header(oid).map_err(|error| damaged_object_error(oid, &error))?;
-        let content = git::read_blob(&odb, &file);
+        let content = read(&odb, oid);
         if content.is_err() && kind == ObjectType::Blob && size <= git::MAX_BLOB_BYTES {
             return Err(MirrorError::Damaged { reason: format!("object {oid} does not unpack") });
         }

@@ -10,6 +10,7 @@ use super::{MAX_FILE_BYTES, git};
 use git2::build::TreeUpdateBuilder;
 use git2::{BranchType, Commit, ErrorCode, FileMode, ObjectType, Oid, Repository, Sort};
 use stator_core::commit::short_commit;
+use stator_model::intent::{SourceFile, SourceTree};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -17,8 +18,10 @@ use std::path::Path;
 const MAX_HISTORY_DEPTH: usize = 100_000;
 /// How many of the commits that a rollback undoes are named.
 const MAX_LISTED_COMMITS: usize = 20;
+/// The name of settings, at the root and below.
+const SETTINGS_FILE: &str = "stator.yaml";
 
-/// The files of a model in one commit, by their names in its folder: `model.yaml`, overlays, locks.
+/// The files of a model in one commit, by their paths in its folder: `model.yaml`, overlays, locks, and files that pods mount.
 pub type CommittedFiles = BTreeMap<String, CommittedFile>;
 
 /// One file of a commit.
@@ -154,7 +157,38 @@ impl RollbackRepository {
             };
             files.insert(name.to_owned(), CommittedFile { oid: entry.id(), executable });
         }
+        self.add_mounted_files(commit, folder, &tree, &mut files)?;
         Ok(files)
+    }
+
+    /// Adds the files that a model mounts, where they can be read. What settings above it name is looked up too.
+    fn add_mounted_files(
+        &self,
+        commit: &Commit<'_>,
+        folder: &str,
+        tree: &git2::Tree<'_>,
+        files: &mut CommittedFiles,
+    ) -> Result<(), RestoreError> {
+        let mut named = SourceTree::default();
+        for (name, file) in files.iter() {
+            let content = self.read(file).map_err(|error| error.to_string());
+            named.files.push(SourceFile { path: join(folder, name), content });
+        }
+        let root = commit.tree()?;
+        let ends = folder.match_indices('/').map(|(end, _)| end).chain([folder.len()]);
+        for above in std::iter::once("").chain(ends.filter(|end| *end > 0).filter_map(|end| folder.get(..end))) {
+            let Ok(entry) = root.get_path(Path::new(&self.path(above, SETTINGS_FILE))) else { continue };
+            let file = CommittedFile { oid: entry.id(), executable: false };
+            let content = self.read(&file).map_err(|error| error.to_string());
+            named.files.push(SourceFile { path: join(above, SETTINGS_FILE), content });
+        }
+        for path in stator_model::intent::named_files(&named).remove(folder).into_iter().flatten() {
+            let below = path.strip_prefix(folder).unwrap_or(&path).trim_start_matches('/');
+            if let Ok(oid) = git::find_mounted(&self.repository, tree.id(), "", below)? {
+                files.insert(below.to_owned(), CommittedFile { oid, executable: false });
+            }
+        }
+        Ok(())
     }
 
     /// A file's bytes.
@@ -248,7 +282,11 @@ impl RollbackRepository {
                 differing.push(self.path(folder, &name));
             }
         }
-        differing.extend(committed.into_keys().map(|name| self.path(folder, &name)));
+        let is_otherwise = |(name, file): &(String, CommittedFile)| {
+            Oid::hash_file(ObjectType::Blob, place.join(name)).ok() != Some(file.oid)
+        };
+        let rest = committed.into_iter().filter(is_otherwise);
+        differing.extend(rest.map(|(name, _)| self.path(folder, &name)));
         differing.sort();
         Ok(differing)
     }
@@ -284,7 +322,9 @@ impl RollbackRepository {
     fn write_tree(&self, folder: &str, files: &CommittedFiles) -> Result<Oid, RestoreError> {
         let base = self.repository.find_commit(self.head)?;
         let mut update = TreeUpdateBuilder::new();
-        for name in self.files_of(&base, folder)?.keys().filter(|name| !files.contains_key(*name)) {
+        // A file that pods mount may be there for somebody else as well.
+        let goes = |name: &&String| is_of_model(name) && !files.contains_key(*name);
+        for name in self.files_of(&base, folder)?.keys().filter(goes) {
             update.remove(self.path(folder, name));
         }
         for (name, blob) in files {

@@ -148,6 +148,7 @@ pub fn empty_spec(engine: Engine) -> ModelSpec {
         sla: None,
         adapters: Vec::new(),
         cache: None,
+        files: BTreeMap::new(),
         secrets: None,
         env: BTreeMap::new(),
         rollout: None,

@@ -16,16 +16,16 @@ fn faults(spec: &str) -> String {
 
 #[test]
 fn a_misspelt_field_names_the_one_that_was_meant() {
-    insta::assert_snapshot!(faults("  serving:\n    prefil: {gpus: 2}\n    decode: {tensorParalel: 4, gups: 1}\n  colour: red\n"), @r#"
+    insta::assert_snapshot!(faults("  serving:\n    prefil: {gpus: 2}\n    decode: {tensorParalel: 4, gups: 1}\n  colour: red\n"), @"
     model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed: `decode`, `frontend`, `headless`, `prefill`, `worker`
       help: Did you mean `prefill`?
     model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
       help: Did you mean `tensorParallel`?
     model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
       help: Did you mean `gpus`?
-    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
       help: Remove it, or move it to where it belongs: check the indentation.
-    "#);
+    ");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn the_head_of_a_file_is_checked() {
         ("e/stator.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {engin: vllm}\n"),
         ("stator.yaml", ROOT),
     ];
-    insta::assert_snapshot!(report(&workspace(&files).findings), @r#"
+    insta::assert_snapshot!(report(&workspace(&files).findings), @"
     a/model.yaml:1:13 error schema/unknown-word: `apiVersion` is `stator.dev/v1`; expected `stator.dev/v1alpha1`
       help: Did you mean `stator.dev/v1alpha1`?
     a/model.yaml:2:7 error schema/unknown-word: `kind` is `Modell`; expected `Model`
@@ -139,9 +139,9 @@ fn the_head_of_a_file_is_checked() {
       help: Add `metadata`: `{name}`.
     d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
       help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.
-    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
       help: Did you mean `engine`?
-    "#);
+    ");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! what a user reads there. Field order here is the canonical order that `stator fmt` writes.
 
 mod env;
+mod files;
 mod hardware;
 mod overrides;
 mod replica;
@@ -14,6 +15,7 @@ mod storage;
 
 pub use super::scalar::CountOrPercent;
 pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
+pub use files::MountedFile;
 pub use hardware::{GpuSku, Hardware};
 pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, is_identity_path};
 pub use replica::ReplicaSize;
@@ -24,7 +26,7 @@ pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Servin
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache};
 
-use crate::intent::scalar::{ComponentName, EnvName, ImageReference, LabelValue, ModelName, RuntimeVersion};
+use crate::intent::scalar::{ComponentName, EnvName, FileName, ImageReference, LabelValue, ModelName, RuntimeVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -106,6 +108,9 @@ pub struct ModelSpec {
     pub adapters: Vec<Adapter>,
     /// The volume that holds the weights.
     pub cache: Option<Cache>,
+    /// Files that pods mount, by name: an engine's configuration, a chat template.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<FileName, MountedFile>,
     /// Secrets by name, never by value.
     pub secrets: Option<Secrets>,
     /// Environment variables of every worker and further component.

@@ -51,6 +51,16 @@ pub struct Cache {
     pub prune: Option<bool>,
 }
 
+impl Cache {
+    /// Where it is mounted unless the intent says otherwise; Dynamo's own default for requests.
+    const DEFAULT_MOUNT_PATH: &str = "/opt/model-cache";
+
+    /// Where it is mounted.
+    pub fn mount_path(&self) -> &str {
+        self.mount_path.as_deref().unwrap_or(Self::DEFAULT_MOUNT_PATH)
+    }
+}
+
 /// How a volume may be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AccessMode {

@@ -61,7 +61,7 @@ fn check_adapters(judge: &mut ModelValidator<'_>) {
 }
 
 /// Every component of the graph: name, path, and whether it is a worker.
-fn all_components(judge: &ModelValidator<'_>) -> Vec<(String, String, bool)> {
+pub(super) fn all_components(judge: &ModelValidator<'_>) -> Vec<(String, String, bool)> {
     let spec = &judge.model.spec;
     let mut all = Vec::new();
     if has_frontend(judge) {

@@ -3,6 +3,7 @@
 //! Much of it is what Dynamo's admission would refuse, known before anything is sent. Every rule runs, so that all
 //! faults of a model are reported at once.
 
+mod files;
 mod graph;
 mod reserved_names;
 mod serving_mode;
@@ -18,6 +19,7 @@ pub fn validate_model(model: &Model, origins: &FieldOrigins) -> Vec<Finding> {
     serving_mode::validate_serving_mode(&mut judge);
     workers::validate_workers(&mut judge);
     graph::validate_graph(&mut judge);
+    files::validate_files(&mut judge);
     reserved_names::validate_reserved_names(&mut judge);
     judge.findings
 }

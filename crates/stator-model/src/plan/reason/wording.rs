@@ -1,6 +1,6 @@
 //! The sentence of every reason: the one place that words them, for terminals, pages, JSON and records alike.
 
-use super::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt};
+use super::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, MountedChange, OwnershipDoubt};
 use crate::intent::{UnreadCause, UnreadPlace};
 use crate::plan::{AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget};
 use stator_core::dynamo::addresses::GraphAddress;
@@ -81,6 +81,13 @@ impl fmt::Display for ChangeReason {
                 write!(f, "{graph} keeps serving meanwhile")?;
                 write_address_move(f, moves)
             }
+            Self::FileContent { file, source } => {
+                write!(f, "holds the new content of {}", FileWords(file, source.as_deref()))
+            }
+            Self::FileSuperseded { by } => {
+                write!(f, "{by} holds the file's new content; deleted once no pod mounts the old one")
+            }
+            Self::FilesChanged { files } => write_files_changed(f, files),
             Self::ReplacedBy { graph, moves } => {
                 write!(f, "{graph} takes its place; this one keeps serving until that graph is Healthy")?;
                 write_address_move(f, moves)
@@ -235,6 +242,10 @@ impl fmt::Display for KeptBy {
                 let state = if *is_held { "held back" } else { "blocked" };
                 write!(f, "keeps serving, as {graph}, which takes its place, is {state}")
             }
+            Self::StillMounted { graph, is_held } => {
+                let state = if *is_held { "held back" } else { "left as it is" };
+                write!(f, "git no longer has it; it stays, as pods of {graph} mount it, and that is {state}")
+            }
             Self::PruningOff => f.write_str("git no longer has it; it is kept because pruning is off"),
         }
     }
@@ -277,6 +288,27 @@ pub(in crate::plan) fn describe_unread(place: &UnreadPlace) -> String {
         UnreadCause::SymbolicLink => format!("{path} is a symbolic link, which is not followed"),
         UnreadCause::Misnamed { meant, model: _ } => format!("{path} is not read, as it is not called `{meant}`"),
     }
+}
+
+/// A file by its name, and where it lies.
+struct FileWords<'a>(&'a str, Option<&'a str>);
+
+impl fmt::Display for FileWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Some(source) => write!(f, "file `{}` ({source})", self.0),
+            None => write!(f, "file `{}`", self.0),
+        }
+    }
+}
+
+fn write_files_changed(f: &mut fmt::Formatter<'_>, files: &[MountedChange]) -> fmt::Result {
+    for (index, MountedChange { file, source, components }) in files.iter().enumerate() {
+        let (join, verb) = (if index == 0 { "" } else { "; " }, if components.len() == 1 { "mounts" } else { "mount" });
+        let words = FileWords(file, source.as_deref());
+        write!(f, "{join}{} {verb} the new content of {words}", components.join(" and "))?;
+    }
+    Ok(())
 }
 
 fn write_new_graph(f: &mut fmt::Formatter<'_>, graph: Option<&ObjectRef>, moves: &AddressMove) -> fmt::Result {

@@ -1,3 +1,4 @@
+mod files;
 mod laws;
 mod protection;
 mod pruning;

@@ -118,3 +118,31 @@ fn a_contradiction_names_the_line_of_the_field() {
     assert_eq!(contradiction.message, "`-tp 4` contradicts `tensorParallel: 16` (qwen/model.yaml:10)");
     assert_eq!((contradiction.location.file.as_str(), contradiction.location.line), ("qwen/model.yaml", 12));
 }
+
+/// What TensorRT-LLM reads from a file that a worker mounts, against the fields of that worker.
+#[test]
+fn an_engine_file_that_contradicts_a_field_is_said() {
+    let said = |decode: &str, prefill: &str, text: &str| {
+        let spec = format!(
+            "model: m\nengine: trtllm\nruntime: 1.2.0\nserving:\n  decode: {decode}\n  prefill: {prefill}\nfiles:\n  engine: \
+             {{mountPath: /e/decode.yaml, components: [decode], text: {text:?}}}"
+        );
+        findings("llama", &spec)
+    };
+    let file =
+        "tensor_parallel_size: 4\npipeline_parallel_size: 1\nmoe_expert_parallel_size: 4\nenable_attention_dp: false\n";
+    insta::assert_snapshot!(said("{tensorParallel: 8}", "{tensorParallel: 8}", file), @"error model/args-contradict: `tensor_parallel_size: 4` of file `engine` contradicts `tensorParallel: 8`; Keep one of them: remove it from the file, or write `tensorParallel: 4`.");
+    insta::assert_snapshot!(said("{gpus: 2}", "{gpus: 8}", file), @"warning model/gpus: `tensor_parallel_size: 4` of file `engine`: its sizes need 4 GPUs, and a replica has 2; Write the sizes as fields, such as `tensorParallel`, or `gpus: 4` under `spec.serving.decode`.");
+    insta::assert_snapshot!(said("{tensorParallel: 4, expertParallel: 2}", "{gpus: 1}", file), @"warning model/args-contradict: `moe_expert_parallel_size: 4` of file `engine` contradicts `expertParallel: 2`; Keep one of them: remove it from the file, or write `expertParallel: 4`.");
+    insta::assert_snapshot!(said("{tensorParallel: 4, dataParallel: 4}", "{gpus: 1}", file), @"error model/args-contradict: `enable_attention_dp: false` of file `engine` contradicts `dataParallel: 4`; Keep one of them: remove it from the file, or write `dataParallel: 1`.");
+    for decode in ["{tensorParallel: 4}", "{gpus: 4}", "{tensorParallel: 4, expertParallel: 4}"] {
+        assert_eq!(said(decode, "{gpus: 1}", file), "", "{decode}");
+    }
+    // Other engines' files are theirs, and so is what is no YAML.
+    for text in ["", "{", "- a", "tensor_parallel_size: auto"] {
+        assert_eq!(said("{gpus: 2}", "{gpus: 1}", text), "", "{text}");
+    }
+    let other = "model: m\nengine: vllm\nruntime: 1.2.0\nserving: {worker: {tensorParallel: 2}}\nfiles: {a: {mountPath: /a, text: \
+                 'tensor_parallel_size: 4'}}";
+    assert_eq!(findings("llama", other), "");
+}

@@ -166,6 +166,7 @@ components: {Worker: {type: decode}, epp: {type: epp, replicas: 2, image: 'epp:1
 fn a_finding_points_at_the_line_that_made_it() {
     let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().into()) };
     let tree = SourceTree {
+        mounted_files: std::collections::BTreeMap::new(),
         unread: Vec::new(),
         omitted_folders: std::collections::BTreeSet::new(),
         files: vec![file(

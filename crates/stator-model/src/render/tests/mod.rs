@@ -4,6 +4,7 @@ mod canonical;
 mod contradictions;
 mod edges;
 mod emission;
+mod files;
 mod laws;
 mod locked;
 mod scenarios;
@@ -29,7 +30,10 @@ pub(crate) fn intent(name: &str, spec: &str) -> Intent {
 /// An intent around a model, with nothing known of lines.
 pub(crate) fn of_model(model: Model) -> Intent {
     let source = format!("{}/model.yaml", model.metadata.name);
-    Intent { source, model, origins: FieldOrigins::default(), lock: None }
+    let from_folder = model.spec.files.iter().filter_map(|(name, file)| Some((name, file.from.as_ref()?)));
+    let files =
+        from_folder.map(|(name, from)| (name.to_string(), format!("content of {from}").into_bytes().into())).collect();
+    Intent { source, model, origins: FieldOrigins::default(), files, lock: None }
 }
 
 /// Where tests render to.

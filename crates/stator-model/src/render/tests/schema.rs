@@ -2,7 +2,7 @@
 
 use super::{of_model, strategy, target};
 use crate::intent::model::Model;
-use crate::intent::{SourceFile, SourceTree, Workspace};
+use crate::intent::{SourceFile, SourceTree, Workspace, named_files};
 use crate::render::render;
 use proptest::prelude::*;
 use stator_core::fields;
@@ -24,7 +24,12 @@ fn refused(object: &Object) -> Vec<String> {
 fn reread(model: &Model) -> Result<Model, String> {
     let text = serde_saphyr::to_string(model).map_err(|error| error.to_string())?;
     let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().into()) };
-    let workspace = Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() });
+    let mut tree = SourceTree { files: vec![file], ..SourceTree::default() };
+    for (folder, paths) in named_files(&tree) {
+        let there = |path: String| SourceFile { path, content: Ok(b"a: 1".as_slice().into()) };
+        tree.mounted_files.insert(folder, paths.into_iter().map(there).collect());
+    }
+    let workspace = Workspace::parse(&tree);
     let selection = workspace.resolve_environment(None).map_err(|error| error.to_string())?;
     match selection.intents.as_slice() {
         [intent] => Ok(intent.model.clone()),

@@ -280,3 +280,25 @@ proptest! {
         }
     }
 }
+
+/// A file that a model mounts is a part of the model.
+#[test]
+fn a_change_of_an_engine_file_alone_is_planned() {
+    let mounting = format!("{}  files: {{engine: {{from: engine/a.yaml, mountPath: /e/a.yaml}}}}\n", model("a", 1));
+    let side = |content: &str| {
+        let mut tree = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &mounting), ("b/model.yaml", &model("b", 1))]);
+        let file = SourceFile { path: "a/engine/a.yaml".into(), content: Ok(content.as_bytes().to_vec()) };
+        tree.mounted_files.insert("a".into(), vec![file]);
+        tree
+    };
+    let planned = planner().plan(&sides(side("a: 1"), side("a: 1"), side("api_key: s3cr3t-Value"))).unwrap();
+    insta::assert_snapshot!(told(&planned), @"
+    1 of 2 models changes: 0 h200_sxm (4 → 4, peak 6)
+    create ConfigMap prod/a-engine-5265805260 none
+    update DynamoGraphDeployment prod/a managed-roll
+    delete ConfigMap prod/a-engine-0eaaef07a8 none
+    a/engine/a.yaml:1 this looks like a secret in plain text in git, and becomes part of a ConfigMap
+    ");
+    let planned = planner().plan(&sides(side("a: 1"), side("a: 1"), side("a: 1"))).unwrap();
+    insta::assert_snapshot!(told(&planned), @"no changes");
+}

@@ -98,6 +98,21 @@ fn adapter() -> BoxedStrategy<Adapter> {
         .boxed()
 }
 
+/// A file for the workers, or for the frontend alone; where it is mounted no other is.
+fn mounted_file() -> BoxedStrategy<MountedFile> {
+    let content = prop_oneof![
+        "[a-z]{1,6}\\.yaml".prop_map(|from| (Some(from), None)),
+        "\\PC{0,20}".prop_map(|text| (None, Some(text))),
+    ];
+    (content, scalar("/[a-z]{1,6}/[a-z]{1,12}\\.yaml"), option::of(Just(vec![component_name("frontend")])))
+        .prop_map(|((from, text), mount_path, components)| MountedFile { from, text, mount_path, components })
+        .boxed()
+}
+
+fn component_name(text: &str) -> crate::intent::scalar::ComponentName {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
 fn secrets() -> BoxedStrategy<Secrets> {
     (option::of(scalar("[a-z]{1,8}")), vec(scalar("[a-z]{1,8}"), 0..2), vec(scalar("[a-z]{1,8}"), 0..2))
         .prop_map(|(hugging_face, image_pull, env)| Secrets { hugging_face, image_pull, env })
@@ -153,7 +168,7 @@ prop_compose! {
         (model, served_name) in ("[A-Za-z0-9./-]{1,20}", option::of("[A-Za-z0-9./-]{1,12}")),
         (runtime, own_image) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image())),
         (hardware, cache, secrets) in (option::of(hardware()), option::of(cache()), option::of(secrets())),
-        (adapters, env) in (vec(adapter(), 0..3), env()),
+        (adapters, env, files) in (vec(adapter(), 0..3), env(), btree_map(scalar("[a-z]{1,6}"), mounted_file(), 0..3)),
         backend_framework in option::of(prop_oneof![Just(BackendFramework::Declared), Just(BackendFramework::Detected)]),
         (rollout, restart) in (option::of(model_rollout()), option::of("[a-z0-9]{1,6}")),
         components in btree_map(scalar("[a-z]{1,6}"), serving::component(), 0..3),
@@ -166,7 +181,7 @@ prop_compose! {
             kind: ModelKind::default(),
             metadata: Metadata { name, labels, annotations },
             spec: ModelSpec {
-                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, secrets, env,
+                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, files, secrets, env,
                 rollout, restart, components, take_over, overrides: vec![],
             },
         };

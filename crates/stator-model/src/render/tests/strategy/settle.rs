@@ -33,6 +33,7 @@ pub(super) fn settle(mut model: Model) -> Model {
     }
     components(spec);
     adapters(spec);
+    files(spec);
     if let Some(rollout) = &mut spec.rollout {
         settle_surge(&mut rollout.max_surge);
     }
@@ -164,6 +165,23 @@ fn settle_surge(max_surge: &mut Option<CountOrPercent>) {
     if max_surge.as_ref().is_some_and(none) {
         *max_surge = None;
     }
+}
+
+/// Files are mounted by what is there, each at a path of its own.
+fn files(spec: &mut ModelSpec) {
+    let Some(serving) = &spec.serving else { return };
+    let has_workers = serving.workers().next().is_some();
+    let fronts = |kind| matches!(kind, Some(ComponentType::Epp | ComponentType::Frontend));
+    let replaced = spec.components.values().any(|one| fronts(one.component_type));
+    let renamed = serving.frontend.as_ref().is_some_and(|frontend| frontend.name.is_some());
+    let has_frontend = serving.frontend.is_some() || (!replaced && serving.headless != Some(true) && has_workers);
+    let works = |kind: Option<ComponentType>| kind.is_some_and(ComponentType::is_worker);
+    let has_workers = has_workers || spec.components.values().any(|one| works(one.component_type));
+    let mut paths = BTreeSet::new();
+    spec.files.retain(|_, file| {
+        let is_there = if file.components.is_some() { has_frontend && !renamed } else { has_workers };
+        is_there && paths.insert(file.mount_path.clone())
+    });
 }
 
 fn adapters(spec: &mut ModelSpec) {

@@ -1,0 +1,154 @@
+//! Files that pods mount: where they come from and go to. Whether they can be read is judged where they are.
+
+use super::ModelValidator;
+use super::graph::all_components;
+use crate::intent::model::{Cache, MountedFile};
+use crate::intent::mounted_files::{MAX_CONFIG_MAP_BYTES, MAX_MOUNTED_FILES, check_path};
+use crate::intent::rules;
+use crate::intent::scalar::FileName;
+use stator_core::finding::did_you_mean;
+
+pub(super) fn validate_files(judge: &mut ModelValidator<'_>) {
+    let files = &judge.model.spec.files;
+    if files.len() > MAX_MOUNTED_FILES {
+        judge.error(
+            rules::MODEL_FILE,
+            "spec.files",
+            format!("{} files; a model has at most {MAX_MOUNTED_FILES}", files.len()),
+            "Join some of them, or put them onto the volume of the weights.",
+        );
+    }
+    for (name, file) in files {
+        check_content(judge, name, file);
+    }
+    if judge.model.spec.serving.is_some() {
+        check_mounts(judge);
+    }
+}
+
+fn check_content(judge: &mut ModelValidator<'_>, name: &FileName, file: &MountedFile) {
+    let place = format!("spec.files.{name}");
+    match (&file.from, &file.text) {
+        (Some(from), None) => {
+            if let Err(fault) = check_path(from) {
+                let (what, help) = fault.describe();
+                judge.error(rules::MODEL_FILE, &format!("{place}.from"), format!("`{from}` {what}"), help);
+            }
+        }
+        (None, Some(text)) if text.len() > MAX_CONFIG_MAP_BYTES => judge.error(
+            rules::MODEL_FILE,
+            &format!("{place}.text"),
+            "the text has more than 1 MiB, which is the most that a ConfigMap holds",
+            "Make it smaller, or put it onto the volume of the weights.",
+        ),
+        (None, Some(_)) => {}
+        (Some(_), Some(_)) => judge.error(
+            rules::MODEL_FILE,
+            &place,
+            format!("file `{name}` has both `from` and `text`"),
+            "Keep one of them.",
+        ),
+        (None, None) => judge.error(
+            rules::MODEL_FILE,
+            &place,
+            format!("file `{name}` has no content"),
+            "Add `from`, the path of a file in the model's folder, or `text`.",
+        ),
+    }
+    let path = file.mount_path.as_str();
+    if path.split('/').any(|part| part == "." || part.starts_with("..")) {
+        judge.error(
+            rules::MODEL_FILE_MOUNT,
+            &format!("{place}.mountPath"),
+            format!("`{path}` has a part that is `.` or begins with `..`"),
+            "Write the path without it.",
+        );
+    }
+}
+
+/// A component of the graph, as files name it.
+struct MountTarget {
+    /// In the graph.
+    name: String,
+    /// In the model: `decode` for a worker that has another name in the graph.
+    field: String,
+    is_worker: bool,
+    /// Whether the weights are mounted into it.
+    has_cache: bool,
+}
+
+fn check_mounts(judge: &mut ModelValidator<'_>) {
+    let spec = &judge.model.spec;
+    let targets: Vec<MountTarget> = all_components(judge)
+        .into_iter()
+        .map(|(name, path, is_worker)| {
+            let field = path.rsplit('.').next().unwrap_or_default().to_owned();
+            // A frontend reads the tokenizer from where the model is.
+            let has_cache = path.starts_with("spec.serving.") && (is_worker || spec.model.starts_with('/'));
+            MountTarget { name, field, is_worker, has_cache }
+        })
+        .collect();
+    let cache = spec.cache.as_ref().map(Cache::mount_path);
+    for (position, (name, file)) in spec.files.iter().enumerate() {
+        let place = format!("spec.files.{name}");
+        for (index, wanted) in file.components.iter().flatten().enumerate() {
+            if !targets.iter().any(|one| one.name == wanted.as_str() || one.field == wanted.as_str()) {
+                let known: Vec<&str> = targets.iter().map(|one| one.name.as_str()).collect();
+                let listed = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+                let help = did_you_mean(wanted.as_str(), known.iter().copied())
+                    .map_or_else(|| "Name a component of the model, or omit `components`.".to_owned(), capitalize);
+                judge.error(
+                    rules::MODEL_FILE_MOUNT,
+                    &format!("{place}.components[{index}]"),
+                    format!("the model has no component `{wanted}`; it has {listed}"),
+                    help,
+                );
+            }
+        }
+        let mounting: Vec<&MountTarget> = targets.iter().filter(|one| mounts(file, one)).collect();
+        if mounting.is_empty() && file.components.is_none() {
+            judge.error(
+                rules::MODEL_FILE_MOUNT,
+                &place,
+                format!("no component mounts file `{name}`: the model has no workers"),
+                "Name the components that do under `components`.",
+            );
+        }
+        let path = file.mount_path.as_str();
+        let clash = spec.files.iter().take(position).find(|(_, other)| {
+            let meets =
+                is_at_or_below(path, other.mount_path.as_str()) || is_at_or_below(other.mount_path.as_str(), path);
+            meets && mounting.iter().any(|one| mounts(other, one))
+        });
+        if let Some((other, _)) = clash {
+            judge.error(
+                rules::MODEL_FILE_MOUNT,
+                &format!("{place}.mountPath"),
+                format!("`{path}` and the path of file `{other}` cannot both be mounted into one component"),
+                "Mount one of them elsewhere, or into other components.",
+            );
+        }
+        if cache.is_some_and(|cache| is_at_or_below(cache, path)) && mounting.iter().any(|one| one.has_cache) {
+            judge.error(
+                rules::MODEL_FILE_MOUNT,
+                &format!("{place}.mountPath"),
+                format!("`{path}` is where the volume of the weights is mounted"),
+                "Mount the file elsewhere.",
+            );
+        }
+    }
+}
+
+fn mounts(file: &MountedFile, target: &MountTarget) -> bool {
+    file.is_mounted_by(&[&target.name, &target.field], target.is_worker)
+}
+
+/// Whether a path is another, or below it.
+fn is_at_or_below(path: &str, other: &str) -> bool {
+    path.trim_end_matches('/').strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn capitalize(text: String) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
