@@ -1,7 +1,7 @@
 //! Reading commits out of a git object database. No network, no hooks, no filters, no work tree.
 
 use super::error::SourceError;
-use super::mounted::{FOLDER_REASON, LINK_REASON, attach_mounted_files, missing_reason, too_large_reason};
+use super::mounted::{FOLDER_REASON, FileContent, LINK_REASON, attach_mounted_files, missing_reason, too_large_reason};
 use super::source_file::{MAX_FILE_BYTES, is_hidden, is_manifest, is_read, relative_path};
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
@@ -252,7 +252,7 @@ pub(super) fn find_mounted(
 }
 
 /// The bytes of a file that a model mounts.
-pub(super) fn read_mounted_blob(odb: &git2::Odb<'_>, oid: Oid) -> Result<Vec<u8>, String> {
+pub(super) fn read_mounted_blob(odb: &git2::Odb<'_>, oid: Oid) -> FileContent {
     match odb.read_header(oid) {
         Ok((size, ObjectType::Blob)) if size > MAX_BLOB_BYTES => Err(too_large_reason(size)),
         Ok(_) | Err(_) => read_blob(odb, &TreeFile::Blob(oid)),

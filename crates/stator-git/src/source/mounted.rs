@@ -4,6 +4,7 @@ use super::source_file::MAX_FILE_BYTES;
 use stator_core::finding::did_you_mean;
 use stator_model::intent::{SourceFile, SourceTree, named_files};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Why a link is not read.
 pub(super) const LINK_REASON: &str = "it is a symbolic link, or in one, and links are not followed";
@@ -11,7 +12,7 @@ pub(super) const LINK_REASON: &str = "it is a symbolic link, or in one, and link
 pub(super) const FOLDER_REASON: &str = "it is a folder; name each file of it";
 
 /// The bytes of a file, or why they are not read.
-pub(super) type FileContent = Result<Vec<u8>, String>;
+pub(super) type FileContent = Result<Arc<[u8]>, String>;
 
 /// Reads the files that models of a tree may mount. `read` gives one, by the folder of its model and its path from there.
 pub(super) fn attach_mounted_files<E>(

@@ -154,7 +154,7 @@ fn read_mounted_file(root: &Path, folder: &str, path: &str) -> FileContent {
             Err(error) => return Err(error.to_string()),
         }
     }
-    if at.is_dir() { Err(FOLDER_REASON.to_owned()) } else { read_file(&at) }
+    if at.is_dir() { Err(FOLDER_REASON.to_owned()) } else { read_file(&at).map(Into::into) }
 }
 
 /// Whether nothing is there: also where a part of the path is a file.

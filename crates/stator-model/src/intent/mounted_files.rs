@@ -172,7 +172,7 @@ pub(super) fn read_mounted_files(
                 if looked_through.insert(path.clone()) {
                     findings.extend(first_secret(&path, bytes));
                 }
-                contents.insert(name.to_string(), Arc::from(bytes.as_slice()));
+                contents.insert(name.to_string(), bytes.clone());
             }
         }
     }

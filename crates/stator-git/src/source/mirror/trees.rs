@@ -83,7 +83,7 @@ impl Mirror {
         let mut tree = SourceTree { files, unread, ..SourceTree::default() };
         attach_mounted_files(&mut tree, |folder, path| {
             let content = self.mounted_content(top, folder, path)?;
-            bytes = bytes.saturating_add(content.as_ref().as_ref().map_or(0, Vec::len));
+            bytes = bytes.saturating_add(content.as_ref().as_ref().map_or(0, |bytes| bytes.len()));
             check_limit(commit, bytes, limits.max_total_bytes, FILE_BYTES)?;
             Ok::<_, MirrorError>(content.as_ref().clone())
         })?;

@@ -171,7 +171,7 @@ impl RollbackRepository {
     ) -> Result<(), RestoreError> {
         let mut named = SourceTree::default();
         for (name, file) in files.iter() {
-            let content = self.read(file).map_err(|error| error.to_string());
+            let content = self.read(file).map(Into::into).map_err(|error| error.to_string());
             named.files.push(SourceFile { path: join(folder, name), content });
         }
         let root = commit.tree()?;
@@ -179,7 +179,7 @@ impl RollbackRepository {
         for above in std::iter::once("").chain(ends.filter(|end| *end > 0).filter_map(|end| folder.get(..end))) {
             let Ok(entry) = root.get_path(Path::new(&self.path(above, SETTINGS_FILE))) else { continue };
             let file = CommittedFile { oid: entry.id(), executable: false };
-            let content = self.read(&file).map_err(|error| error.to_string());
+            let content = self.read(&file).map(Into::into).map_err(|error| error.to_string());
             named.files.push(SourceFile { path: join(above, SETTINGS_FILE), content });
         }
         for path in stator_model::intent::named_files(&named).remove(folder).into_iter().flatten() {

@@ -34,7 +34,7 @@ spec:
 
 /// A tree of documents, read as a source reads it: what is named is looked up among `there`.
 fn tree(documents: &[(&str, &str)], there: &[(&str, &[u8])]) -> SourceTree {
-    let file = |path: &str, bytes: &[u8]| SourceFile { path: path.to_owned(), content: Ok(bytes.to_vec()) };
+    let file = |path: &str, bytes: &[u8]| SourceFile { path: path.to_owned(), content: Ok(bytes.into()) };
     let mut tree = SourceTree {
         files: documents.iter().map(|(path, text)| file(path, text.as_bytes())).collect(),
         ..SourceTree::default()

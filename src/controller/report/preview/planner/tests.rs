@@ -287,7 +287,7 @@ fn a_change_of_an_engine_file_alone_is_planned() {
     let mounting = format!("{}  files: {{engine: {{from: engine/a.yaml, mountPath: /e/a.yaml}}}}\n", model("a", 1));
     let side = |content: &str| {
         let mut tree = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &mounting), ("b/model.yaml", &model("b", 1))]);
-        let file = SourceFile { path: "a/engine/a.yaml".into(), content: Ok(content.as_bytes().to_vec()) };
+        let file = SourceFile { path: "a/engine/a.yaml".into(), content: Ok(content.as_bytes().into()) };
         tree.mounted_files.insert("a".into(), vec![file]);
         tree
     };
