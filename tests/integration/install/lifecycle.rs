@@ -45,10 +45,13 @@ async fn a_release_comes_changes_and_goes_and_takes_no_model_along() {
     CustomResourceDefinition /modelsources.stator.dev
     CustomResourceDefinition /syncjournals.stator.dev
     Deployment lifecycle/fleet-stator-controller
+    NetworkPolicy lifecycle/fleet-stator-controller
     Role lifecycle/fleet-stator-controller-leases
     RoleBinding lifecycle/fleet-stator-controller-leases
     Service lifecycle/fleet-stator-controller
     ServiceAccount lifecycle/fleet-stator-controller
+    ValidatingAdmissionPolicy /lifecycle-fleet-stator-source-rights
+    ValidatingAdmissionPolicyBinding /lifecycle-fleet-stator-source-rights
     ");
 
     // What is synced is not the chart's.
@@ -72,6 +75,7 @@ async fn a_release_comes_changes_and_goes_and_takes_no_model_along() {
     ClusterRole /lifecycle-fleet-stator-server
     ClusterRoleBinding /lifecycle-fleet-stator-server
     Deployment lifecycle/fleet-stator-server
+    NetworkPolicy lifecycle/fleet-stator-server
     PodDisruptionBudget lifecycle/fleet-stator-controller
     PodDisruptionBudget lifecycle/fleet-stator-server
     Service lifecycle/fleet-stator-server
