@@ -3,6 +3,7 @@
 use super::context::PlanContext;
 use super::{Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite};
 use stator_core::dynamo::gpus;
+use stator_core::dynamo::kinds::CONFIG_MAP;
 use std::collections::BTreeSet;
 
 /// Deletions that are never many, whatever they are a part of.
@@ -85,7 +86,10 @@ impl GuardLimits<'_> {
 
     /// More deletions than max(5 objects, 20 %) in one plan look like a mistake in git more than like a wish.
     fn mass_delete_hold(&self, changes: &[Change]) -> Option<Hold> {
-        let deletions = changes.iter().filter(|one| one.action == Action::Delete && !one.is_outgoing()).count();
+        // What a graph mounts goes with it, and is no loss of its own.
+        let counts =
+            |one: &&Change| one.action == Action::Delete && !one.is_outgoing() && one.object.kind != CONFIG_MAP.kind;
+        let deletions = changes.iter().filter(counts).count();
         let limit = match self.max_deletions {
             Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
             None => MIN_DELETION_LIMIT.max(self.present / 5),

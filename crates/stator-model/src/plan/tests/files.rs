@@ -166,3 +166,17 @@ fn a_graph_that_is_kept_keeps_its_files() {
     story.carry_out(&plan);
     assert_eq!(config_maps(&story), 1);
 }
+
+/// A model goes with all that it mounts; many files are no mass deletion.
+#[test]
+fn files_are_not_counted_among_deletions() {
+    let files: Vec<String> = (0..7).map(|number| format!("f{number}: {{text: x, mountPath: /f/{number}}}")).collect();
+    let many = model(None, &format!("  files: {{{}}}\n", files.join(", ")));
+    let other = super::world::small("other");
+    let mut story = PlanScenario::synced([many, other.clone()]);
+    assert_eq!(config_maps(&story), 7);
+    story.rendered = vec![other];
+    assert_eq!(story.plan().holds, []);
+    story.sync();
+    assert_eq!(config_maps(&story), 0);
+}
