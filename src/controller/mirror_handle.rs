@@ -1,10 +1,11 @@
 //! A source's mirror, for tasks: its calls block, so each runs on a thread of its own, one after the other.
 
-use super::commit_trials::{CommitTrials, OpenTrial, TrialDecision, TrialRefusal, TrialSubject};
+use super::commit_reading::CommitReading;
+use super::commit_trials::{CommitTrials, TrialDecision, TrialRefusal, TrialSubject};
 use super::git_threads::{GitThreadError, GitThreads, HostKey};
 use super::metrics::{Metrics, MirrorOperation, TrialResult};
 use super::mirror_disk::{MirrorDisk, MirrorSlot};
-use super::planning_budget::{PlanningBudget, PlanningRoom};
+use super::planning_budget::PlanningBudget;
 use crate::controller::report::preview::planner::PullRequestTrees;
 use crate::controller::report::preview::trees::{self, PullRequestReadError, PullRequestReader, PullRequestRefs};
 use crate::controller::sources::file::ResolvedSource;
@@ -79,14 +80,6 @@ pub(in crate::controller) struct MirrorResources {
     pub(in crate::controller) budget: PlanningBudget,
     pub(in crate::controller) trials: CommitTrials,
     pub(in crate::controller) disk: MirrorDisk,
-}
-
-/// A commit that is being read or planned: the memory that it may take, and the mark of its trial. Both go when this is
-/// dropped.
-#[derive(Debug)]
-pub struct CommitReading {
-    room: Option<PlanningRoom>,
-    _trial: OpenTrial,
 }
 
 /// A mirror that tasks share. Clones are the same one.
@@ -224,15 +217,33 @@ impl MirrorHandle {
     async fn begin_trial(&self, subject: &TrialSubject) -> Result<CommitReading, GitError> {
         let MirrorHandleState { source, shared, metrics, .. } = &*self.inner;
         match shared.trials.begin((&source.key.namespace, &source.key.name), subject).await {
-            TrialDecision::Beside(trial) => Ok(CommitReading { room: None, _trial: trial }),
+            TrialDecision::Beside(trial) => Ok(CommitReading::new(trial, None)),
             TrialDecision::Alone(trial) => {
                 metrics.record_trial(TrialResult::Alone);
-                Ok(CommitReading { room: Some(shared.budget.reserve_all().await), _trial: trial })
+                Ok(CommitReading::new(trial, Some(shared.budget.reserve_all().await)))
             }
             TrialDecision::Refused(refusal) => {
                 metrics.record_trial(TrialResult::Refused);
                 Err(refusal.into())
             }
+        }
+    }
+}
+
+impl From<GitError> for PullRequestReadError {
+    fn from(error: GitError) -> Self {
+        match &error {
+            GitError::Trial(_) => {
+                Self::Faulty { reason: error.to_string(), help: "push another commit to the pull request".to_owned() }
+            }
+            GitError::Mirror(MirrorError::TooMany { .. }) => {
+                Self::Faulty { reason: error.to_string(), help: error.help() }
+            }
+            GitError::Mirror(_)
+            | GitError::Credentials { .. }
+            | GitError::Panicked
+            | GitError::NoThread
+            | GitError::TimedOut => Self::Git(format!("{error}; {}", error.help())),
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | `supervisor` | starts, restarts and ends the reconcilers |
 
 pub mod cache;
+pub mod commit_reading;
 pub mod commit_trials;
 mod git_threads;
 mod lease_watch;

@@ -12,10 +12,11 @@ fn mirrors_are_taken_up_as_they_are() {
     let words = [(HOST, host.as_str()), (FOLDER, here.as_str())];
     copy(&kept("controller"), &place.beside("controller"), &words);
     let data = place.beside("controller/data");
+    let kept_mirrors = data.join("mirrors");
     for folder in fs_err::read_to_string(kept("controller/empty-folders")).unwrap().lines() {
         fs_err::create_dir_all(data.join(folder)).unwrap();
     }
-    let mirrors = marks(&data);
+    let mirrors = marks(&kept_mirrors);
     let run = || {
         let mut command = place.bench.command();
         command.arg("controller").arg("--source").arg(place.beside("controller/sources.yaml"));
@@ -28,10 +29,10 @@ fn mirrors_are_taken_up_as_they_are() {
     let asked: Vec<String> =
         place.git.asked().into_iter().map(|asked| format!("{} {}", asked.method, asked.target)).collect();
     insta::assert_snapshot!(asked.join("\n"), @"GET /team/models.git/info/refs?service=git-upload-pack");
-    untouched(&data, &mirrors);
+    untouched(&kept_mirrors, &mirrors);
     let objects = marks(&place.beside("cluster"));
     let told = run();
     assert_eq!(told.stderr.matches("nothing to change").count(), 2, "{told}");
-    untouched(&data, &mirrors);
+    untouched(&kept_mirrors, &mirrors);
     untouched(&place.beside("cluster"), &objects);
 }

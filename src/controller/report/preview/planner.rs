@@ -8,7 +8,7 @@
 //! content of their files: whose names and objects they are, and how many GPUs. Sums, guards and clashes of names are
 //! therefore those of the whole environment.
 
-use crate::controller::mirror_handle::CommitReading;
+use crate::controller::commit_reading::CommitReading;
 use stator_cluster::sync::DesiredState;
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;

@@ -1,7 +1,6 @@
 //! Pull requests of a real repository, read by a real mirror, at a host that answers as it is told to.
 
 use super::*;
-use crate::controller::mirror_handle::GitError;
 use crate::controller::report::tests_forge::FakeForge;
 use git2::{Repository, Signature};
 use planner::PullRequestTrees;
@@ -45,7 +44,7 @@ impl PullRequestReader for Shared {
             let mut mirror = mirror.lock().unwrap();
             let read = trees::fetch_sides(&mut mirror, &wanted)
                 .and_then(|sides| trees::read_sides(&mut mirror, sides, &wanted.folder));
-            read.map_err(|error| PullRequestReadError::from(GitError::from(error)))
+            read.map_err(|error| PullRequestReadError::Git(error.to_string()))
         };
         tokio::task::spawn_blocking(read).await.unwrap()
     }

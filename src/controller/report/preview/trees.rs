@@ -1,7 +1,6 @@
 //! The files that a preview is made of, out of the source's mirror.
 
 use super::planner::PullRequestTrees;
-use crate::controller::mirror_handle::GitError;
 use stator_git::forge::PullRequest;
 use stator_git::source::mirror::{Mirror, MirrorError};
 use stator_git::source::model_source::Reference;
@@ -64,24 +63,6 @@ pub enum PullRequestReadError {
         /// What to do about it.
         help: String,
     },
-}
-
-impl From<GitError> for PullRequestReadError {
-    fn from(error: GitError) -> Self {
-        match &error {
-            GitError::Trial(_) => {
-                Self::Faulty { reason: error.to_string(), help: "push another commit to the pull request".to_owned() }
-            }
-            GitError::Mirror(MirrorError::TooMany { .. }) => {
-                Self::Faulty { reason: error.to_string(), help: error.help() }
-            }
-            GitError::Mirror(_)
-            | GitError::Credentials { .. }
-            | GitError::Panicked
-            | GitError::NoThread
-            | GitError::TimedOut => Self::Git(format!("{error}; {}", error.help())),
-        }
-    }
 }
 
 /// The commits of the three sides, in full. The base is missing where head and tip have no commit in common.

@@ -121,7 +121,6 @@ impl Mirror {
         let limits = self.remote.limits;
         let found = self.walk_tree(commit, folder, &limits)?;
         let mut size = CommitSize { files: found.files.len(), bytes: 0 };
-        let odb = self.odb()?;
         let mut known: HashMap<Oid, usize> = HashMap::new();
         for (path, file) in &found.files {
             let content = match file {
@@ -129,8 +128,7 @@ impl Mirror {
                 TreeFile::Blob(oid) => match known.get(oid) {
                     Some(length) => *length,
                     None => {
-                        let (length, _) = odb.read_header(*oid).map_err(|error| damaged_object_error(*oid, &error))?;
-                        let length = if length > git::MAX_BLOB_BYTES { 0 } else { length.min(MAX_FILE_BYTES) };
+                        let length = self.content_length(*oid)?;
                         known.insert(*oid, length);
                         length
                     }
@@ -140,6 +138,15 @@ impl Mirror {
             check_limit(commit, size.bytes, limits.max_total_bytes, FILE_BYTES)?;
         }
         Ok(size)
+    }
+
+    /// How much of a file is read. What is remembered needs no look at the object.
+    fn content_length(&mut self, oid: Oid) -> Result<usize, MirrorError> {
+        if let Some(content) = self.cache.blob(oid) {
+            return Ok(content.as_ref().as_deref().unwrap_or_default().len());
+        }
+        let (length, _) = self.odb()?.read_header(oid).map_err(|error| damaged_object_error(oid, &error))?;
+        Ok(if length > git::MAX_BLOB_BYTES { 0 } else { length.min(MAX_FILE_BYTES) })
     }
 
     /// Every file of ours below a folder. A folder's path is there once, however many entries it has, and so is each
