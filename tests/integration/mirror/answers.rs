@@ -93,7 +93,14 @@ fn addresses_of_this_machine_are_not_asked_where_they_may_not_be() {
         asked("http://git.example.com/models.git", Some(format!("http://127.0.0.1:{port}"))),
         asked("http://git.example.com/models.git", Some(format!("http://localhost:{port}"))),
     ];
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @"
+    HOST cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    localhost:PORT cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    [::ffff:7f00:1]:PORT cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    169.254.169.254 cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    the credentials for git.example.com cannot be used: the proxy cannot be used: it is an address of the controller's own machine or link, which sources may not use; correct the secret that `spec.secretRef` names
+    git.example.com cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    ");
     assert!(place.server.asked().is_empty());
     assert!(place.poll().is_ok(), "an administrator may allow it");
 }
