@@ -304,12 +304,12 @@ fn of_the_files_that_models_mount_only_what_changed_is_read() {
         (content("one").unwrap(), content("two").unwrap(), mirror.objects_read() - before)
     };
     let (first, second, _) = read(&mut mirror);
-    assert_eq!((first.as_slice(), second.as_slice()), (&b"a: 1"[..], &b"a: 1"[..]));
+    assert_eq!((&first[..], &second[..]), (&b"a: 1"[..], &b"a: 1"[..]));
     assert_eq!(read(&mut mirror).2, 0, "the same commit is read again");
 
     place.commit("main", &[("one/engine/a.yaml", "a: 2")]);
     let (first, second, objects) = read(&mut mirror);
-    assert_eq!((first.as_slice(), second.as_slice()), (&b"a: 2"[..], &b"a: 1"[..]));
+    assert_eq!((&first[..], &second[..]), (&b"a: 2"[..], &b"a: 1"[..]));
     // The root, the folder of the model, the folder in it, where the file is, and the file.
     assert_eq!(objects, 5);
 }
