@@ -215,7 +215,11 @@ impl Fresh {
         let setting = node::NodeSettings {
             namespaces: vec!["stator-system".to_owned()],
             images: vec![("registry.example.com/stator".to_owned(), program())],
-            variables: vec![("SSL_CERT_FILE".to_owned(), host.gitea.certificate().display().to_string())],
+            variables: vec![
+                ("SSL_CERT_FILE".to_owned(), host.gitea.certificate().display().to_string()),
+                // The git host of the pages is on this machine.
+                ("STATOR_ALLOW_LOCAL_ADDRESSES".to_owned(), "true".to_owned()),
+            ],
         };
         let node = node::Node::start(&plane, setting)?;
         let operator = node::Operator::start(&plane, &["models-staging"]);
