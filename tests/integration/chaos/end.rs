@@ -71,9 +71,12 @@ pub fn wrong_objects(hands: &Hands, sites: &[Site]) -> Vec<String> {
         };
         let cluster = KubeCluster::connect(options).await.unwrap();
         let mut found: BTreeMap<(&str, String, String), Object> = BTreeMap::new();
+        let own = BTreeMap::from([(kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned())]);
+        let everything = BTreeMap::new();
         for kind in kinds::ALL {
-            // Everywhere: nothing is where no tenant is.
-            for object in cluster.list(kind, None, &BTreeMap::new()).await.unwrap() {
+            // Everywhere: nothing is where no tenant is. A cluster has ConfigMaps of its own.
+            let labels = if *kind == kinds::CONFIG_MAP { &own } else { &everything };
+            for object in cluster.list(kind, None, labels).await.unwrap() {
                 found.insert((kind.kind, object.namespace().to_owned(), object.name().to_owned()), object);
             }
         }

@@ -89,7 +89,7 @@ async fn drift_that_comes_back_after_two_repairs_is_reported_and_not_fought() {
         })
         .await;
     assert_eq!((state.counts.drifted, state.is_ready()), (1, false));
-    insta::assert_snapshot!(state.problem().unwrap().message, @"held back (blocked): mock-0: DynamoGraphDeployment models/mock-0: spec.components[name=worker].replicas: every repair is undone, and managedFields names no writer (perhaps a webhook), so it is left as it is; stop that, then sync");
+    insta::assert_snapshot!(state.problem().unwrap().message, @"held back (blocked): mock-0: DynamoGraphDeployment models/mock-0: spec.components[name=worker].replicas: every repair is undone, and managedFields names no writer (a webhook?), so it is left as it is; stop that, then sync");
     let told = room.told();
     assert!(told.contains(&"Drifted".to_owned()) && told.contains(&"Blocked".to_owned()), "{told:?}");
     // Others are put back as ever, and what is left is not touched.

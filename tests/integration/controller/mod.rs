@@ -251,7 +251,9 @@ fn a_webhook_makes_it_at_once_and_a_forged_one_does_not() {
     let second = scale(&scene.bench, 0, 3);
     assert_eq!(deliver(&scene, "1", "forged").0, 401);
     let large = "POST /webhooks/gitea HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999999";
-    assert_eq!(scene.asks(large, b"{").0, 413);
+    assert_eq!(scene.asks(large, b"{").0, 401, "nothing is read of what is not signed");
+    let signed = format!("{large}\r\nX-Gitea-Signature: {}", "0".repeat(64));
+    assert_eq!(scene.asks(&signed, b"{").0, 413);
     assert_eq!(looks(&scene), before, "nobody was hinted at anything");
     assert_eq!(deliver(&scene, "2", "canary-hook"), (202, r#"{"status":"accepted"}"#.to_owned()));
     scene.synced("models", &second);

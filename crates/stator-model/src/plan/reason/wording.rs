@@ -141,7 +141,7 @@ impl fmt::Display for ChangeReason {
                     ),
                     None => write!(
                         f,
-                        "{list}: every repair is undone, and managedFields names no writer (perhaps a webhook), so it is left as it \
+                        "{list}: every repair is undone, and managedFields names no writer (a webhook?), so it is left as it \
                          is; stop that, then sync"
                     ),
                 }
