@@ -67,7 +67,7 @@ pub struct FetchLimits {
     pub max_tree_entries: usize,
     /// Bytes of all files of ours in one commit and of their paths; a file counts at each of its paths.
     pub max_total_bytes: usize,
-    /// Values (scalars, lists and maps) that all files of ours in one commit may spell out; see [`count_values`].
+    /// Values (scalars, lists and maps) that all files of ours in one commit may spell out.
     pub max_values: usize,
     /// Bytes of one git tree.
     pub max_tree_bytes: usize,

@@ -210,7 +210,7 @@ impl JournalKeeper {
             Err(error) => error,
         };
         part.attempt += 1;
-        let is_needed = !is_stopped && !(is_write && self.is_closed);
+        let is_needed = !(is_stopped || (is_write && self.is_closed));
         let may_try = is_needed && part.attempt < settings.attempts.max(1);
         let delay = backoff_delay(FIRST_RETRY_DELAY, MAX_RETRY_DELAY, part.attempt - 1, jitter.next_u64());
         part.state = match (error.retry_delay(), is_write) {

@@ -30,13 +30,11 @@ fn an_object_is_known_by_what_it_is_and_not_by_the_label_that_somebody_took_off(
     assert!(!machine.is_done(), "the graph is not Ready yet");
 
     world.operator = true;
-    let unlabelled = world.operate().into_iter().map(|event| match event {
-        MachineEvent::Observed(object) => {
-            let mut value = object.value().clone();
-            value["metadata"]["labels"][LABEL_MODEL] = json!("another");
-            MachineEvent::Observed(Object::from_value(value).unwrap())
-        }
-        other => other,
+    let unlabelled = world.operate().into_iter().map(|event| {
+        let MachineEvent::Observed(object) = event else { return event };
+        let mut value = object.into_value();
+        value["metadata"]["labels"][LABEL_MODEL] = json!("another");
+        MachineEvent::Observed(Object::from_value(value).unwrap())
     });
     let unlabelled: Vec<MachineEvent> = unlabelled.collect();
     let machine = feed(machine, &mut world, unlabelled);
