@@ -131,7 +131,17 @@ impl WebhookRelay {
     pub fn send(&self, headers: &HeaderMap, body: impl Into<Bytes>) -> u16 {
         let (inside, headers, body) = (self.inside.clone(), headers.clone(), body.into());
         let runtime = self.runtime.as_ref().unwrap();
-        let sent = async move { forward(&inside, &headers, &body).await };
+        // Whoever is refused before its body is read may see a broken connection in place of the answer, and tries again.
+        let sent = async move {
+            let mut code = forward(&inside, &headers, &body).await;
+            for _ in 0..4 {
+                if code != 502 {
+                    break;
+                }
+                code = forward(&inside, &headers, &body).await;
+            }
+            code
+        };
         std::thread::scope(|scope| scope.spawn(|| runtime.block_on(sent)).join().unwrap())
     }
 

@@ -189,7 +189,8 @@ pub struct HeldRevision {
     /// The commit that is held: an approval is for this commit only.
     #[schemars(length(max = 64))]
     pub revision: String,
-    /// SHA-256 of what is held: an approval is for exactly that. An earlier stator wrote none.
+    /// SHA-256 of what is held: an approval is for exactly that.
+    // An earlier stator wrote none.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub plan: String,
