@@ -6,5 +6,7 @@
 pub mod cli;
 pub mod controller;
 pub mod daemon;
+pub mod observation;
 pub mod server;
 pub mod telemetry;
+pub mod web;

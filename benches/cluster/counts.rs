@@ -17,6 +17,7 @@ const RESOURCES: &[&str] = &[
     "models",
     "configmaps",
     "persistentvolumeclaims",
+    "jobs",
     "dynamographdeployments",
     "dynamographdeploymentrequests",
     "dynamomodels",

@@ -1,13 +1,19 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
 use super::error::CliError;
+use super::yaml::to_yaml;
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use serde::Serialize;
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::embedded::EmbeddedCluster;
 use stator_cluster::cluster::embedded::operator::{OperatorHandle, SimulatedOperator};
 use stator_cluster::cluster::kube::KubeCluster;
+use stator_cluster::fleet_policies::{FleetPolicyReader, read_policy_files};
+use stator_cluster::sync::GatherError;
+use stator_model::fleet_policy::FleetPolicies;
 use stator_model::plan::HoldKind;
+use stator_model::present;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,17 +55,26 @@ pub enum ColorWhen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// Text
+    #[value(alias = "table")]
     Text,
     /// JSON
     Json,
+    /// YAML
+    Yaml,
 }
 
-/// Which part of which repository.
-#[derive(Clone, Debug, Args)]
-pub struct PathArg {
-    /// Folder of a repository, or a single model.yaml
-    #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
-    pub path: PathBuf,
+impl ReportFormat {
+    /// A report as data; `None` where it is to be text.
+    ///
+    /// # Errors
+    /// Never, unless stator is at fault.
+    pub fn encode(self, report: &impl Serialize) -> Result<Option<String>, CliError> {
+        Ok(match self {
+            Self::Text => None,
+            Self::Json => Some(stator_model::present::json(report)?),
+            Self::Yaml => Some(to_yaml(report)?),
+        })
+    }
 }
 
 /// Which environment.
@@ -71,6 +86,41 @@ pub struct EnvironmentArgs {
     /// Namespace to use instead of the environment's own
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     pub namespace: Option<String>,
+}
+
+/// What administrators allow, beside what the cluster says of it.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PolicyArgs {
+    /// File of FleetPolicy documents, or a folder of such files, that models are held to
+    #[arg(long, env = "STATOR_POLICIES", value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub policies: Option<PathBuf>,
+}
+
+impl PolicyArgs {
+    /// The policies of the files.
+    ///
+    /// # Errors
+    /// When one of them has a fault: nothing is held to half of them.
+    pub fn read_files(&self) -> Result<FleetPolicies, CliError> {
+        let Some(path) = &self.policies else { return Ok(FleetPolicies::default()) };
+        read_policy_files(path).map_err(|faults| {
+            let told = present::findings::concise(&faults, &present::TerminalOptions::default());
+            CliError::input(format!("the policies have errors\n{}", told.trim_end()))
+                .with_hint("correct the files that --policies names")
+        })
+    }
+
+    /// The policies of the files and of the cluster.
+    ///
+    /// # Errors
+    /// As for [`PolicyArgs::read_files`], and when the cluster does not show which it has: nothing is done then.
+    pub async fn read(&self, cluster: &AnyCluster) -> Result<FleetPolicies, CliError> {
+        let of_files = self.read_files()?;
+        let of_cluster = FleetPolicyReader { path: None, cluster: Some(cluster.clone()) }.read().await;
+        let of_cluster =
+            of_cluster.map_err(|cause| GatherError { what: "the policies of the fleet".to_owned(), cause })?;
+        Ok(of_files.and(of_cluster))
+    }
 }
 
 /// Which cluster.
@@ -165,8 +215,8 @@ pub struct ChangeArgs {
     /// Whether to delete objects that are no longer in git
     #[arg(long, env = "STATOR_PRUNE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub prune: bool,
-    /// Override a guard
-    #[arg(long, env = "STATOR_ALLOW", value_name = "WHAT", value_delimiter = ',')]
+    /// Override a guard; on the command line only, never by a variable
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub allow: Vec<AllowArg>,
 }
 

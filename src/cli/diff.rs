@@ -3,6 +3,7 @@
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::plan::{self, PlanTargetArgs};
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 use stator_model::present::{diff, findings};
 
@@ -13,7 +14,7 @@ pub struct DiffArgs {
     #[command(flatten)]
     target: PlanTargetArgs,
     /// Whether to exit with 1 when there is a difference
-    #[arg(long, env = "STATOR_EXIT_CODE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, env = "STATOR_EXIT_CODE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     exit_code: bool,
 }
 

@@ -1,34 +1,76 @@
 //! `stator explain`.
 
-use super::args::ReportFormat;
+use super::args::{ClusterArgs, PolicyArgs, ReportFormat};
+use super::connect;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
+use super::yaml::to_yaml;
 use clap::Args;
+use stator_model::fleet_policy::{FleetPolicy, JudgedSource};
 use stator_model::intent::explain::{ExplainError, FieldExplanation, explain};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Show what a field means, which values it takes, and the fields below it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments"
+    after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments\n  stator explain policy -n team-a --context prod"
 )]
 pub struct ExplainArgs {
     /// The field, by its dotted path
     #[arg(value_name = "FIELD.PATH", default_value = "model", hide_default_value = true)]
     field: String,
-    /// Output format: text or JSON
+    /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
+    #[command(flatten)]
+    policies: PolicyArgs,
+    /// With `policy`: the namespace whose policies are shown; those of every namespace when left out
+    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
-pub fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
+pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let asks_for_policies = arguments.policies.policies.is_some() || arguments.cluster.names_cluster();
+    if arguments.field == "policy" && asks_for_policies {
+        return show_policies(arguments, output).await;
+    }
     let explanation = explain(&arguments.field)?;
-    output.write_result(&match arguments.output {
-        ReportFormat::Text => format_explanation(&explanation, &output.stdout_style),
-        ReportFormat::Json => stator_model::present::json(&explanation)?,
-    })?;
+    let data = arguments.output.encode(&explanation)?;
+    output.write_result(&data.unwrap_or_else(|| format_explanation(&explanation, &output.stdout_style)))?;
     Ok(ExitStatus::Success)
+}
+
+/// Shows what administrators allow, as they wrote it: everything that binds a namespace.
+async fn show_policies(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let policies = if arguments.cluster.names_cluster() {
+        connect::with_timeout(&arguments.cluster, async {
+            let cluster = connect::open(&arguments.cluster, Path::new("."), None, output).await?;
+            arguments.policies.read(&cluster).await
+        })
+        .await?
+    } else {
+        arguments.policies.read_files()?
+    };
+    let bound = match &arguments.namespace {
+        Some(namespace) => policies.bind(&JudgedSource::default(), namespace),
+        None => policies.all(),
+    };
+    let shown: Vec<&FleetPolicy> = bound.documents().collect();
+    let text = match arguments.output.encode(&shown)? {
+        Some(data) => data,
+        None if shown.is_empty() => "no policy\n".to_owned(),
+        None => shown.iter().map(to_yaml).collect::<Result<Vec<_>, _>>()?.join("---\n"),
+    };
+    output.write_result(&text)?;
+    for reason in bound.unreadable() {
+        output.warn(&format!("the policies of the fleet cannot be read: {reason}"));
+    }
+    let is_whole = bound.unreadable().next().is_none();
+    Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
 impl From<ExplainError> for CliError {

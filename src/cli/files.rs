@@ -1,8 +1,10 @@
 //! Writing files so that a reader, or a kill at any moment, never meets half of one.
 
 use super::error::CliError;
-use std::io::Write as _;
+use stator_git::source::MAX_FILE_BYTES;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Writes a file whole: into a temporary one beside it, flushed to the disk, then renamed over it. Folders are made.
 ///
@@ -26,6 +28,21 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), CliError> {
     }
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())
+}
+
+/// What is piped in, of at most as many bytes as a file of a repository may have; else why it cannot be used.
+pub fn read_standard_input() -> Result<Arc<[u8]>, String> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    std::io::stdin()
+        .lock()
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(format!("it has more than {MAX_FILE_BYTES} bytes"));
+    }
+    Ok(bytes.into())
 }
 
 #[cfg(test)]

@@ -1,49 +1,63 @@
 //! `stator fmt`.
 
-use super::args::PathArg;
 use super::error::{CliError, ExitStatus};
 use super::files;
 use super::output::Output;
+use super::targets::{PathArgs, TargetedModels};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use rayon::prelude::*;
-use stator_git::source;
+use stator_git::source::{self, Checkout, RepositoryScope, ScopePart};
+use stator_model::intent::Workspace;
 use stator_model::intent::format::format_document;
 use stator_model::present::{escape, pluralize};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Format model.yaml, overlays and stator.yaml in canonical order and style; comments are kept
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 success; 1 with --check, a file would change; 2 a file cannot be formatted.")]
+#[command(
+    after_help = "With `-`, standard input is formatted to standard output.\n\nExit codes: 0 success; 1 with --check or --diff, a file would change; 2 a file cannot be formatted.\n\nExamples:\n  stator fmt\n  stator fmt --diff models/chat\n  stator fmt - < model.yaml"
+)]
 pub struct FmtArgs {
     #[command(flatten)]
-    path: PathArg,
+    targets: PathArgs,
     /// Change nothing; list the files that would change
     #[arg(long, env = "STATOR_CHECK", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     check: bool,
+    /// Change nothing; show what would change as a unified diff
+    #[arg(long, env = "STATOR_DIFF", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    diff: bool,
 }
 
 /// What becomes of one file.
 enum FormatOutcome {
     Unchanged,
-    Reformatted(String),
+    Reformatted { old: String, new: String },
     Rejected(String),
 }
 
 pub fn run(arguments: &FmtArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let checkout = source::open(&arguments.path.path)?;
-    let files: Vec<_> = checkout.tree.files.iter().filter(|file| checkout.scope.contains(&file.path)).collect();
+    if arguments.targets.is_standard_input()? {
+        return format_standard_input(arguments, output);
+    }
+    let (checkout, scope) = open(&arguments.targets)?;
+    let files: Vec<_> = checkout.tree.files.iter().filter(|file| scope.contains(&file.path)).collect();
     let verdicts: Vec<FormatOutcome> = files.par_iter().map(|file| format_file(&file.content)).collect();
     let (mut changed, mut refused) = (0, 0);
+    let is_dry = arguments.check || arguments.diff;
     for (file, verdict) in files.iter().zip(verdicts) {
         match verdict {
             FormatOutcome::Unchanged => {}
-            FormatOutcome::Reformatted(text) => {
+            FormatOutcome::Reformatted { old, new } => {
                 changed += 1;
-                if !arguments.check {
-                    files::write_atomically(&checkout.root.join(&file.path), text.as_bytes())?;
+                if !is_dry {
+                    files::write_atomically(&checkout.root.join(&file.path), new.as_bytes())?;
                 }
-                output.write_result(&(escape::line(&file.path) + "\n"))?;
+                output.write_result(&match arguments.diff {
+                    true => unified_diff(&file.path, &old, &new),
+                    false => escape::line(&file.path) + "\n",
+                })?;
             }
             FormatOutcome::Rejected(reason) => {
                 refused += 1;
@@ -51,7 +65,7 @@ pub fn run(arguments: &FmtArgs, output: &Output) -> Result<ExitStatus, CliError>
             }
         }
     }
-    let verb = if arguments.check { "would change" } else { "changed" };
+    let verb = if is_dry { "would change" } else { "changed" };
     let rest = files.len() - changed - refused;
     output.note(&format!(
         "{} {verb}, {rest} {} formatted already{}",
@@ -59,11 +73,64 @@ pub fn run(arguments: &FmtArgs, output: &Output) -> Result<ExitStatus, CliError>
         if rest == 1 { "is" } else { "are" },
         if refused > 0 { format!(", {refused} cannot be formatted") } else { String::new() }
     ));
-    Ok(match (refused, arguments.check && changed > 0) {
-        (0, false) => ExitStatus::Success,
-        (0, true) => ExitStatus::Negative,
-        (_, _) => ExitStatus::Error,
-    })
+    Ok(exit_status(refused > 0, is_dry && changed > 0))
+}
+
+fn exit_status(is_refused: bool, would_change: bool) -> ExitStatus {
+    match (is_refused, would_change) {
+        (false, false) => ExitStatus::Success,
+        (false, true) => ExitStatus::Negative,
+        (true, _) => ExitStatus::Error,
+    }
+}
+
+/// Formats one document that another program pipes in. What cannot be formatted is not printed.
+fn format_standard_input(arguments: &FmtArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let content = files::read_standard_input();
+    match format_file(&content) {
+        FormatOutcome::Unchanged if arguments.check || arguments.diff => Ok(ExitStatus::Success),
+        FormatOutcome::Reformatted { .. } if arguments.check => Ok(ExitStatus::Negative),
+        FormatOutcome::Reformatted { old, new } if arguments.diff => {
+            output.write_result(&unified_diff("stdin", &old, &new))?;
+            Ok(ExitStatus::Negative)
+        }
+        FormatOutcome::Unchanged => {
+            let text = content.unwrap_or_default();
+            output.write_result(&String::from_utf8_lossy(&text))?;
+            Ok(ExitStatus::Success)
+        }
+        FormatOutcome::Reformatted { new, .. } => {
+            output.write_result(&new)?;
+            Ok(ExitStatus::Success)
+        }
+        FormatOutcome::Rejected(reason) => Err(CliError::input(format!("standard input: {reason}"))
+            .with_hint("`stator explain model` shows what a model.yaml holds")),
+    }
+}
+
+/// Opens the repository of the targets. A model's name stands for the folder of its files.
+fn open(targets: &PathArgs) -> Result<(Checkout, RepositoryScope), CliError> {
+    let (paths, names) = targets.split();
+    let here = PathBuf::from(".");
+    let (first, others) = paths.split_first().unwrap_or((&here, &[]));
+    let checkout = source::open_parts(first, others)?;
+    let mut scope = if paths.is_empty() { RepositoryScope::default() } else { checkout.scope.clone() };
+    if !names.is_empty() {
+        let models = TargetedModels::of_names(names);
+        for part in models.scope_in_workspace(&Workspace::parse(&checkout.tree))?.parts() {
+            let (ScopePart::Folder(path) | ScopePart::Intent(path)) = part;
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            scope.add(ScopePart::Folder(folder.to_owned()));
+        }
+    }
+    Ok((checkout, scope))
+}
+
+fn unified_diff(path: &str, old: &str, new: &str) -> String {
+    let diff = similar::TextDiff::from_lines(old, new);
+    let mut unified = diff.unified_diff();
+    let text = unified.context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string();
+    text.lines().map(|line| escape::line(line) + "\n").collect()
 }
 
 fn format_file(content: &Result<Arc<[u8]>, String>) -> FormatOutcome {
@@ -77,7 +144,7 @@ fn format_file(content: &Result<Arc<[u8]>, String>) -> FormatOutcome {
     };
     match format_document(text) {
         Ok(new) if new == text => FormatOutcome::Unchanged,
-        Ok(new) => FormatOutcome::Reformatted(new),
+        Ok(new) => FormatOutcome::Reformatted { old: text.to_owned(), new },
         Err(error) => FormatOutcome::Rejected(error.to_string()),
     }
 }

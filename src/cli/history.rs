@@ -3,14 +3,18 @@
 use super::args::{ClusterArgs, EnvironmentArgs, ReportFormat};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::{connect, repository, status};
+use super::targets::parse_target;
+use super::{connect, live_plan, repository, status};
 use clap::{Args, ValueHint};
 use serde_json::json;
-use stator_cluster::cluster::kube::KubeEvent;
+use stator_cluster::cluster::kube::events_of_models;
+use stator_cluster::sync::EnvironmentStatus;
+use stator_model::fleet_policy::FleetPolicies;
 use stator_model::plan::{ModelStatus, Record};
 use stator_model::present::history::ClusterEvent;
+use stator_model::present::{escape, pluralize};
 use stator_model::present::{history as present, status as faces};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the records are.
 #[derive(Debug, Args)]
@@ -22,7 +26,7 @@ struct RecordQueryArgs {
     environment: EnvironmentArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Output format: text or JSON
+    /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
 }
@@ -30,7 +34,8 @@ struct RecordQueryArgs {
 /// Show the last syncs of a model, newest first, and what each did
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// The model's name
+    /// Name of the model, its folder, or its model.yaml
+    #[arg(value_name = "MODEL|PATH", value_hint = ValueHint::AnyPath)]
     model: String,
     #[command(flatten)]
     query: RecordQueryArgs,
@@ -39,7 +44,8 @@ pub struct HistoryArgs {
 /// Show the events of an environment's models, oldest first
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Only this model
+    /// Only this model: its name, its folder, or its model.yaml
+    #[arg(value_name = "MODEL|PATH", value_hint = ValueHint::AnyPath)]
     model: Option<String>,
     #[command(flatten)]
     query: RecordQueryArgs,
@@ -48,7 +54,8 @@ pub struct EventsArgs {
 /// Show everything about one model: objects, health, drift, inventory, history
 #[derive(Debug, Args)]
 pub struct DescribeArgs {
-    /// The model's name
+    /// Name of the model, its folder, or its model.yaml
+    #[arg(value_name = "MODEL|PATH", value_hint = ValueHint::AnyPath)]
     model: String,
     #[command(flatten)]
     query: RecordQueryArgs,
@@ -64,17 +71,20 @@ struct EnvironmentHistory {
 
 async fn read_history(
     place: &RecordQueryArgs,
+    path: Option<&Path>,
     with_events: bool,
     output: &Output,
 ) -> Result<EnvironmentHistory, CliError> {
     connect::with_timeout(&place.cluster, async {
-        let opened = repository::open(&place.path, output)?;
+        let opened = repository::open(path.unwrap_or(&place.path), output)?;
         let mut selection = repository::select_environment(&opened.workspace, &place.environment)?;
         let namespace = selection.environment.namespace.to_string();
         let cluster = status::open_cluster(&opened, &selection, &place.cluster, output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
-        let (models, records) = status::read_statuses(&opened, opened.render_selection(selection), &cluster).await?;
+        let EnvironmentStatus { models, records, .. } =
+            live_plan::read_statuses(&opened, opened.render_selection(selection, FleetPolicies::default()), &cluster)
+                .await?;
         let said = match cluster.as_kubernetes() {
             Some(cluster) if with_events => match cluster.list_events(&namespace).await {
                 Ok(events) => events_of_models(&models, events),
@@ -91,29 +101,26 @@ async fn read_history(
     .await
 }
 
-/// The Events that are about a model: about one of its objects, or a pod or the like that was made for one.
-fn events_of_models(models: &[ModelStatus], events: Vec<KubeEvent>) -> Vec<ClusterEvent> {
-    events
-        .into_iter()
-        .filter_map(|event| {
-            let objects = models.iter().flat_map(|model| model.objects.iter().map(move |one| (model, &one.object)));
-            // What Dynamo's operator makes is named after the graph; the longest name that fits is the graph's own.
-            let fits = |object: &stator_core::object::ObjectRef| {
-                let own = object.kind == event.kind && object.name == event.name;
-                own || event.name.strip_prefix(&object.name).is_some_and(|rest| rest.starts_with('-'))
-            };
-            let (model, _) = objects.filter(|(_, object)| fits(object)).max_by_key(|(_, object)| object.name.len())?;
-            Some(ClusterEvent {
-                time: event.time,
-                model: model.name.clone(),
-                object: format!("{} {}", event.kind, event.name),
-                warning: event.warning,
-                reason: event.reason,
-                message: event.message,
-                count: event.count,
-            })
-        })
-        .collect()
+/// The path and the name that a target is one of.
+fn split_target(target: &str) -> (Option<PathBuf>, Option<String>) {
+    match parse_target(target) {
+        (_, Some(name)) => (None, Some(name)),
+        (path, None) => (Some(path), None),
+    }
+}
+
+/// The model that a target names, or the only one in its folder.
+fn target_model(target: &str, name: Option<String>, models: &[ModelStatus]) -> Result<String, CliError> {
+    match (name, models) {
+        (Some(name), _) => Ok(name),
+        (None, [model]) => Ok(model.name.clone()),
+        (None, models) => Err(CliError::usage(format!(
+            "{} holds {}",
+            escape::line(target),
+            pluralize(models.len(), "model", "models")
+        ))
+        .with_hint("pass the name of one model, its folder, or its model.yaml")),
+    }
 }
 
 /// The record of a model; `None` for one that git has and that was never synced.
@@ -127,64 +134,65 @@ fn find_record<'a>(name: &str, models: &[ModelStatus], records: &'a [Record]) ->
 }
 
 pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let name = status::model_name(&arguments.model);
-    let EnvironmentHistory { models, records, .. } = read_history(&arguments.query, false, output).await?;
+    let (path, name) = split_target(&arguments.model);
+    let EnvironmentHistory { models, records, .. } =
+        read_history(&arguments.query, path.as_deref(), false, output).await?;
+    let name = target_model(&arguments.model, name, &models)?;
     let record = find_record(&name, &models, &records)?;
-    output.write_result(&match (arguments.query.output, record) {
-        (ReportFormat::Text, Some(record)) => present::sync_history(record, &output.stdout_style),
-        (ReportFormat::Text, None) => "No events yet.\n".to_owned(),
-        (ReportFormat::Json, record) => {
-            let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
-            stator_model::present::json(&json!({"model": name, "history": history}))?
-        }
-    })?;
+    let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
+    let text = || match record {
+        Some(record) => present::sync_history(record, &output.stdout_style),
+        None => "No events yet.\n".to_owned(),
+    };
+    let data = arguments.query.output.encode(&json!({"model": name, "history": history}))?;
+    output.write_result(&data.unwrap_or_else(text))?;
     Ok(ExitStatus::Success)
 }
 
 pub async fn events(arguments: &EventsArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let (path, name) = arguments.model.as_deref().map(split_target).unwrap_or_default();
     let EnvironmentHistory { models, records, cluster_events: mut said } =
-        read_history(&arguments.query, true, output).await?;
-    let name = arguments.model.as_deref().map(status::model_name);
+        read_history(&arguments.query, path.as_deref(), true, output).await?;
+    let name = match (&arguments.model, name) {
+        (Some(target), name) => Some(target_model(target, name, &models)?),
+        (None, _) => None,
+    };
     if let Some(name) = &name {
         find_record(name, &models, &records)?;
         said.retain(|event| event.model == *name);
     }
     let wanted = records.iter().filter(|record| name.as_ref().is_none_or(|name| record.model == *name));
     let events = present::record_events(wanted);
-    output.write_result(&match arguments.query.output {
-        ReportFormat::Text => present::events_table(&events, &said, &output.stdout_style),
-        ReportFormat::Json => stator_model::present::json(&json!({"events": events, "cluster": said}))?,
-    })?;
+    let data = arguments.query.output.encode(&json!({"events": events, "cluster": said}))?;
+    output.write_result(&data.unwrap_or_else(|| present::events_table(&events, &said, &output.stdout_style)))?;
     Ok(ExitStatus::Success)
 }
 
 pub async fn describe(arguments: &DescribeArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let name = status::model_name(&arguments.model);
+    let (path, name) = split_target(&arguments.model);
     let EnvironmentHistory { models, records, cluster_events: mut said } =
-        read_history(&arguments.query, true, output).await?;
+        read_history(&arguments.query, path.as_deref(), true, output).await?;
+    let name = target_model(&arguments.model, name, &models)?;
     said.retain(|event| event.model == name);
     let record = find_record(&name, &models, &records)?;
     let model = models.iter().find(|model| model.name == name);
-    output.write_result(&match arguments.query.output {
-        ReportFormat::Json => stator_model::present::json(&json!({"model": model, "record": record, "cluster": said}))?,
-        ReportFormat::Text => {
-            let now = jiff::Timestamp::now();
-            let mut parts = Vec::new();
-            parts.extend(model.map(|model| faces::status_details(model, now, &output.stdout_style)));
-            parts.extend(
-                record
-                    .map(|record| present::conditions_table(record, &output.stdout_style))
-                    .filter(|text| !text.is_empty()),
-            );
-            parts.extend(record.map(|record| present::inventory_table(record, &output.stdout_style)));
-            parts.extend(
-                record.map(|record| format!("History:\n{}", present::sync_history(record, &output.stdout_style))),
-            );
-            if !said.is_empty() {
-                parts.push(format!("Events:\n{}", present::events_table(&[], &said, &output.stdout_style)));
-            }
-            parts.join("\n")
+    let text = || {
+        let now = jiff::Timestamp::now();
+        let mut parts = Vec::new();
+        parts.extend(model.map(|model| faces::status_details(model, now, &output.stdout_style)));
+        parts.extend(
+            record
+                .map(|record| present::conditions_table(record, &output.stdout_style))
+                .filter(|text| !text.is_empty()),
+        );
+        parts.extend(record.map(|record| present::inventory_table(record, &output.stdout_style)));
+        parts.extend(record.map(|record| format!("History:\n{}", present::sync_history(record, &output.stdout_style))));
+        if !said.is_empty() {
+            parts.push(format!("Events:\n{}", present::events_table(&[], &said, &output.stdout_style)));
         }
-    })?;
+        parts.join("\n")
+    };
+    let data = arguments.query.output.encode(&json!({"model": model, "record": record, "cluster": said}))?;
+    output.write_result(&data.unwrap_or_else(text))?;
     Ok(ExitStatus::Success)
 }

@@ -7,6 +7,7 @@ use super::{connect, files, repository, validate};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
 use stator_core::finding::Finding;
+use stator_model::fleet_policy::FleetPolicies;
 use stator_model::import::{self, ImportResult, ImportedModel, ManifestFile, coverage, rules};
 use stator_model::present::{escape, findings, pluralize};
 use std::collections::BTreeSet;
@@ -33,8 +34,8 @@ pub struct ImportArgs {
     /// Import only this namespace; with --from-cluster, `default` unless given
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
-    /// Overwrite files that have other content
-    #[arg(long, env = "STATOR_FORCE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    /// Overwrite files that have other content; on the command line only, never by a variable
+    #[arg(long, action = ArgAction::SetTrue)]
     force: bool,
     /// Print how much of each manifest maps to fields of a model, instead of the models
     #[arg(long, env = "STATOR_MEASURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
@@ -255,7 +256,7 @@ fn is_valid_as_written(import: &ImportResult, folder: &Path, output: &Output) ->
         return Ok(true);
     }
     let opened = repository::open(folder, output)?;
-    let (found, _) = validate::collect_findings(&opened, None, output)?;
+    let (found, _) = validate::collect_findings(&opened, None, FleetPolicies::default(), output)?;
     let reported: Vec<String> = import.models.iter().filter(|model| !model.round_trips).map(model_path).collect();
     let is_new = |finding: &Finding| !reported.iter().any(|path| finding.location.file.ends_with(path));
     let errors: Vec<Finding> = found.into_iter().filter(|finding| finding.is_error() && is_new(finding)).collect();

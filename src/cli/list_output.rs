@@ -4,8 +4,8 @@ use super::error::{CliError, CliErrorKind};
 use super::output::Output;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use serde::Serialize;
 use stator_cluster::cluster::WatchEvent;
+use stator_model::present::TerminalOptions;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -21,12 +21,23 @@ pub struct ListOutputArgs {
     /// Keep watching, and print the list again when it changes
     #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub watch: bool,
+    /// Leave out headings and everything else that is not a row
+    #[arg(long, env = "STATOR_NO_HEADERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    pub no_headers: bool,
+}
+
+impl ListOutputArgs {
+    /// How the list looks on standard output.
+    pub fn style(&self, output: &Output) -> TerminalOptions {
+        TerminalOptions { rows_only: self.no_headers, ..output.stdout_style }
+    }
 }
 
 /// The forms of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// A table
+    #[value(alias = "text")]
     Table,
     /// A table with more columns
     Wide,
@@ -36,15 +47,6 @@ pub enum ListFormat {
     Yaml,
     /// KIND/NAMESPACE/NAME
     Name,
-}
-
-/// A list as YAML.
-///
-/// # Errors
-/// Never, unless stator is at fault.
-pub fn to_yaml(list: &impl Serialize) -> Result<String, CliError> {
-    serde_saphyr::to_string(list)
-        .map_err(|error| CliError::new(CliErrorKind::Bug, format!("the list cannot be written as YAML: {error}")))
 }
 
 /// What is on the screen of a list, and what may change it.

@@ -4,9 +4,9 @@ use super::args::ChangeArgs;
 use super::error::{CliError, CliErrorKind};
 use super::repository::{self, DesiredState, OpenedRepository};
 use rayon::prelude::*;
-use stator_cluster::cluster::Cluster;
-use stator_cluster::sync::{self, GatherError, GatheredState, PlanParameters};
-use stator_model::plan::{self, Plan, PlanInput, PlanScope, SyncBookkeeping};
+use stator_cluster::cluster::{AnyCluster, Cluster};
+use stator_cluster::sync::{self, EnvironmentStatus, GatherError, GatheredState, PlanParameters};
+use stator_model::plan::{self, Plan, PlanInput, PlanScope, Record, SyncBookkeeping};
 
 /// Looks at everything that a plan of these objects needs to know of a cluster. Nothing is left of what is desired when
 /// that says that the repository lost its settings.
@@ -19,6 +19,11 @@ pub async fn gather_live_state<C: Cluster>(
     if !opened.workspace.is_named() {
         sync::refuse_lost_settings(cluster, desired, &live).await;
     }
+    let rendered = desired.rendered.iter().map(|model| model.model.as_str());
+    let broken = desired.selection.broken.iter().filter_map(|broken| broken.name.as_deref());
+    // A model that git no longer has is known by its record.
+    let recorded = live.records.iter().map(|record| record.model.as_str());
+    opened.models.check_names(rendered.chain(broken).chain(recorded))?;
     Ok(live)
 }
 
@@ -55,6 +60,26 @@ pub async fn plan_changes<C: Cluster>(
     PlanWithBookkeeping { plan, bookkeeping }
 }
 
+/// Every model's status, and what it was read from.
+pub async fn read_statuses(
+    opened: &OpenedRepository,
+    desired: DesiredState,
+    cluster: &AnyCluster,
+) -> Result<EnvironmentStatus, CliError> {
+    let input = status_input(opened, desired, cluster).await?;
+    Ok(sync::read_environment_status(cluster, input, jiff::Timestamp::now()).await)
+}
+
+/// What statuses are made of.
+pub async fn status_input(
+    opened: &OpenedRepository,
+    mut desired: DesiredState,
+    cluster: &AnyCluster,
+) -> Result<PlanInput, CliError> {
+    let found = gather_live_state(cluster, opened, &mut desired).await?;
+    Ok(plan_input(opened, desired, found, &ChangeArgs::for_status()))
+}
+
 /// The plan, once the cluster has explained what only it can tell.
 pub async fn build_explained_plan<C: Cluster>(cluster: &C, input: &mut PlanInput) -> Plan {
     let plan = plan::build_plan(input);
@@ -78,7 +103,8 @@ pub fn plan_input(
         let mut names: std::collections::BTreeSet<String> = models.map(|model| model.model.clone()).collect();
         let broken = desired.selection.broken.iter().filter(|broken| here(&broken.source));
         names.extend(broken.filter_map(|broken| broken.name.clone()));
-        names.extend(live.records.iter().filter(|record| here(&record.source)).map(|record| record.model.clone()));
+        let wanted = |record: &&Record| here(&record.source) || opened.models.names().contains(&record.model);
+        names.extend(live.records.iter().filter(wanted).map(|record| record.model.clone()));
         PlanScope::Models(names)
     };
     let aim = PlanParameters {

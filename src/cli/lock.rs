@@ -4,7 +4,8 @@ use super::args::{ClusterArgs, EnvironmentArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
-use super::{connect, files, status};
+use super::targets::{TargetArgs, model_names};
+use super::{connect, files};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use stator_cluster::cluster::Cluster;
@@ -22,9 +23,8 @@ use std::collections::BTreeMap;
     after_help = "A valid lock is not changed. In a repository with one environment the file is model.lock.yaml, else model.ENVIRONMENT.lock.yaml.\n\nExit codes: 0 every model with `sla` is locked; 1 one is not, or its lock is for another target; 2 the repository or the cluster cannot be read."
 )]
 pub struct LockArgs {
-    /// Folder of a repository, a single model.yaml, or the name of a model
-    #[arg(default_value = ".", value_name = "PATH|MODEL")]
-    target: String,
+    #[command(flatten)]
+    targets: TargetArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
     /// Write nothing and use no cluster; report locks that are missing or for another target
@@ -39,21 +39,13 @@ pub async fn run(arguments: &LockArgs, output: &Output) -> Result<ExitStatus, Cl
 }
 
 async fn lock_models(arguments: &LockArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (path, name) = status::parse_target(&arguments.target);
-    let opened = repository::open(&path, output)?;
+    let mut opened = repository::open_targets(&arguments.targets, output)?;
     opened.note_when_empty(output);
-    let selection = repository::select_environment(&opened.workspace, &arguments.environment)?;
-    let faulty = report_errors(&opened, &selection, name.as_deref(), output);
-    let wanted: Vec<&Intent> = selection
-        .intents
-        .iter()
-        .filter(|intent| opened.checkout.scope.contains(&intent.source))
-        .filter(|intent| name.as_deref().is_none_or(|name| intent.model.metadata.name.as_str() == name))
-        .collect();
-    if let Some(name) = name.as_deref().filter(|_| wanted.is_empty() && !faulty) {
-        let known: Vec<String> = selection.intents.iter().map(|one| one.model.metadata.name.to_string()).collect();
-        return Err(status::unknown_model(name, &known));
-    }
+    let selection = opened.select(&arguments.environment, output)?;
+    opened.models.check_names(model_names(&selection))?;
+    let faulty = report_errors(&opened, &selection, output);
+    let wanted: Vec<&Intent> =
+        selection.intents.iter().filter(|intent| opened.checkout.scope.contains(&intent.source)).collect();
     let asked: Vec<&Intent> = wanted.into_iter().filter(|intent| intent.model.spec.sla.is_some()).collect();
     if asked.is_empty() && !faulty {
         output.note("Nothing to lock: no model here has `sla`.");
@@ -82,19 +74,10 @@ async fn lock_models(arguments: &LockArgs, output: &Output) -> Result<ExitStatus
 }
 
 /// Says what is wrong with models that have errors: a damaged lock is one of them. Gives whether there are any.
-fn report_errors(
-    opened: &OpenedRepository,
-    selection: &ResolvedEnvironment,
-    name: Option<&str>,
-    output: &Output,
-) -> bool {
+fn report_errors(opened: &OpenedRepository, selection: &ResolvedEnvironment, output: &Output) -> bool {
     let scope = &opened.checkout.scope;
-    let broken: Vec<&str> = selection
-        .broken
-        .iter()
-        .filter(|one| scope.contains(&one.source) && name.is_none_or(|name| one.name.as_deref() == Some(name)))
-        .map(|one| one.source.as_str())
-        .collect();
+    let broken: Vec<&str> =
+        selection.broken.iter().filter(|one| scope.contains(&one.source)).map(|one| one.source.as_str()).collect();
     let beside = |file: &str| {
         broken
             .iter()

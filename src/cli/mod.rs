@@ -15,12 +15,14 @@ mod get;
 mod history;
 mod import;
 mod init;
+mod label_selector;
 mod list_output;
 mod live_plan;
 mod lock;
 mod man;
 mod next_command;
 mod plan;
+mod policy;
 mod progress;
 mod render;
 mod repository;
@@ -33,7 +35,11 @@ mod signals;
 mod sources;
 mod status;
 mod sync;
+mod targets;
 mod validate;
+mod version;
+mod web;
+mod yaml;
 
 pub use error::{CliError, CliErrorKind, ExitStatus};
 
@@ -86,8 +92,10 @@ enum CliCommand {
     Server(server::ServerArgs),
     Schema(schema::SchemaArgs),
     Explain(explain::ExplainArgs),
+    Policy(policy::PolicyCommandArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+    Version(version::VersionArgs),
 }
 
 /// The whole command line, as help, completions and manual pages show it.
@@ -105,15 +113,42 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
         .mut_subcommands(without_empty_variables)
 }
 
+/// The variable that stands for a long flag.
+fn variable_of(long: &str) -> String {
+    format!("STATOR_{}", long.to_uppercase().replace('-', "_"))
+}
+
+/// One sentence for each variable that is set for a flag which only the command line gives: whoever set it in a profile
+/// must not take it for an approval. A variable that another command reads is none of those.
+fn ignored_variables(root: &clap::Command, matches: &clap::ArgMatches) -> Vec<String> {
+    fn is_read(command: &clap::Command, variable: &str) -> bool {
+        command.get_arguments().any(|argument| argument.get_env().is_some_and(|name| name == variable))
+            || command.get_subcommands().any(|command| is_read(command, variable))
+    }
+    let (mut command, mut matches) = (root, matches);
+    while let Some((name, below)) = matches.subcommand() {
+        let Some(found) = command.find_subcommand(name) else { break };
+        (command, matches) = (found, below);
+    }
+    let longs = command.get_arguments().filter(|argument| argument.get_env().is_none()).filter_map(clap::Arg::get_long);
+    longs
+        .filter(|long| !matches!(*long, "help" | "version"))
+        .map(|long| (long, variable_of(long)))
+        .filter(|(_, variable)| std::env::var_os(variable).is_some_and(|value| !value.is_empty()))
+        .filter(|(_, variable)| !is_read(root, variable))
+        .map(|(long, variable)| format!("{variable} is ignored: --{long} counts on the command line only"))
+        .collect()
+}
+
 /// Parses the arguments and carries them out.
 pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let mut command = without_empty_variables(command());
-    let cli = match command
+    let (cli, matched) = match command
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| sources::remote_sync::check_conflicts(&mut command, &matches).map(|()| matches))
-        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)))
     {
-        Ok(cli) => cli,
+        Ok(both) => both,
         Err(error) => {
             // Help and version are results; a reader of either that went away is no failure.
             let _ = error.print();
@@ -121,6 +156,9 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         }
     };
     let output = Output::new(&cli.common);
+    for line in ignored_variables(&command, &matched) {
+        output.warn(&line);
+    }
     init_logging(&cli.common, &output, &cli.verb);
     let traces = start_traces(&cli.verb, &output);
     let done = run_command(cli.verb, &output).await;
@@ -160,9 +198,11 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Controller(arguments) => controller::run(&arguments, output).await,
         CliCommand::Server(arguments) => server::run(&arguments, output).await,
         CliCommand::Schema(arguments) => schema::run(&arguments, output),
-        CliCommand::Explain(arguments) => explain::run(&arguments, output),
+        CliCommand::Explain(arguments) => explain::run(&arguments, output).await,
+        CliCommand::Policy(arguments) => policy::run(&arguments, output).await,
         CliCommand::Completions(arguments) => completions::run(&arguments, output),
         CliCommand::Man(arguments) => man::run(&arguments, output),
+        CliCommand::Version(arguments) => version::run(&arguments, output),
     }
 }
 
@@ -185,8 +225,13 @@ fn init_logging(common: &GlobalArgs, output: &Output, verb: &CliCommand) {
         (false, 2) => "debug",
         (false, _) => "trace",
     };
-    // The client of the Kubernetes API logs what comes back as an error anyway.
-    let usual = if common.verbose < 3 { format!("{level},kube_client=off") } else { level.to_owned() };
+    // Row U14 of the new user's list: libraries log below a warning only with the third `-v`. The client of the Kubernetes API
+    // logs what comes back as an error anyway.
+    let libraries = if common.quiet { "error" } else { "warn" };
+    let usual = match common.verbose {
+        ..3 => format!("{libraries},stator={level},kube_client=off"),
+        3.. => level.to_owned(),
+    };
     let json = runs == Some(controller::LogFormat::Json)
         || std::env::var("STATOR_LOG_FORMAT").is_ok_and(|format| format == "json");
     let format = if json { LogEncoding::Json } else { LogEncoding::Text };

@@ -1,24 +1,22 @@
 //! The command that carries a plan out as it was shown: with the same path, cluster and options, and with what its held steps
 //! wait for.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs};
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PolicyArgs};
+use super::targets::TargetArgs;
 use stator_model::plan::{HoldKind, Plan};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// A line for a shell, such as `stator sync models -e prod --allow adopt`. Whoever runs it is still asked before anything is
 /// written.
 pub fn sync_command(
     plan: &Plan,
-    path: &Path,
+    targets: &TargetArgs,
     environment: &EnvironmentArgs,
     cluster: &ClusterArgs,
-    changes: &ChangeArgs,
+    (changes, PolicyArgs { policies }): (&ChangeArgs, &PolicyArgs),
 ) -> String {
     let mut words = vec!["stator".to_owned(), "sync".to_owned()];
-    if path != Path::new(".") {
-        words.push(quote(&path.display().to_string()));
-    }
+    words.extend(targets.words().iter().map(|word| quote(word)));
     words.extend(["-e".to_owned(), quote(&plan.environment)]);
     let ClusterArgs { cluster: name, context, kubeconfig, impersonate, timeout: _ } = cluster;
     let kubeconfig = kubeconfig.as_ref().map(|file| file.display().to_string());
@@ -28,6 +26,7 @@ pub fn sync_command(
         ("--context", context.clone()),
         ("--kubeconfig", kubeconfig),
         ("--as", impersonate.clone()),
+        ("--policies", policies.as_ref().map(|path| path.display().to_string())),
     ];
     for (option, value) in options {
         words.extend(value.into_iter().flat_map(|value| [option.to_owned(), quote(&value)]));

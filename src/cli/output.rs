@@ -24,12 +24,19 @@ impl Output {
             color,
             width: if terminal { terminal_width() } else { None },
             verbose: common.verbose > 0,
+            rows_only: false,
         };
         Self {
             stdout_style: look(use_color(common.color, anstream::AutoStream::choice(&out)), out.is_terminal()),
             stderr_style: look(use_color(common.color, anstream::AutoStream::choice(&err)), err.is_terminal()),
             quiet: common.quiet,
         }
+    }
+
+    /// The same streams, for what is done again and again: notes are said once.
+    #[must_use]
+    pub fn without_notes(self) -> Self {
+        Self { quiet: true, ..self }
     }
 
     /// Writes a result.

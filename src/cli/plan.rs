@@ -1,10 +1,12 @@
 //! `stator plan`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg};
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, ExitStatus};
 use super::next_command::sync_command;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
+use super::targets::TargetArgs;
+use super::yaml::to_yaml;
 use super::{connect, live_plan, revisions};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
@@ -21,7 +23,7 @@ use stator_model::present::{plan as present, preview};
 pub struct PlanArgs {
     #[command(flatten)]
     target: PlanTargetArgs,
-    /// Text, JSON, Markdown for a comment, or an HTML page
+    /// Text, JSON, YAML, Markdown for a comment, or an HTML page
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: PlanFormat,
     /// Exit with 1 if there are changes
@@ -42,19 +44,21 @@ pub struct PlanArgs {
 #[derive(Debug, Args)]
 pub struct PlanTargetArgs {
     #[command(flatten)]
-    path: PathArg,
+    targets: TargetArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     changes: ChangeArgs,
+    #[command(flatten)]
+    policies: PolicyArgs,
 }
 
 impl PlanTargetArgs {
     /// Opens the repository.
     pub fn open(&self, output: &Output) -> Result<OpenedRepository, CliError> {
-        repository::open(&self.path.path, output)
+        repository::open_targets(&self.targets, output)
     }
 
     /// Plans the repository against the cluster, within `--timeout`.
@@ -64,13 +68,13 @@ impl PlanTargetArgs {
 
     async fn plan_against_cluster(&self, mut opened: OpenedRepository, output: &Output) -> Result<Plan, CliError> {
         opened.note_when_empty(output);
-        let mut selection = repository::select_environment(&opened.workspace, &self.environment)?;
+        let mut selection = opened.select(&self.environment, output)?;
         repository::note_when_environment_empty(&opened, &selection, output);
         let context = selection.environment.context.clone();
         let cluster = connect::open(&self.cluster, &opened.checkout.root, context.as_deref(), output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
-        let mut desired = opened.render_selection(selection);
+        let mut desired = opened.render_selection(selection, self.policies.read(&cluster).await?);
         opened.workspace.forget_models();
         let found = live_plan::gather_live_state(&cluster, &opened, &mut desired).await?;
         Ok(live_plan::plan_changes(&cluster, &opened, desired, found, &self.changes).await.plan)
@@ -81,9 +85,12 @@ impl PlanTargetArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PlanFormat {
     /// Text
+    #[value(alias = "table")]
     Text,
     /// JSON
     Json,
+    /// YAML
+    Yaml,
     /// Markdown of at most 60,000 characters
     Markdown,
     /// One self-contained page
@@ -139,13 +146,16 @@ pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, Cl
     let opened = arguments.target.open(output)?;
     let plan = match &arguments.from {
         Some(from) => {
-            revisions::compare_revisions(&opened, from, arguments.to.as_deref(), &arguments.target.environment)?
+            let policies = arguments.target.policies.read_files()?;
+            let environment = &arguments.target.environment;
+            revisions::compare_revisions(&opened, from, arguments.to.as_deref(), environment, policies)?
         }
         None => arguments.target.plan(opened, output).await?,
     };
     output.write_result(&match arguments.output {
         PlanFormat::Text => present::text(&plan, &output.stdout_style) + &arguments.next_step(&plan),
         PlanFormat::Json => present::json(&plan)?,
+        PlanFormat::Yaml => yaml(&plan)?,
         PlanFormat::Markdown => preview::ci_comment(&plan),
         PlanFormat::Html => present::html(&plan),
     })?;
@@ -158,9 +168,15 @@ impl PlanArgs {
         if !has_changes(plan) || self.from.is_some() {
             return String::new();
         }
-        let PlanTargetArgs { path, environment, cluster, changes } = &self.target;
-        format!("\nNext:\n{}\n", sync_command(plan, &path.path, environment, cluster, changes))
+        let PlanTargetArgs { targets, environment, cluster, changes, policies } = &self.target;
+        format!("\nNext:\n{}\n", sync_command(plan, targets, environment, cluster, (changes, policies)))
     }
+}
+
+/// The same data as JSON, as YAML.
+pub fn yaml(plan: &Plan) -> Result<String, CliError> {
+    let data: serde_json::Value = serde_json::from_str(&present::json(plan)?)?;
+    to_yaml(&data)
 }
 
 /// True when a sync would do something, or is kept from doing it.

@@ -1,13 +1,18 @@
 //! `stator render`.
 
-use super::args::{EnvironmentArgs, PathArg};
+use super::args::{EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::files;
 use super::output::Output;
-use super::repository;
-use clap::{Args, ValueEnum, ValueHint};
+use super::repository::{self, DesiredState, OpenedRepository};
+use super::targets::{TargetArgs, model_names};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use stator_core::finding::Finding;
 use stator_core::object::Object;
-use stator_model::present::{findings, pluralize};
+use stator_model::intent::ResolvedEnvironment;
+use stator_model::present::origins::{ModelOrigins, OriginReport, UnwritableModel};
+use stator_model::present::{escape, findings, pluralize};
 use stator_model::render::emit;
 use std::path::PathBuf;
 
@@ -18,12 +23,17 @@ use std::path::PathBuf;
 )]
 pub struct RenderArgs {
     #[command(flatten)]
-    path: PathArg,
+    targets: TargetArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
-    /// Output format: YAML documents or a JSON List
+    #[command(flatten)]
+    policies: PolicyArgs,
+    /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "yaml")]
     output: ManifestFormat,
+    /// Show the models after all layers instead, with the file and line that each value is from
+    #[arg(long, env = "STATOR_SHOW_ORIGINS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
+    show_origins: bool,
     /// Write one file per object into this folder, as MODEL/KIND-NAME.yaml
     #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
@@ -36,12 +46,23 @@ enum ManifestFormat {
     Yaml,
     /// A JSON List
     Json,
+    /// KIND/NAMESPACE/NAME, one a line
+    Name,
 }
 
 pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let opened = repository::open(&arguments.path.path, output)?;
+    if arguments.out.is_some() && arguments.output == ManifestFormat::Name {
+        return Err(CliError::usage("`-o name` lists objects, and cannot be used with --out")
+            .with_hint("use `-o yaml` or `-o json`"));
+    }
+    let mut opened = repository::open_targets(&arguments.targets, output)?;
     opened.note_when_empty(output);
-    let desired = repository::render_environment(&opened.workspace, &arguments.environment)?;
+    let selection = opened.select(&arguments.environment, output)?;
+    opened.models.check_names(model_names(&selection))?;
+    if arguments.show_origins {
+        return show_origins(&opened, &selection, arguments.output, output);
+    }
+    let desired = DesiredState::render(selection, &opened.held_to(arguments.policies.read_files()?));
     let scope = &opened.checkout.scope;
     let mut objects: Vec<_> = desired
         .rendered
@@ -58,6 +79,7 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
                 let (extension, text) = match arguments.output {
                     ManifestFormat::Yaml => ("yaml", format_objects(arguments.output, &[object])?),
                     ManifestFormat::Json => ("json", stator_model::present::json(object)?),
+                    ManifestFormat::Name => ("txt", format_objects(arguments.output, &[object])?),
                 };
                 let path = folder.join(file_name(model)).join(format!("{}.{extension}", file_name(&name)));
                 files::write_atomically(&path, text.as_bytes())?;
@@ -69,15 +91,17 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
             output.write_result(&format_objects(arguments.output, &objects)?)?;
         }
     }
-    let found = repository::findings_in_scope(desired.findings, scope);
-    if !found.is_empty() && (!output.is_quiet() || found.iter().any(stator_core::finding::Finding::is_error)) {
+    Ok(report_findings(&opened, desired.findings, output))
+}
+
+/// Says what is wrong with what was asked for.
+fn report_findings(opened: &OpenedRepository, findings: Vec<Finding>, output: &Output) -> ExitStatus {
+    let found = repository::findings_in_scope(findings, &opened.checkout.scope);
+    let is_faulty = found.iter().any(Finding::is_error);
+    if !found.is_empty() && (!output.is_quiet() || is_faulty) {
         output.write_stderr(&findings::with_snippets(&found, &|file| opened.file_text(file), &output.stderr_style));
     }
-    Ok(if found.iter().any(stator_core::finding::Finding::is_error) {
-        ExitStatus::Negative
-    } else {
-        ExitStatus::Success
-    })
+    if is_faulty { ExitStatus::Negative } else { ExitStatus::Success }
 }
 
 fn format_objects(format: ManifestFormat, objects: &[&Object]) -> Result<String, CliError> {
@@ -86,7 +110,37 @@ fn format_objects(format: ManifestFormat, objects: &[&Object]) -> Result<String,
             emit::yaml_documents(objects).map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))
         }
         ManifestFormat::Json => Ok(emit::json_list(objects)?),
+        ManifestFormat::Name => {
+            let name = |object: &&Object| {
+                let reference = object.reference();
+                format!("{}/{}/{}\n", reference.kind.to_lowercase(), reference.namespace, reference.name)
+            };
+            Ok(objects.iter().map(name).collect())
+        }
     }
+}
+
+/// Shows the models after all layers. Those with errors have no such form, and are reported.
+fn show_origins(
+    opened: &OpenedRepository,
+    selection: &ResolvedEnvironment,
+    format: ManifestFormat,
+    output: &Output,
+) -> Result<ExitStatus, CliError> {
+    let scope = &opened.checkout.scope;
+    let intents = selection.intents.iter().filter(|intent| scope.contains(&intent.source));
+    let models: Result<Vec<ModelOrigins>, UnwritableModel> = intents.map(ModelOrigins::of).collect();
+    let report = OriginReport { models: models.map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))? };
+    output.write_result(&match format {
+        ManifestFormat::Yaml => report
+            .models
+            .iter()
+            .map(|model| format!("---\n# {}\n{}", escape::line(&model.source), model.yaml()))
+            .collect(),
+        ManifestFormat::Json => stator_model::present::json(&report)?,
+        ManifestFormat::Name => report.models.iter().map(|model| format!("{}\n", escape::line(&model.name))).collect(),
+    })?;
+    Ok(report_findings(opened, selection.findings.clone(), output))
 }
 
 /// A name as one part of a path. Overrides may name an object anything; nothing leaves the folder.

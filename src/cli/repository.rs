@@ -2,13 +2,16 @@
 
 use super::args::EnvironmentArgs;
 use super::error::CliError;
+use super::files;
 use super::output::Output;
+use super::targets::{TargetArgs, TargetedModels};
 pub use stator_cluster::sync::DesiredState;
 pub use stator_cluster::sync::desired::target_of;
 use stator_core::finding::Finding;
-use stator_git::source::{self, Checkout, RepositoryScope};
+use stator_git::source::{self, Checkout, RepositoryScope, ScopePart};
+use stator_model::fleet_policy::{FleetPolicies, JudgedSource, SourcePolicies};
 use stator_model::intent::scalar::DnsName;
-use stator_model::intent::{EnvironmentError, ResolvedEnvironment, Workspace};
+use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
 use std::path::Path;
 
 /// A repository, read and parsed.
@@ -18,36 +21,105 @@ pub struct OpenedRepository {
     pub checkout: Checkout,
     /// What they say, whatever the environment.
     pub workspace: Workspace,
+    /// Which of its models are meant.
+    pub models: TargetedModels,
 }
 
 /// Reads and parses the repository that a path lies in, and says what is worth a word.
 pub fn open(path: &Path, output: &Output) -> Result<OpenedRepository, CliError> {
     let checkout = source::open(path)?;
+    let models = TargetedModels::of_scope(checkout.scope.clone());
+    Ok(parse(checkout, models, output))
+}
+
+/// Reads and parses the repository that targets lie in: where they are names alone, that of the current folder.
+pub fn open_targets(targets: &TargetArgs, output: &Output) -> Result<OpenedRepository, CliError> {
+    let (paths, _) = targets.paths().split();
+    let (checkout, scope) = match paths.split_first() {
+        Some((first, others)) => {
+            let checkout = source::open_parts(first, others)?;
+            let scope = checkout.scope.clone();
+            (checkout, scope)
+        }
+        None => (source::open(Path::new("."))?, RepositoryScope::default()),
+    };
+    Ok(parse(checkout, targets.selection(scope), output))
+}
+
+/// A repository of one model.yaml and no settings, which another program pipes in.
+pub fn open_standard_input() -> Result<OpenedRepository, CliError> {
+    let content = files::read_standard_input();
+    let file = SourceFile { path: "model.yaml".to_owned(), content };
+    let scope = RepositoryScope::of([ScopePart::Folder(String::new())]);
+    let tree = SourceTree { files: vec![file], ..SourceTree::default() };
+    let workspace = Workspace::parse(&tree);
+    let checkout = Checkout {
+        root: std::env::current_dir()?,
+        scope: scope.clone(),
+        tree,
+        revision: String::new(),
+        notes: Vec::new(),
+    };
+    Ok(OpenedRepository { checkout, workspace, models: TargetedModels::of_scope(scope) })
+}
+
+fn parse(checkout: Checkout, models: TargetedModels, output: &Output) -> OpenedRepository {
     for note in &checkout.notes {
         output.note(&format!("note: {note}"));
     }
     let workspace = Workspace::parse(&checkout.tree);
-    Ok(OpenedRepository { checkout, workspace })
+    OpenedRepository { checkout, workspace, models }
 }
 
 impl OpenedRepository {
+    /// The models of one environment, in the namespace that the options ask for. From now on the scope is what is selected
+    /// of it.
+    ///
+    /// # Errors
+    /// When there is no such environment or namespace.
+    pub fn select(&mut self, arguments: &EnvironmentArgs, output: &Output) -> Result<ResolvedEnvironment, CliError> {
+        let selection = select_environment(&self.workspace, arguments)?;
+        self.checkout.scope = self.models.scope_in(&[&selection]);
+        if self.checkout.scope.is_nothing()
+            && let Some(note) = self.models.note_of_nothing()
+        {
+            output.note(&note);
+        }
+        Ok(selection)
+    }
+
     /// Says so when there is nothing to work on.
     pub fn note_when_empty(&self, output: &Output) {
+        if !self.models.names().is_empty() {
+            return;
+        }
         let scope = &self.checkout.scope;
         let any = self.checkout.tree.files.iter().any(|file| is_intent(&file.path) && scope.contains(&file.path));
         if !any {
-            let (RepositoryScope::Folder(below) | RepositoryScope::Intent(below)) = scope;
-            let place = if below.is_empty() { self.checkout.root.clone() } else { self.checkout.root.join(below) };
+            let place = |part: &ScopePart| {
+                let (ScopePart::Folder(below) | ScopePart::Intent(below)) = part;
+                let root = &self.checkout.root;
+                if below.is_empty() { root.display().to_string() } else { root.join(below).display().to_string() }
+            };
+            let places: Vec<String> = scope.parts().map(place).collect();
             output.note(&format!(
                 "note: no model.yaml in {}; `stator init` creates a small repository to start from",
-                place.display()
+                places.join(", ")
             ));
         }
     }
 
-    /// Renders an environment that is chosen already, as that of the repository that this is a checkout of.
-    pub fn render_selection(&self, selection: ResolvedEnvironment) -> DesiredState {
-        DesiredState::render(selection).owned_by(source::origin::find_claim(&self.checkout.root))
+    /// Renders an environment that is chosen already, as that of the repository that this is a checkout of, held to what
+    /// administrators allow.
+    pub fn render_selection(&self, selection: ResolvedEnvironment, policies: FleetPolicies) -> DesiredState {
+        let claim = source::origin::find_claim(&self.checkout.root);
+        let policies = SourcePolicies { policies, source: JudgedSource::of_claim(&claim) };
+        DesiredState::render(selection, &policies).owned_by(claim)
+    }
+
+    /// What the repository that this is a checkout of is held to.
+    pub fn held_to(&self, policies: FleetPolicies) -> SourcePolicies {
+        held_to(&self.checkout.root, policies)
     }
 
     /// The text of a file, for showing the line that a finding is about.
@@ -57,6 +129,11 @@ impl OpenedRepository {
         let content = files.get(at)?.content.as_ref().ok()?;
         Some(String::from_utf8_lossy(content).into_owned())
     }
+}
+
+/// What the repository of a folder is held to.
+pub fn held_to(root: &Path, policies: FleetPolicies) -> SourcePolicies {
+    SourcePolicies { policies, source: JudgedSource::of_claim(&source::origin::find_claim(root)) }
 }
 
 /// Says so when an environment has no model although the repository does: it is most likely a mistake in `include`.
@@ -75,11 +152,6 @@ pub fn note_when_environment_empty(opened: &OpenedRepository, selection: &Resolv
     }
 }
 
-/// Renders one environment of a workspace.
-pub fn render_environment(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<DesiredState, CliError> {
-    Ok(render_selection(select_environment(workspace, arguments)?))
-}
-
 /// The models of one environment of a workspace, in the namespace that the options ask for.
 pub fn select_environment(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<ResolvedEnvironment, CliError> {
     let mut selection = workspace.resolve_environment(arguments.environment.as_deref())?;
@@ -89,11 +161,6 @@ pub fn select_environment(workspace: &Workspace, arguments: &EnvironmentArgs) ->
             .map_err(|error| CliError::usage(format!("`{namespace}` is not a valid namespace name: {error}")))?;
     }
     Ok(selection)
-}
-
-/// Renders an environment that is chosen already.
-pub fn render_selection(selection: ResolvedEnvironment) -> DesiredState {
-    DesiredState::render(selection)
 }
 
 /// Findings that a scope is about: those of its files, and those of the settings that hold for it.
@@ -106,16 +173,18 @@ fn is_in_scope(file: &str, scope: &RepositoryScope) -> bool {
         return true;
     }
     let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
-    let (RepositoryScope::Folder(below) | RepositoryScope::Intent(below)) = scope;
-    if name == "stator.yaml" {
-        // Settings hold for everything below their folder.
-        return folder.is_empty() || below.starts_with(&format!("{folder}/")) || below == folder;
-    }
-    match scope {
-        // An overlay lies beside its intent.
-        RepositoryScope::Intent(intent) => intent.rsplit_once('/').map_or("", |(folder, _)| folder) == folder,
-        RepositoryScope::Folder(_) => false,
-    }
+    scope.parts().any(|part| {
+        let (ScopePart::Folder(below) | ScopePart::Intent(below)) = part;
+        if name == "stator.yaml" {
+            // Settings hold for everything below their folder.
+            return folder.is_empty() || below.starts_with(&format!("{folder}/")) || below == folder;
+        }
+        match part {
+            // An overlay lies beside its intent.
+            ScopePart::Intent(intent) => intent.rsplit_once('/').map_or("", |(folder, _)| folder) == folder,
+            ScopePart::Folder(_) => false,
+        }
+    })
 }
 
 fn is_intent(path: &str) -> bool {
@@ -141,8 +210,8 @@ mod tests {
 
     #[test]
     fn a_scope_is_about_its_files_and_the_settings_above_them() {
-        let intent = RepositoryScope::Intent("models/a/model.yaml".into());
-        let folder = RepositoryScope::Folder("models".into());
+        let intent = RepositoryScope::intent("models/a/model.yaml");
+        let folder = RepositoryScope::of([ScopePart::Folder("models".into())]);
         for (file, of_intent, of_folder) in [
             ("models/a/model.yaml", true, true),
             ("models/a/model.prod.yaml", true, true),

@@ -3,10 +3,14 @@
 use super::args::EnvironmentArgs;
 use super::error::CliError;
 use super::repository::{self, OpenedRepository};
-use stator_git::source::{self, RepositoryScope};
+use super::targets::{TargetedModels, model_names};
+use stator_cluster::sync::DesiredState;
+use stator_git::source;
+use stator_model::fleet_policy::{FleetPolicies, SourcePolicies};
 use stator_model::intent::{EnvironmentError, Workspace};
 use stator_model::plan::{self, Plan, RevisionComparison};
 use stator_model::render::RenderedModel;
+use std::collections::BTreeSet;
 
 /// Plans what turns `from` into `to`, or into the files as they are.
 pub fn compare_revisions(
@@ -14,7 +18,9 @@ pub fn compare_revisions(
     from: &str,
     to: Option<&str>,
     environment: &EnvironmentArgs,
+    policies: FleetPolicies,
 ) -> Result<Plan, CliError> {
+    let policies = opened.held_to(policies);
     let checkout = &opened.checkout;
     let (base_tree, base_revision) = source::read_tree_at(&checkout.root, from)?;
     let there;
@@ -27,22 +33,30 @@ pub fn compare_revisions(
         None => (&opened.workspace, checkout.revision.clone()),
     };
     let base = Workspace::parse(&base_tree);
-    plan_between(&checkout.scope, (&base, &base_revision), (head, &head_revision), environment)
+    plan_between(&opened.models, (&base, &base_revision), (head, &head_revision), environment, &policies)
 }
 
 /// Plans what turns one state of a repository into another, each with the revision that it is.
 pub fn plan_between(
-    scope: &RepositoryScope,
+    models: &TargetedModels,
     (base, base_revision): (&Workspace, &str),
     (head, head_revision): (&Workspace, &str),
     environment: &EnvironmentArgs,
+    policies: &SourcePolicies,
 ) -> Result<Plan, CliError> {
-    let head = repository::render_environment(head, environment)?;
+    let head = repository::select_environment(head, environment)?;
+    let mut scope = models.scope_in(&[&head]);
+    let mut names: BTreeSet<String> = model_names(&head).map(str::to_owned).collect();
+    let head = DesiredState::render(head, policies);
     // Which environment is meant is the head's to say; the base may lack it, and then all of it is new.
     let named = EnvironmentArgs { environment: Some(head.target.environment.clone()), ..environment.clone() };
     let (base, base_broken) = match base.resolve_environment(named.environment.as_deref()) {
         Ok(_) => {
-            let desired = repository::render_environment(base, &named)?;
+            let base = repository::select_environment(base, &named)?;
+            // What a name or a label selects in either of them is compared.
+            models.scope_in(&[&base]).parts().for_each(|part| scope.add(part.clone()));
+            names.extend(model_names(&base).map(str::to_owned));
+            let desired = DesiredState::render(base, policies);
             (desired.rendered, desired.selection.broken)
         }
         Err(EnvironmentError::Unknown { .. }) => (Vec::new(), Vec::new()),
@@ -50,11 +64,12 @@ pub fn plan_between(
             return Err(error.into());
         }
     };
+    models.check_names(names.iter().map(String::as_str))?;
     let here = |models: Vec<RenderedModel>| -> Vec<RenderedModel> {
         models.into_iter().filter(|model| scope.contains(&model.source)).collect()
     };
     let (base, rendered) = (here(base), here(head.rendered));
-    let findings = repository::findings_in_scope(head.findings, scope);
+    let findings = repository::findings_in_scope(head.findings, &scope);
     Ok(plan::compare_revisions(&RevisionComparison {
         repository: &head.target.repository,
         environment: &head.target.environment,

@@ -1,30 +1,30 @@
 //! `stator status`, and `stator get models`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, FrontendArgs, SimulateArgs};
+use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs};
 use super::error::{CliError, ExitStatus};
-use super::list_output::{ListFormat, ListOutputArgs, ListPrinter, to_yaml};
+use super::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use super::live_plan;
 use super::output::Output;
-use super::repository::{self, DesiredState, OpenedRepository};
+use super::repository::{self, OpenedRepository};
+use super::targets::TargetArgs;
+use super::web::{EnvironmentPlace, RepositoryObserver, WebArgs};
+use super::yaml::to_yaml;
 use super::{connect, signals};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
-use stator_cluster::sync;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::finding::did_you_mean;
-use stator_core::object::ObjectRef;
+use stator_model::fleet_policy::FleetPolicies;
 use stator_model::intent::ResolvedEnvironment;
-use stator_model::plan::{self, ModelStatus, ModelStatusContext, Record};
+use stator_model::plan::ModelStatus;
 use stator_model::present::status as present;
-use std::path::{Path, PathBuf};
 
 /// Show each model's sync, health, revision, GPUs and drift
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 shown; 2 the repository or the cluster cannot be read.")]
 pub struct StatusArgs {
-    /// Folder of a repository, a single model.yaml, or the name of a model
-    #[arg(default_value = ".", value_name = "PATH|MODEL")]
-    target: String,
+    #[command(flatten)]
+    targets: TargetArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
     #[command(flatten)]
@@ -35,6 +35,39 @@ pub struct StatusArgs {
     simulate: SimulateArgs,
     #[command(flatten)]
     list: ListOutputArgs,
+    /// Order of the models; what needs attention comes first with `sync` and `health`
+    #[arg(long, env = "STATOR_SORT_BY", value_name = "KEY", default_value = "name")]
+    sort_by: ModelSortKey,
+    #[command(flatten)]
+    web: WebArgs,
+}
+
+/// What models are sorted by; those that are alike by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModelSortKey {
+    /// Name
+    Name,
+    /// Sync, models that are not synced first
+    Sync,
+    /// Health, the worst first
+    Health,
+    /// GPUs, the most first
+    Gpus,
+    /// Age, the newest first
+    Age,
+}
+
+impl ModelSortKey {
+    fn sort(self, models: &mut [ModelStatus]) {
+        match self {
+            Self::Name => models.sort_by(|one, other| one.name.cmp(&other.name)),
+            Self::Sync => models.sort_by(|one, other| other.sync.cmp(&one.sync).then(one.name.cmp(&other.name))),
+            Self::Health => models.sort_by(|one, other| other.health.cmp(&one.health).then(one.name.cmp(&other.name))),
+            Self::Gpus => models.sort_by(|one, other| other.gpus.cmp(&one.gpus).then(one.name.cmp(&other.name))),
+            // A model of which nothing is there has no age, and comes last.
+            Self::Age => models.sort_by(|one, other| other.created.cmp(&one.created).then(one.name.cmp(&other.name))),
+        }
+    }
 }
 
 pub async fn run(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, CliError> {
@@ -46,16 +79,15 @@ pub async fn run(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, 
 }
 
 async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (path, name) = parse_target(&arguments.target);
-    let opened = repository::open(&path, output)?;
+    let mut opened = repository::open_targets(&arguments.targets, output)?;
     opened.note_when_empty(output);
-    let mut selection = repository::select_environment(&opened.workspace, &arguments.environment)?;
+    let mut selection = opened.select(&arguments.environment, output)?;
     let namespace = selection.environment.namespace.to_string();
     let cluster = open_cluster(&opened, &selection, &arguments.cluster, output).await?;
     let cluster = arguments.frontends.apply(&cluster);
     // One look needs nobody to move what it looks at.
     let _operator = match arguments.simulate.embedded_cluster(&cluster)? {
-        Some(_) if arguments.list.watch => arguments.simulate.start_operator(&cluster)?,
+        Some(_) if arguments.list.watch || arguments.web.is_on() => arguments.simulate.start_operator(&cluster)?,
         Some(_) | None => None,
     };
     connect::preflight(&cluster, output).await?;
@@ -68,19 +100,39 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
         }
         false => None,
     };
-    let mut models = read_statuses(&opened, opened.render_selection(selection), &cluster).await?.0;
+    let pages = arguments.web.start(output).await?;
+    if let Some(pages) = &pages {
+        let place = EnvironmentPlace::new(
+            &opened.checkout.root,
+            &arguments.targets,
+            &PolicyArgs::default(),
+            &arguments.environment,
+            &arguments.cluster,
+        );
+        pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
+    }
+    let mut models =
+        live_plan::read_statuses(&opened, opened.render_selection(selection, FleetPolicies::default()), &cluster)
+            .await?
+            .models;
     let mut printer = ListPrinter::new(arguments.list.output, changes, output);
     loop {
-        let models_shown = select_models(models, name.as_deref())?;
-        printer.print(format_statuses(&models_shown, arguments.list.output, output)?)?;
+        arguments.sort_by.sort(&mut models);
+        printer.print(format_statuses(&models, arguments, output)?)?;
         if !printer.wait_for_change().await? {
+            if let Some(pages) = &pages {
+                pages.serve_until_interrupted(output).await;
+            }
             return Ok(ExitStatus::Success);
         }
         // Files may have changed too: the list is about git as much as about the cluster.
-        let again = repository::open(&path, output)?;
-        let mut selection = repository::select_environment(&again.workspace, &arguments.environment)?;
+        let mut again = repository::open_targets(&arguments.targets, output)?;
+        let mut selection = again.select(&arguments.environment, output)?;
         connect::detect_platform(&cluster, &mut selection).await;
-        models = read_statuses(&again, again.render_selection(selection), &cluster).await?.0;
+        models =
+            live_plan::read_statuses(&again, again.render_selection(selection, FleetPolicies::default()), &cluster)
+                .await?
+                .models;
     }
 }
 
@@ -94,61 +146,6 @@ pub async fn open_cluster(
     connect::open(cluster, &opened.checkout.root, selection.environment.context.as_deref(), output).await
 }
 
-/// Every model's status, and the environment's records.
-pub async fn read_statuses(
-    opened: &OpenedRepository,
-    mut desired: DesiredState,
-    cluster: &AnyCluster,
-) -> Result<(Vec<ModelStatus>, Vec<Record>), CliError> {
-    let found = live_plan::gather_live_state(cluster, opened, &mut desired).await?;
-    let mut input = live_plan::plan_input(opened, desired, found, &ChangeArgs::for_status());
-    let plan = live_plan::build_explained_plan(cluster, &mut input).await;
-    let mut sight = ModelStatusContext { now: Some(jiff::Timestamp::now()), ..ModelStatusContext::default() };
-    let mut models = plan::model_statuses(&input, &plan, &sight);
-    // Pods are read only where something is to be explained by them.
-    let waiting: Vec<ObjectRef> = models
-        .iter()
-        .flat_map(|model| &model.objects)
-        .filter(|one| one.object.kind == kinds::GRAPH.kind && !one.health.is_good())
-        .map(|one| one.object.clone())
-        .collect();
-    sight.pods = sync::list_graph_pods(cluster, &waiting).await;
-    // Frontends are asked only what the status of an adapter leaves open.
-    let frontends = plan::frontends_of_adapters(&input, &plan, &models);
-    sight.frontends = sync::ask_frontends(cluster, frontends).await;
-    if !sight.pods.is_empty() || !sight.frontends.is_empty() {
-        models = plan::model_statuses(&input, &plan, &sight);
-    }
-    models.sort_by(|a, b| a.name.cmp(&b.name));
-    let records = plan::own_bookkeeping(&input).records;
-    Ok((models, records))
-}
-
-/// A path that exists is one; anything else is a model's name, also as `-o name` prints it.
-pub fn parse_target(text: &str) -> (PathBuf, Option<String>) {
-    if Path::new(text).exists() || text.ends_with(".yaml") || (text.contains('/') && !text.starts_with("model/")) {
-        (PathBuf::from(text), None)
-    } else {
-        (PathBuf::from("."), Some(model_name(text)))
-    }
-}
-
-/// The name in `model/NAMESPACE/NAME`, or the text itself.
-pub fn model_name(text: &str) -> String {
-    match text.strip_prefix("model/").and_then(|rest| rest.split_once('/')) {
-        Some((_, name)) => name.to_owned(),
-        None => text.to_owned(),
-    }
-}
-
-/// All models, or the one of a name.
-pub fn select_models(models: Vec<ModelStatus>, name: Option<&str>) -> Result<Vec<ModelStatus>, CliError> {
-    let Some(name) = name else { return Ok(models) };
-    let known: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
-    let found: Vec<ModelStatus> = models.into_iter().filter(|model| model.name == name).collect();
-    if found.is_empty() { Err(unknown_model(name, &known)) } else { Ok(found) }
-}
-
 /// There is no model of that name.
 pub fn unknown_model(name: &str, known: &[String]) -> CliError {
     let hint = did_you_mean(name, known.iter().map(String::as_str))
@@ -156,11 +153,12 @@ pub fn unknown_model(name: &str, known: &[String]) -> CliError {
     CliError::input(format!("there is no model `{name}` in the environment")).with_hint(hint)
 }
 
-fn format_statuses(models: &[ModelStatus], format: ListFormat, output: &Output) -> Result<String, CliError> {
-    let now = jiff::Timestamp::now();
-    Ok(match format {
-        ListFormat::Table => present::status_table(models, false, now, &output.stdout_style),
-        ListFormat::Wide => present::status_table(models, true, now, &output.stdout_style),
+fn format_statuses(models: &[ModelStatus], arguments: &StatusArgs, output: &Output) -> Result<String, CliError> {
+    let (now, look) = (jiff::Timestamp::now(), arguments.list.style(output));
+    Ok(match arguments.list.output {
+        ListFormat::Table | ListFormat::Wide if models.is_empty() && look.rows_only => String::new(),
+        ListFormat::Table => present::status_table(models, false, now, &look),
+        ListFormat::Wide => present::status_table(models, true, now, &look),
         ListFormat::Json => stator_model::present::json(&present::ModelStatusReport { models })?,
         ListFormat::Yaml => to_yaml(&present::ModelStatusReport { models })?,
         ListFormat::Name => present::names(models),

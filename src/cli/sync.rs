@@ -1,6 +1,6 @@
 //! `stator sync`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, FrontendArgs, PathArg, ReportFormat, SimulateArgs};
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, ReportFormat, SimulateArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::live_plan::{self, PlanWithBookkeeping};
 use super::output::Output;
@@ -8,6 +8,8 @@ use super::progress::ProgressReporter;
 use super::repository::OpenedRepository;
 use super::signals::wait_for_interrupt;
 use super::sources::remote_sync::{self, SourceArgs, SourceSyncOptions};
+use super::targets::TargetArgs;
+use super::web::{EnvironmentPlace, RepositoryObserver, WebArgs};
 use super::{connect, repository, saved_plan};
 use crate::controller::sources::folder_watch::FolderWatch;
 use clap::builder::FalseyValueParser;
@@ -34,7 +36,7 @@ use tokio::sync::watch;
 )]
 pub struct SyncArgs {
     #[command(flatten)]
-    path: PathArg,
+    targets: TargetArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
     #[command(flatten)]
@@ -45,6 +47,8 @@ pub struct SyncArgs {
     simulate: SimulateArgs,
     #[command(flatten)]
     changes: ChangeArgs,
+    #[command(flatten)]
+    policies: PolicyArgs,
     /// Change nothing: `client` shows the plan, `server` also has the cluster check every write
     #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with = "wait")]
     dry_run: Option<DryRunMode>,
@@ -60,17 +64,19 @@ pub struct SyncArgs {
     /// Keep running: sync again whenever a file of the repository changes, until Ctrl-C
     #[arg(long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with_all = ["dry_run", "plan"])]
     watch: bool,
-    /// Skip the confirmation
-    #[arg(short, long, env = "STATOR_YES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), overrides_with = "yes")]
+    /// Skip the confirmation; on the command line only, never by a variable
+    #[arg(short, long, action = ArgAction::SetTrue, overrides_with = "yes")]
     yes: bool,
     /// Never ask: fail if a confirmation would be needed
     #[arg(long, env = "STATOR_NO_INPUT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     no_input: bool,
-    /// Report format: text or JSON
+    /// Report format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
     #[command(flatten)]
     source: SourceArgs,
+    #[command(flatten)]
+    web: WebArgs,
 }
 
 /// Where a dry run goes.
@@ -84,6 +90,7 @@ enum DryRunMode {
 
 pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if let Some(name) = &arguments.source.source {
+        arguments.web.refuse("--source, whose controller runs the sync")?;
         let wish = SourceSyncOptions {
             name,
             namespace: arguments.environment.namespace.as_deref(),
@@ -103,17 +110,31 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
     let cluster = arguments.frontends.apply(&cluster);
     let _operator = arguments.simulate.start_operator(&cluster)?;
     connect::with_timeout(&arguments.cluster, connect::preflight(&cluster, output)).await?;
-    if arguments.watch {
-        sync_and_watch(arguments, &cluster, opened, selection, output).await
-    } else {
-        sync_once(arguments, &cluster, opened, selection, output).await
+    let pages = arguments.web.start(output).await?;
+    if let Some(pages) = &pages {
+        let place = EnvironmentPlace::new(
+            &opened.checkout.root,
+            &arguments.targets,
+            &arguments.policies,
+            &arguments.environment,
+            &arguments.cluster,
+        );
+        pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
     }
+    if arguments.watch {
+        return sync_and_watch(arguments, &cluster, opened, selection, output).await;
+    }
+    let exit = sync_once(arguments, &cluster, opened, selection, output).await?;
+    if let Some(pages) = pages.filter(|_| exit != ExitStatus::Interrupted) {
+        pages.serve_until_interrupted(output).await;
+    }
+    Ok(exit)
 }
 
 fn read_repository(arguments: &SyncArgs, output: &Output) -> Result<(OpenedRepository, ResolvedEnvironment), CliError> {
-    let opened = repository::open(&arguments.path.path, output)?;
+    let mut opened = repository::open_targets(&arguments.targets, output)?;
     opened.note_when_empty(output);
-    let selection = repository::select_environment(&opened.workspace, &arguments.environment)?;
+    let selection = opened.select(&arguments.environment, output)?;
     repository::note_when_environment_empty(&opened, &selection, output);
     Ok((opened, selection))
 }
@@ -131,7 +152,8 @@ async fn sync_once(
         Ok(())
     })
     .await?;
-    let mut desired = opened.render_selection(selection);
+    let policies = connect::with_timeout(&arguments.cluster, arguments.policies.read(cluster)).await?;
+    let mut desired = opened.render_selection(selection, policies);
     opened.workspace.forget_models();
     let looking = live_plan::gather_live_state(cluster, &opened, &mut desired);
     let found = connect::with_timeout(&arguments.cluster, looking).await?;
@@ -256,10 +278,8 @@ async fn apply_plan(
         }
     };
     progress.finish();
-    output.write_result(&match arguments.output {
-        ReportFormat::Text => format_report(&report, faulty, &output.stdout_style),
-        ReportFormat::Json => stator_model::present::json(&report)?,
-    })?;
+    let data = arguments.output.encode(&report)?;
+    output.write_result(&data.unwrap_or_else(|| format_report(&report, faulty, &output.stdout_style)))?;
     for hold in &held {
         output.warn(hold);
     }
@@ -296,6 +316,7 @@ fn print_dry_run(plan: &Plan, format: ReportFormat, output: &Output) -> Result<E
     output.write_result(&match format {
         ReportFormat::Text => present::text(plan, &output.stdout_style),
         ReportFormat::Json => present::json(plan)?,
+        ReportFormat::Yaml => super::plan::yaml(plan)?,
     })?;
     output.note("Dry run: nothing was changed.");
     Ok(if hold_messages(plan).is_empty() { ExitStatus::Success } else { ExitStatus::Negative })

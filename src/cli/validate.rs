@@ -1,12 +1,14 @@
 //! `stator validate`.
 
-use super::args::PathArg;
+use super::args::PolicyArgs;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::repository::{self, OpenedRepository};
+use super::repository::{self, DesiredState, OpenedRepository};
+use super::targets::TargetArgs;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use stator_core::finding::{self, Finding};
+use stator_model::fleet_policy::FleetPolicies;
 use stator_model::intent::EnvironmentError;
 use stator_model::present::findings::{self, ValidationReport};
 use std::collections::BTreeSet;
@@ -17,16 +19,25 @@ use std::collections::BTreeSet;
 /// here. No cluster is needed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 no errors; 1 errors, or with --strict warnings; 2 the repository cannot be read."
+    after_help = "With `-`, standard input is read as the only model.yaml of a repository without settings.\n\nExit codes: 0 no errors; 1 errors, or with --strict warnings; 2 the repository cannot be read."
 )]
 pub struct ValidateArgs {
     #[command(flatten)]
-    path: PathArg,
+    targets: TargetArgs,
     /// Check only this environment
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
     environment: Option<String>,
+    #[command(flatten)]
+    policies: PolicyArgs,
     /// Output format
-    #[arg(long, env = "STATOR_FORMAT", value_name = "FORMAT", default_value = "full")]
+    #[arg(
+        short = 'o',
+        long,
+        visible_alias = "output",
+        env = "STATOR_FORMAT",
+        value_name = "FORMAT",
+        default_value = "full"
+    )]
     format: FindingsFormat,
     /// Exit with 1 for warnings, too
     #[arg(long, env = "STATOR_STRICT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
@@ -53,9 +64,14 @@ enum FindingsFormat {
 }
 
 pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let opened = repository::open(&arguments.path.path, output)?;
+    let mut opened = match arguments.targets.paths().is_standard_input()? {
+        true => repository::open_standard_input()?,
+        false => repository::open_targets(&arguments.targets, output)?,
+    };
     opened.note_when_empty(output);
-    let (found, models) = collect_findings(&opened, arguments.environment.as_deref(), output)?;
+    opened.checkout.scope = opened.models.scope_in_workspace(&opened.workspace)?;
+    let (found, models) =
+        collect_findings(&opened, arguments.environment.as_deref(), arguments.policies.read_files()?, output)?;
     let text = match arguments.format {
         FindingsFormat::Full => {
             let shown = findings::with_snippets(&found, &|file| opened.file_text(file), &output.stdout_style);
@@ -83,8 +99,10 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
 pub fn collect_findings(
     opened: &OpenedRepository,
     environment: Option<&str>,
+    policies: FleetPolicies,
     output: &Output,
 ) -> Result<(Vec<Finding>, usize), CliError> {
+    let policies = opened.held_to(policies);
     let workspace = &opened.workspace;
     let scope = &opened.checkout.scope;
     let names = match environment {
@@ -105,7 +123,7 @@ pub fn collect_findings(
         repository::note_when_environment_empty(opened, &selection, output);
         models.extend(selection.intents.iter().map(|intent| intent.source.clone()));
         models.extend(selection.broken.iter().map(|broken| broken.source.clone()));
-        found.extend(repository::render_selection(selection).findings);
+        found.extend(DesiredState::render(selection, &policies).findings);
     }
     finding::sort_and_dedup(&mut found);
     models.retain(|source| scope.contains(source) && source.ends_with("model.yaml"));

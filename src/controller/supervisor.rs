@@ -21,10 +21,12 @@ use crate::controller::sources::registry::{
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
 use crate::controller::sources::sync_windows::WindowClock;
 use crate::controller::waiting::random_bits;
+use crate::observation::ObservationBoard;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
 use stator_cluster::cluster::kube::{ConnectError, ImpersonatedUser, KubeCluster};
 use stator_cluster::cluster::{AnyCluster, Fence};
+use stator_cluster::fleet_policies::FleetPolicyReader;
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 /// Pauses before a task that panicked is started anew.
@@ -50,10 +53,14 @@ pub struct ControllerOptions {
     /// What cluster it is, where nobody said which one to use: an environment that names a context of its own is refused
     /// then.
     pub implied_cluster: Option<String>,
+    /// A file of policies, or a folder of such files, beside those of the cluster.
+    pub policies: Option<PathBuf>,
     /// Where mirrors are kept.
     pub data_dir: PathBuf,
     /// Whether each source is synced once, and then it ends.
     pub once: bool,
+    /// Where to say how models stand, where anybody shows it.
+    pub observations: Option<ObservationBoard>,
 }
 
 /// A controller that runs.
@@ -182,6 +189,9 @@ impl Controller {
                 self.registry.unregister(&name);
                 self.metrics.remove_source(&name);
                 self.notifier.remove_source(&name);
+                if let Some(board) = &self.options.observations {
+                    board.remove_source(&name.namespace, &name.name);
+                }
                 applied.ended.push(name);
             }
         }
@@ -413,6 +423,11 @@ impl SourceTask {
                 cluster,
                 fence: self.fence.clone(),
                 implied_cluster: self.options.implied_cluster.clone(),
+                // As the controller, whoever the source acts as.
+                policies: FleetPolicyReader {
+                    path: self.options.policies.clone(),
+                    cluster: Some(self.options.cluster.clone()),
+                },
                 hints: Arc::clone(&self.hints),
                 registry: Arc::clone(&self.registry),
                 in_cluster: self.in_cluster,
@@ -426,7 +441,14 @@ impl SourceTask {
                 is_rewritten: std::mem::take(&mut self.is_rewritten),
             };
             let once = self.options.once;
-            match tokio::spawn(async move { context.run(report, once).await }.in_current_span()).await {
+            // Who looks for the pages stops with the reconciler that it looks beside.
+            let observing = self.options.observations.clone().map(|board| {
+                let observer = context.clone();
+                AbortOnDropHandle::new(tokio::spawn(async move { observer.observe_models(board).await }))
+            });
+            let ended = tokio::spawn(async move { context.run(report, once).await }.in_current_span()).await;
+            drop(observing);
+            match ended {
                 Ok(ended) => return ended,
                 Err(error) if error.is_panic() => {
                     self.metrics.record_restart(&self.source.key);
@@ -495,8 +517,10 @@ mod tests {
         let mut controller = Controller::new(ControllerOptions {
             cluster: cluster.into(),
             implied_cluster: None,
+            policies: None,
             data_dir,
             once: false,
+            observations: None,
         });
         let text = "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {name: a}\nspec: {url: 'https://h.invalid/a/b.git', ref: {branch: main}}\n";
         controller.apply(file::parse_file("s.yaml", text.as_bytes()).sources);

@@ -21,7 +21,7 @@ const MAX_ENDING_CONNECTIONS: usize = 64;
 /// The head of a request has to be here within this time, the first and every further one; a TLS handshake as well.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection is asked to end after this long, and ended after as long again.
-const MAX_CONNECTION_AGE: Duration = Duration::from_secs(60);
+pub(super) const MAX_CONNECTION_AGE: Duration = Duration::from_secs(60);
 /// What is under way when the process ends gets this long.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(5);
 /// The most bytes of a head.
@@ -43,6 +43,7 @@ pub struct HttpListener {
     socket: TcpListener,
     address: SocketAddr,
     limits: ConnectionLimits,
+    age: Duration,
     tls: Option<Arc<ServerConfig>>,
 }
 
@@ -55,13 +56,19 @@ impl HttpListener {
         let failed = |error: std::io::Error| ListenError { address: address.to_string(), reason: error.to_string() };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address, limits: ConnectionLimits::default(), tls: None })
+        Ok(Self { socket, address, limits: ConnectionLimits::default(), age: MAX_CONNECTION_AGE, tls: None })
     }
 
     /// With other limits than the usual ones.
     #[must_use]
     pub fn with_limits(self, limits: ConnectionLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// With connections that are asked to end after that long, in place of the usual minute.
+    #[must_use]
+    pub fn with_age(self, age: Duration) -> Self {
+        Self { age, ..self }
     }
 
     /// Over TLS, where there is a configuration.
@@ -77,7 +84,7 @@ impl HttpListener {
 
     /// Answers until `ending` is set, and then what is under way, but not for long.
     pub async fn serve(self, routes: Router, ending: CancellationToken) {
-        let Self { socket, address: _, limits, tls } = self;
+        let Self { socket, address: _, limits, age, tls } = self;
         let places = ConnectionPlaces::new(limits);
         let connections = Arc::new(Semaphore::new(limits.total.saturating_add(MAX_ENDING_CONNECTIONS)));
         let tracker = TaskTracker::new();
@@ -104,7 +111,7 @@ impl HttpListener {
                 // Answers are small; without this they may wait for more.
                 let _ = stream.set_nodelay(true);
                 tokio::select! {
-                    () = serve_stream(stream, tls, routes, ending) => {}
+                    () = serve_stream(stream, tls, routes, age, ending) => {}
                     () = place.evicted.cancelled() => {}
                 }
                 drop((place, there));
@@ -116,16 +123,22 @@ impl HttpListener {
     }
 }
 
-async fn serve_stream(stream: TcpStream, tls: Option<Arc<ServerConfig>>, routes: Router, ending: CancellationToken) {
-    let Some(tls) = tls else { return serve_connection(stream, routes, ending).await };
+async fn serve_stream(
+    stream: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    routes: Router,
+    age: Duration,
+    ending: CancellationToken,
+) {
+    let Some(tls) = tls else { return serve_connection(stream, routes, age, ending).await };
     let shaken = tokio::time::timeout(HEADER_READ_TIMEOUT, TlsAcceptor::from(tls).accept(stream)).await;
     if let Ok(Ok(stream)) = shaken {
-        serve_connection(stream, routes, ending).await;
+        serve_connection(stream, routes, age, ending).await;
     }
 }
 
 /// Answers one connection for as long as it may last.
-pub(super) async fn serve_connection<S>(stream: S, routes: Router, ending: CancellationToken)
+pub(super) async fn serve_connection<S>(stream: S, routes: Router, age: Duration, ending: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -137,7 +150,7 @@ where
     tokio::select! {
         _ = connection.as_mut() => return,
         () = ending.cancelled() => {}
-        () = tokio::time::sleep(MAX_CONNECTION_AGE) => {}
+        () = tokio::time::sleep(age) => {}
     }
     connection.as_mut().graceful_shutdown();
     let patience = if ending.is_cancelled() { SHUTDOWN_GRACE_PERIOD } else { MAX_CONNECTION_AGE };

@@ -295,7 +295,12 @@ async fn a_client_that_dawdles_is_let_go() {
         ),
     ] {
         let (mut client, server) = tokio::io::duplex(64 << 10);
-        let answering = tokio::spawn(listener::serve_connection(server, scene.routes.clone(), scene.ending.clone()));
+        let answering = tokio::spawn(listener::serve_connection(
+            server,
+            scene.routes.clone(),
+            listener::MAX_CONNECTION_AGE,
+            scene.ending.clone(),
+        ));
         client.write_all(beginning.as_bytes()).await.unwrap();
         // Ends by the server's deadline alone; the clock of the test runs ahead while all wait.
         let mut rest = String::new();

@@ -9,7 +9,9 @@
 //!
 //! A block marked `console gitea` runs beside the tests' own Gitea, as somebody who may push to it: `https://git.example.com`
 //! in a command is where that is, `team/models` a repository of the page's own that holds `examples/repo-layout`, and
-//! `$TOKEN` the token of stator's account. A command that ends in ` &` runs until the page ends, and what it prints is
+//! `$TOKEN` the token of stator's account.
+//!
+//! There, and in a block without a mark, a command that ends in ` &` runs until the page ends, and what it prints is
 //! waited for. So is what `curl` prints: it is asked again until the page is right, as a reader would.
 //!
 //! A block marked `console install` runs with `helm` and `kubectl`, as the admin of a cluster of the page's own that has
@@ -425,8 +427,8 @@ fn check(page: &str) -> (Vec<String>, String) {
             same.map(|()| *code == step.code)
         };
         let (printed, code) = match (step.server, step.command.strip_suffix(" &")) {
-            (Server::Gitea, Some(command)) => until(place.start(command), same),
-            (Server::Gitea, None) if step.command.starts_with("curl ") => {
+            (Server::None | Server::Gitea, Some(command)) => until(place.start(command), same),
+            (Server::None | Server::Gitea, None) if step.command.starts_with("curl ") => {
                 until(|| place.run(&step.command, None), same)
             }
             // What was named a moment ago is not there at once.
@@ -513,7 +515,7 @@ fn a_page_that_says_something_else_is_found() {
     assert_eq!(faults(page("cargo test --workspace --locked", "")), 0);
     assert_eq!(check(&page("echo a", "b\n")).1, page("echo a", "a\n"));
     // A `cd` lasts to the next command, and blocks in other languages are left alone.
-    assert_eq!(faults(page("cd examples", "$ ls\nadopt\nmanifests\nrepo-layout\n")), 0);
+    assert_eq!(faults(page("cd examples", "$ ls\nadopt\nmanifests\nrecipes\nrepo-layout\n")), 0);
     assert_eq!(steps("```sh\n$ false\n```\n"), Vec::new());
 }
 

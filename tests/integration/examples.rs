@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use crate::workbench::Workbench;
 use stator_core::finding::Finding;
 use stator_model::intent::model::{ComponentType, Engine, ModelSpec, Scaling};
 use stator_model::intent::{ResolvedEnvironment, Workspace, format};
@@ -92,4 +93,39 @@ fn the_files_are_formatted_and_say_which_schema_they_follow() {
         files += 1;
     }
     assert!(files >= 20, "{files}");
+}
+
+/// A recipe of upstream's as one file: what is applied by hand there, and waited for, is a sync here.
+#[test]
+fn a_recipe_is_one_file_and_comes_up_in_order() {
+    let recipe = |file: &str| {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/recipes")).join(file);
+        fs_err::read_to_string(path).unwrap()
+    };
+    let files = ["stator.yaml", "gpt-oss-120b-trtllm/model.yaml", "gpt-oss-120b-trtllm/engine.yaml"];
+    let texts = files.map(|file| (file, recipe(file)));
+    let model = &texts[1].1;
+    assert!(model.lines().count() < 30, "{}", model.lines().count());
+    assert_eq!(format::format_document(model).as_deref(), Ok(model.as_str()));
+    let bench = Workbench::with(&texts.each_ref().map(|(file, text)| (*file, text.as_str())));
+    bench.run(["validate"]).success();
+    let fast = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "120s"];
+    let synced = bench.run(fast).success();
+    let applied: Vec<&str> = synced.stderr.lines().filter(|line| line.starts_with("applied ")).collect();
+    insta::assert_snapshot!(applied.join("\n"), @"
+    applied ConfigMap models/gpt-oss-120b-engine-05ca0f4115
+    applied PersistentVolumeClaim models/model-cache
+    applied Job models/weights-gpt-oss-120b-b48bcb93a2
+    applied DynamoGraphDeployment models/gpt-oss-120b
+    applied HTTPRoute models/gpt-oss-120b
+    ");
+    insta::assert_snapshot!(synced.result(), @"
+    MODEL         RESULT   APPLIED  PRUNED  MESSAGE
+    gpt-oss-120b  Healthy  5        0       -
+    1 of 1 model synced, 9 writes.
+    ");
+    // Nothing is left to do, and the gateway has the route.
+    bench.run(["plan", "--exit-code"]).success();
+    let status = bench.run(["status", "gpt-oss-120b", "-o", "json"]).success().json();
+    assert_eq!(status["models"][0]["health"], "Healthy", "{status:#}");
 }

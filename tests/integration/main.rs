@@ -24,6 +24,7 @@ mod git_server;
 #[path = "../support/gitea/mod.rs"]
 mod gitea;
 mod install;
+mod integrations;
 mod layering;
 mod mirror;
 #[path = "../support/node/mod.rs"]
@@ -36,4 +37,5 @@ mod sync;
 mod testbed;
 mod testbed_itself;
 mod threats;
+mod web;
 mod workbench;

@@ -99,11 +99,44 @@ fn the_page_of_the_command_line_follows_the_parser() {
         .to_owned();
     let mut command = stator::cli::command().term_width(100);
     command.build();
+    let (mut by_hand, mut formats) = (BTreeMap::new(), String::new());
+    flags("stator", &command, &mut by_hand, &mut formats);
+    let by_hand: Vec<String> =
+        by_hand.iter().map(|(flag, verbs)| format!("`--{flag}` ({})", verbs.join(", "))).collect();
+    writeln!(
+        page,
+        "\n## Variables and formats\n\nEvery long flag has a variable: `STATOR_` and its name, so `--no-input` is \
+         `STATOR_NO_INPUT`. A flag on the command line is stronger, and a variable that is set to nothing counts as not \
+         set. Only on the command line counts what overrides a guard, or says what is synced at all: {}. stator says \
+         so where such a variable is set that no other command reads.\n\n| Command | Formats of `-o` |\n|-|-|\n{}",
+        by_hand.join(", "),
+        formats.trim_end()
+    )
+    .unwrap();
     writeln!(page, "\n## stator\n\n```text\n{}\n```", help(&command)).unwrap();
     for verb in command.get_subcommands() {
         verbs("stator", verb, &mut page);
     }
     hold("docs/reference/cli.md", page);
+}
+
+/// Flags without a variable, with the commands that have them, and a row for each command that has `-o`.
+fn flags(path: &str, command: &clap::Command, by_hand: &mut BTreeMap<String, Vec<String>>, formats: &mut String) {
+    for argument in command.get_arguments() {
+        let (Some(long), None) = (argument.get_long(), argument.get_env()) else { continue };
+        if !["help", "version"].contains(&long) {
+            by_hand.entry(long.to_owned()).or_default().push(format!("`{path}`"));
+        }
+    }
+    for argument in command.get_arguments().filter(|argument| argument.get_short() == Some('o')) {
+        let values = argument.get_possible_values();
+        let shown: Vec<String> =
+            values.iter().filter(|value| !value.is_hide_set()).map(|value| format!("`{}`", value.get_name())).collect();
+        writeln!(formats, "| `{path}` | {} |", shown.join(", ")).unwrap();
+    }
+    for verb in command.get_subcommands() {
+        flags(&format!("{path} {}", verb.get_name()), verb, by_hand, formats);
+    }
 }
 
 fn verbs(parent: &str, command: &clap::Command, page: &mut String) {
@@ -119,12 +152,20 @@ fn help(command: &clap::Command) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
+/// For clients that are generated, and to see in a review what changes for them.
+#[test]
+fn the_description_of_the_api_follows_the_endpoints() {
+    let document = stator_view::api::openapi(stator_view::api::ENDPOINTS);
+    hold("docs/reference/openapi.json", serde_json::to_string_pretty(&document).unwrap() + "\n");
+}
+
 #[test]
 fn the_page_of_the_rules_follows_the_rooms() {
     let rooms: &[(&str, &[Rule])] = &[
         ("Intents", stator_model::intent::rules::ALL),
         ("Dynamo", stator_core::dynamo::admission::rules::ALL),
         ("Rendering", stator_model::render::rules::ALL),
+        ("Policies of a fleet", stator_model::fleet_policy::rules::ALL),
         ("Plans", stator_model::plan::rules::ALL),
         ("Importing", stator_model::import::rules::ALL),
         ("Sources", stator::controller::sources::spec::rules::ALL),
@@ -320,6 +361,19 @@ fn the_page_of_sources_follows_the_definition() {
 }
 
 #[test]
+fn the_page_of_policies_follows_the_definition() {
+    let definition = stator_model::fleet_policy::crd::custom_resource_definition();
+    let mut page =
+        "# Policies of a fleet\n\nGenerated from the types, like the definition that the API server validates \
+                    policies with: `crds/stator.dev_fleetpolicies.yaml`. A file for `--policies` holds the same. [Hold \
+                    tenants to a policy](../how-to/hold-tenants-to-a-policy.md) shows how to use them.\n"
+            .to_owned();
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    described(&schema["spec"], "spec", &mut page);
+    hold("docs/reference/fleet-policy.md", page);
+}
+
+#[test]
 fn every_dependency_has_a_reason_on_its_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
@@ -376,13 +430,13 @@ fn the_page_of_the_metrics_follows_the_registry() {
 fn the_table_of_imports_follows_the_importer() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_stator"))
-        .args(["import", "--measure", "canonical", "examples"])
+        .args(["import", "--measure", "canonical", "examples", "recipes"])
         .current_dir(data)
         .env_clear()
         .output()
         .unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
-    const FROM: &str = "<!-- stator import --measure canonical examples -->\n";
+    const FROM: &str = "<!-- stator import --measure canonical examples recipes -->\n";
     const TO: &str = "<!-- end -->\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/import.md");
     let page = fs::read_to_string(file).unwrap();

@@ -29,6 +29,7 @@ async fn it_serves_dynamo_and_models() {
     nvidia.com/v1beta1 dynamographdeploymentrequests
     nvidia.com/v1beta1 dynamographdeployments
     nvidia.com/v1beta1 dynamographdeploymentscalingadapters
+    stator.dev/v1alpha1 fleetpolicies
     stator.dev/v1alpha1 models
     stator.dev/v1alpha1 modelsources
     stator.dev/v1alpha1 syncjournals

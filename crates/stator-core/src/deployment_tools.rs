@@ -7,6 +7,7 @@
 //! "Managing objects" and the `cli-utils` that it and kpt apply with (annotation `config.k8s.io/owning-inventory`), Rancher
 //! Fleet, whose agent installs Helm releases and adds marks of its own.
 
+use crate::fields;
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -156,8 +157,12 @@ pub fn tracking_of(object: &Object) -> Option<ToolTracking> {
 fn is_label_owned_by_argo_cd(object: &Object) -> bool {
     let entries = object.value().pointer("/metadata/managedFields").and_then(Value::as_array);
     entries.into_iter().flatten().any(|entry| {
-        let owns = || entry.get("fieldsV1")?.get("f:metadata")?.get("f:labels")?.get(format!("f:{INSTANCE_LABEL}"));
-        entry.get("manager").and_then(Value::as_str).is_some_and(|name| name.starts_with("argocd")) && owns().is_some()
+        let owns = |fields: &Value| {
+            let labels = fields.get("f:metadata").and_then(|metadata| metadata.get("f:labels"));
+            labels.is_some_and(|labels| labels.get(format!("f:{INSTANCE_LABEL}")).is_some())
+        };
+        entry.get("manager").and_then(Value::as_str).is_some_and(|name| name.starts_with("argocd"))
+            && fields::fields_v1(entry).is_some_and(|fields| owns(&fields))
     })
 }
 

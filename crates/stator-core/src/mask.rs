@@ -103,7 +103,8 @@ pub fn redact_message(message: &str, object: &Value) -> String {
     // The longest first: one secret may be a part of another.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let hidden = secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret.as_str(), HIDDEN));
-    redact_text(&hidden).unwrap_or(hidden)
+    // A message may well begin with `secret: `, and is not a setting for that.
+    redact_parts(&hidden, false).unwrap_or(hidden)
 }
 
 /// Shows every secret of a value to `see`: whole texts, and the parts of a text that are one.
@@ -213,9 +214,18 @@ static FLAG_VALUE_REGEX: LazyLock<Option<Regex>> =
 /// The password of an address.
 static URL_PASSWORD_REGEX: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"://([^\s/:@]*):([^\s/@]+)@").ok());
 
-/// A text with the secrets in it hidden; none when it has none. Settings as JSON, assignments, flags and addresses are
-/// looked into.
+/// `name: value` and nothing else: a file of settings that has one.
+static SETTING_REGEX: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"^\s*["']?[A-Za-z_][A-Za-z0-9_.-]*["']?\s*:\s+\S"#).ok());
+
+/// A text with the secrets in it hidden; none when it has none. Settings as JSON or YAML, assignments, flags and addresses
+/// are looked into.
 fn redact_text(whole: &str) -> Option<String> {
+    redact_parts(whole, SETTING_REGEX.as_ref().is_some_and(|form| form.is_match(whole)))
+}
+
+/// The same, where it is known whether the text is one setting.
+fn redact_parts(whole: &str, is_setting: bool) -> Option<String> {
     if whole.trim_start().starts_with('{')
         && let Ok(mut value @ Value::Object(_)) = serde_json::from_str::<Value>(whole)
     {
@@ -224,7 +234,7 @@ fn redact_text(whole: &str) -> Option<String> {
         return (value != before).then(|| value.to_string());
     }
     // A file of settings, in YAML or near it.
-    let is_file = whole.contains('\n') && whole.contains(": ");
+    let is_file = is_setting || (whole.contains('\n') && whole.contains(": "));
     let mut hidden = if is_file { redact_lines(whole) } else { whole.to_owned() };
     if hidden.contains('=')
         && let Some(form) = ASSIGNMENT_REGEX.as_ref()

@@ -15,7 +15,7 @@ pub enum SyncOutcome {
     Synced,
     /// Everything is applied, and Healthy at the generation applied.
     Healthy,
-    /// Adapters wait for their graph and were left for a later sync. Nothing is wrong.
+    /// Adapters wait for their graph, or a graph for its weights, and were left for a later sync. Nothing is wrong.
     Deferred,
     /// The model is gone, as git wishes.
     Removed,

@@ -6,6 +6,8 @@
     allow(clippy::disallowed_methods, reason = "tests read data, and write it anew when they are asked to")
 )]
 
+pub mod engine_tables;
+pub mod fleet_policy;
 pub mod import;
 pub mod intent;
 pub mod plan;

@@ -4,9 +4,10 @@ use super::{ControllerArgs, controller_options, print_addresses, run_daemon};
 use crate::cli::connect;
 use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::output::Output;
+use crate::cli::web::RunningPages;
 use crate::controller::sources::file::{self, ResolvedSource};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::supervisor::SourceChanges;
+use crate::controller::supervisor::{ControllerOptions, SourceChanges};
 use crate::daemon::{FileController, FileControllerOptions, SourceFileReader};
 use stator_model::present::{findings, pluralize};
 use std::path::{Path, PathBuf};
@@ -22,12 +23,19 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
     let cluster = connect::open(&arguments.cluster, &folder, None, output).await?;
     let _operator = arguments.simulate.start_operator(&cluster)?;
     connect::preflight(&cluster, output).await?;
+    if arguments.once {
+        arguments.web.refuse("--once, which ends when everything is synced")?;
+    }
+    let pages = arguments.web.start(output).await?;
     let followed = describe_sources(&sources);
     let options = FileControllerOptions {
         file: source.to_owned(),
         sources,
         listen: (!arguments.once).then(|| arguments.listen.options(arguments.webhooks)),
-        controller: controller_options(arguments, cluster, &folder),
+        controller: ControllerOptions {
+            observations: pages.as_ref().map(RunningPages::board),
+            ..controller_options(arguments, cluster, &folder)
+        },
         folder,
     };
     let reader = PrintingReader { file: source.to_owned(), output: *output };
@@ -36,7 +44,11 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
         Some(addresses) => print_addresses(addresses, &format!("following {followed}"), output),
         None => output.note(&format!("Syncing {followed}.")),
     }
-    run_daemon(daemon, arguments.cluster.timeout, output).await
+    let exit = run_daemon(daemon, arguments.cluster.timeout, output).await;
+    if let Some(pages) = pages {
+        pages.end().await;
+    }
+    exit
 }
 
 /// Reads the file; its errors are reported with their lines, and without anything that may be secret.

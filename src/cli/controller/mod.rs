@@ -3,11 +3,12 @@
 mod file;
 pub(super) mod objects;
 
-use super::args::{ClusterArgs, FrontendArgs, SimulateArgs};
+use super::args::{ClusterArgs, FrontendArgs, PolicyArgs, SimulateArgs};
 use super::connect;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::signals::wait_for_interrupt;
+use super::web::WebArgs;
 use crate::controller::supervisor::ControllerOptions;
 use crate::controller::waiting::sleep_for_some;
 use crate::daemon::{Daemon, DaemonStartError};
@@ -50,11 +51,15 @@ pub struct ControllerArgs {
     #[command(flatten)]
     objects: objects::SourceObjectArgs,
     #[command(flatten)]
+    policies: PolicyArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     frontends: FrontendArgs,
     #[command(flatten)]
     simulate: SimulateArgs,
+    #[command(flatten)]
+    web: WebArgs,
 }
 
 /// The forms of the log.
@@ -112,10 +117,12 @@ pub async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStat
 /// `folder` is where `.stator` is, unless `--data` says otherwise.
 fn controller_options(arguments: &ControllerArgs, cluster: AnyCluster, folder: &Path) -> ControllerOptions {
     ControllerOptions {
+        policies: arguments.policies.policies.clone(),
         implied_cluster: connect::implied_cluster(&arguments.cluster, &cluster),
         cluster: arguments.frontends.apply(&cluster),
         data_dir: arguments.data.clone().unwrap_or_else(|| folder.join(".stator").join("controller")),
         once: arguments.once,
+        observations: None,
     }
 }
 

@@ -86,6 +86,7 @@ pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<E
             "pass one with --source, or omit --once: objects of a cluster are followed until the controller stops",
         ));
     }
+    arguments.web.refuse("sources of a cluster yet, as there is no sign-in")?;
     let kube = connect::open_kubernetes(&arguments.cluster, KubernetesPurpose::FollowSources, output).await?;
     let cluster = AnyCluster::from(kube.clone());
     arguments.simulate.embedded_cluster(&cluster)?;

@@ -7,6 +7,7 @@ use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::v1beta1::GraphSpec;
+use stator_core::fields;
 use stator_core::object::Object;
 use stator_model::import::ManifestFile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +82,8 @@ fn foreign_replica_managers(graph: &Object) -> BTreeMap<String, BTreeSet<String>
     let entries = graph.value().pointer("/metadata/managedFields").and_then(Value::as_array);
     for entry in entries.into_iter().flatten() {
         let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
-        for (name, fields) in owned_components(entry) {
+        let Some(owned) = fields::fields_v1(entry) else { continue };
+        for (name, fields) in owned_components(&owned) {
             if fields.contains_key("f:replicas") {
                 counting.entry(name.clone()).or_default().insert(manager.to_owned());
             }
@@ -100,9 +102,9 @@ fn foreign_replica_managers(graph: &Object) -> BTreeMap<String, BTreeSet<String>
     counting
 }
 
-/// The components of which an entry of `managedFields` owns something, at either version.
-fn owned_components(entry: &Value) -> Vec<(String, &Map<String, Value>)> {
-    let spec = entry.get("fieldsV1").and_then(|fields| fields.get("f:spec"));
+/// The components of which a `fieldsV1` holds something, at either version.
+fn owned_components(fields: &Value) -> Vec<(String, &Map<String, Value>)> {
+    let spec = fields.get("f:spec");
     let list = spec.and_then(|spec| spec.get("f:components")).and_then(Value::as_object);
     let map = spec.and_then(|spec| spec.get("f:services")).and_then(Value::as_object);
     let of_list = list.into_iter().flatten().filter_map(|(key, below)| {

@@ -2,16 +2,18 @@
 
 mod pull_request;
 
-use super::args::EnvironmentArgs;
+use super::args::{EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
-use super::{revisions, status};
+use super::targets::{TargetedModels, parse_target};
+use super::{repository, revisions};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use stator_core::commit::short_commit;
 use stator_core::finding::{self, Finding};
 use stator_git::source::restore::{CommittedFiles, RestoreError, RollbackRepository, UndoneCommits};
-use stator_git::source::{self, RepositoryScope};
+use stator_git::source::{self, RepositoryScope, ScopePart};
+use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::{FileRole, SourceFile, SourceTree, Workspace};
 use stator_model::plan::Plan;
 use stator_model::present::{escape, findings, plan as present};
@@ -50,6 +52,8 @@ pub struct RollbackArgs {
     forge: Option<pull_request::ForgeArg>,
     #[command(flatten)]
     environment: EnvironmentArgs,
+    #[command(flatten)]
+    policies: PolicyArgs,
 }
 
 /// What a rollback is about.
@@ -68,14 +72,14 @@ struct Rollback {
 }
 
 pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (path, name) = status::parse_target(&arguments.model);
+    let (path, name) = parse_target(&arguments.model);
     let checkout = source::open(&path)?;
     let restorer = RollbackRepository::open(&checkout.root)?;
     let (tree, head) = source::read_tree_at(&checkout.root, &restorer.head())?;
-    let wanted = match (&name, &checkout.scope) {
+    let wanted = match (&name, checkout.scope.parts().next()) {
         (Some(name), _) => ModelSelector::Name(name),
-        (None, RepositoryScope::Intent(intent)) => ModelSelector::Intent(intent),
-        (None, RepositoryScope::Folder(_)) => {
+        (None, Some(ScopePart::Intent(intent))) => ModelSelector::Intent(intent),
+        (None, Some(ScopePart::Folder(_)) | None) => {
             return Err(CliError::usage("only one model can be rolled back at a time")
                 .with_hint("pass its name, or its model.yaml"));
         }
@@ -87,8 +91,9 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
     }
     let restored_tree = build_restored_tree(&restorer, tree, &rollback)?;
     let there = Workspace::parse(&restored_tree);
-    let scope = RepositoryScope::Intent(join(&rollback.folder, "model.yaml"));
-    let plans = plan_environments(arguments, &scope, (&here, &head), (&there, &rollback.to))?;
+    let scope = TargetedModels::of_scope(RepositoryScope::intent(join(&rollback.folder, "model.yaml")));
+    let policies = repository::held_to(&checkout.root, arguments.policies.read_files()?);
+    let plans = plan_environments(arguments, &scope, (&here, &head), (&there, &rollback.to), &policies)?;
 
     let branch = match &arguments.branch {
         Some(branch) => branch.clone(),
@@ -331,17 +336,18 @@ fn build_restored_tree(
 /// The plan of every environment that it changes something in, or of the one that was asked for.
 fn plan_environments(
     arguments: &RollbackArgs,
-    scope: &RepositoryScope,
+    scope: &TargetedModels,
     base: (&Workspace, &str),
     head: (&Workspace, &str),
+    policies: &SourcePolicies,
 ) -> Result<Vec<Plan>, CliError> {
     if arguments.environment.environment.is_some() || head.0.environment_names().len() < 2 {
-        return Ok(vec![revisions::plan_between(scope, base, head, &arguments.environment)?]);
+        return Ok(vec![revisions::plan_between(scope, base, head, &arguments.environment, policies)?]);
     }
     let mut plans = Vec::new();
     for environment in head.0.environment_names() {
         let arguments = EnvironmentArgs { environment: Some(environment), ..arguments.environment.clone() };
-        let plan = revisions::plan_between(scope, base, head, &arguments)?;
+        let plan = revisions::plan_between(scope, base, head, &arguments, policies)?;
         if super::plan::has_changes(&plan) || plan.findings.iter().any(Finding::is_error) {
             plans.push(plan);
         }

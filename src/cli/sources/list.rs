@@ -4,9 +4,10 @@ use super::{ListedSource, SourceClient, parse_source_name};
 use crate::cli::args::ClusterArgs;
 use crate::cli::connect;
 use crate::cli::error::{CliError, ExitStatus};
-use crate::cli::list_output::{ListFormat, ListOutputArgs, ListPrinter, to_yaml};
+use crate::cli::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use crate::cli::output::Output;
 use crate::cli::signals;
+use crate::cli::yaml::to_yaml;
 use crate::controller::sources::objects::MODEL_SOURCE;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
@@ -122,12 +123,13 @@ fn format_sources(
     let now = jiff::Timestamp::now();
     let report = || SourceListReport { sources: found.iter().map(list_row).collect() };
     Ok(match arguments.list.output {
+        ListFormat::Table | ListFormat::Wide if found.is_empty() && arguments.list.no_headers => String::new(),
         ListFormat::Table | ListFormat::Wide if found.is_empty() => match arguments.all_namespaces {
             true => "No sources.\n".to_owned(),
             false => format!("No sources in namespace {}.\n", escape::line(site.namespace())),
         },
-        ListFormat::Table => table(found, false, arguments.all_namespaces, now, &output.stdout_style),
-        ListFormat::Wide => table(found, true, arguments.all_namespaces, now, &output.stdout_style),
+        ListFormat::Table => table(found, false, arguments.all_namespaces, now, &arguments.list.style(output)),
+        ListFormat::Wide => table(found, true, arguments.all_namespaces, now, &arguments.list.style(output)),
         ListFormat::Json => stator_model::present::json(&report())?,
         ListFormat::Yaml => to_yaml(&report())?,
         ListFormat::Name => found

@@ -12,7 +12,6 @@ use crate::controller::sources::manual_requests::{
     REQUESTED_AT_ANNOTATION,
 };
 use crate::controller::sources::objects::MODEL_SOURCE;
-use clap::builder::FalseyValueParser;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args};
 use serde::Serialize;
@@ -34,20 +33,21 @@ use tokio::time::Instant;
 #[command(next_help_heading = "Options for sources")]
 pub struct SourceArgs {
     /// Ask the controller to sync this source (see `stator get sources`), instead of syncing a folder
-    #[arg(long, env = "STATOR_SOURCE", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
     /// Commit that --allow and --outside-windows are about; by default the one in the source's status. What --allow approves
     /// has to be held
     #[arg(long, env = "STATOR_REVISION", value_name = "COMMIT")]
     pub revision: Option<String>,
-    /// Sync one commit although no sync window is open
-    #[arg(long, env = "STATOR_OUTSIDE_WINDOWS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    /// Sync one commit although no sync window is open; on the command line only, never by a variable
+    #[arg(long, action = ArgAction::SetTrue)]
     pub outside_windows: bool,
 }
 
 /// What a folder is synced with, and a source is not asked for.
-const FOLDER_ONLY_OPTIONS: [&str; 9] = [
-    "path",
+const FOLDER_ONLY_OPTIONS: [&str; 10] = [
+    "targets",
+    "selector",
     "environment",
     "prune",
     "dry_run",
@@ -167,18 +167,14 @@ async fn request_sync(
                 site.namespace()
             ));
         }
-        if wish.format == ReportFormat::Json {
-            output.write_result(&stator_model::present::json(&asked.report(&changed, None))?)?;
+        if let Some(data) = wish.format.encode(&asked.report(&changed, None))? {
+            output.write_result(&data)?;
         }
         return Ok(ExitStatus::Success);
     };
     let (last, end) = wait_for_answer(&site, name, changed, changes, deadline, output).await?;
-    output.write_result(&match wish.format {
-        ReportFormat::Json => {
-            stator_model::present::json(&asked.report(&last, Some(end != SyncWaitOutcome::TimedOut)))?
-        }
-        ReportFormat::Text => format_outcome(&last, end),
-    })?;
+    let data = wish.format.encode(&asked.report(&last, Some(end != SyncWaitOutcome::TimedOut)))?;
+    output.write_result(&data.unwrap_or_else(|| format_outcome(&last, end)))?;
     if let Some(held) = last.status.held.as_ref().filter(|_| end == SyncWaitOutcome::NotReady) {
         for line in guard_lines(held).into_iter().chain(release_line(held)) {
             output.warn(&line);

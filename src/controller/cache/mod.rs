@@ -16,7 +16,7 @@ pub(in crate::controller) mod drift_detector;
 mod namespace_cache;
 mod write_fitness;
 
-use namespace_cache::{NamespaceCache, kind_index, kind_index_of_object};
+use namespace_cache::{NamespaceCache, has_labels, kept_labels, kind_index, kind_index_of_object};
 use rayon::prelude::*;
 use stator_cluster::cluster::Fence;
 use stator_cluster::cluster::kube::{AccessRight, PreflightProblem};
@@ -163,7 +163,18 @@ impl CachedCluster {
         let mut lines = Vec::new();
         for kind in PLANNED_KINDS {
             let at = kind_index(kind)?;
-            cache.wait_for_sync(at).await.ok()?;
+            if kind.is_on_demand() && !cache.is_followed(at) {
+                // Nothing that was planned has an object of it.
+                continue;
+            }
+            match cache.wait_for_sync(at).await {
+                Ok(()) => {}
+                // What needs it is not as it was planned, and is planned again.
+                Err(ClusterError::Forbidden { .. } | ClusterError::UnknownKind { .. }) if !kind.is_required() => {
+                    continue;
+                }
+                Err(_) => return None,
+            }
             // What is in doubt is read again first.
             for name in cache.stale_names(at) {
                 self.get_uncached(&cache, at, &object_ref(kind, namespace, name)).await.ok()?;
@@ -283,6 +294,8 @@ impl Cluster for CachedCluster {
     ) -> Result<Vec<Object>, ClusterError> {
         let held =
             namespace.and_then(|namespace| Some((namespace, self.namespace_cache(namespace)?, kind_index(kind)?)));
+        // Of some kinds a part is kept, which is no answer to who asks for more.
+        let held = held.filter(|_| kept_labels(kind).iter().all(|(name, value)| labels.get(name) == Some(value)));
         let Some((namespace, cache, at)) = held else { return self.cluster.list(kind, namespace, labels).await };
         cache.wait_for_sync(at).await?;
         if cache.is_opaque() {
@@ -294,11 +307,7 @@ impl Cluster for CachedCluster {
         // By name, and so sorted as the trait asks.
         let found: Vec<Object> =
             cache.select(at, labels).into_par_iter().filter_map(|kept| kept.parse_object()).collect();
-        let has = |object: &Object| {
-            let own = object.labels();
-            labels.iter().all(|(name, value)| own.get(name.as_str()) == Some(&value.as_str()))
-        };
-        Ok(found.into_iter().filter(has).collect())
+        Ok(found.into_iter().filter(|object| has_labels(object, labels)).collect())
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
@@ -307,6 +316,10 @@ impl Cluster for CachedCluster {
         match cache.get(at, &object.name) {
             _ if cache.is_opaque() => self.cluster.get(object).await,
             (_, true) => self.get_uncached(&cache, at, object).await,
+            // Somebody else's is not kept.
+            (None, false) if PLANNED_KINDS.get(at).is_some_and(ObjectKind::is_on_demand) => {
+                self.get_uncached(&cache, at, object).await
+            }
             (known, false) => Ok(known.and_then(|known| known.parse_object())),
         }
     }

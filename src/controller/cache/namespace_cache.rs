@@ -1,13 +1,14 @@
-//! What one namespace holds, kept up to date by a list and a watch of each kind.
+//! What one namespace holds, kept up to date by a list and a watch of each kind. A kind that is listed on demand is followed
+//! from when it is asked for, and only what carries stator's label of it.
 
 use super::cached_store::{CachedObject, CachedObjectStore, StoreChange};
 use super::denied_rights::DeniedRights;
 use stator_cluster::cluster::kube::{KubeCluster, WatchUpdate};
 use stator_cluster::cluster::{ClusterError, WatchEvent};
 use stator_cluster::sync::incremental::PLANNED_KINDS;
-use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef, parse_resource_version};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
@@ -26,7 +27,17 @@ const WATCHER_CAPACITY: usize = 4096;
 pub(super) struct NamespaceCache {
     state: Arc<SharedCacheState>,
     denied_rights: DeniedRights,
-    _tasks: JoinSet<()>,
+    cluster: KubeCluster,
+    namespace: String,
+    followers: Mutex<KindFollowers>,
+}
+
+/// The tasks that list and watch.
+#[derive(Debug, Default)]
+struct KindFollowers {
+    tasks: JoinSet<()>,
+    /// The places of the kinds that one follows.
+    followed: BTreeSet<usize>,
 }
 
 /// How well a kind is known.
@@ -88,6 +99,18 @@ pub(super) fn kind_index_of_object(object: &ObjectRef) -> Option<usize> {
     PLANNED_KINDS.iter().position(|known| known.kind == object.kind && known.api_version() == object.api_version)
 }
 
+/// The labels of what is kept of a kind.
+pub(super) fn kept_labels(kind: &ObjectKind) -> BTreeMap<String, String> {
+    let own = || (kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned());
+    kind.is_on_demand().then(own).into_iter().collect()
+}
+
+/// Whether an object carries all the labels.
+pub(super) fn has_labels(object: &Object, labels: &BTreeMap<String, String>) -> bool {
+    let own = object.labels();
+    labels.iter().all(|(name, value)| own.get(name.as_str()) == Some(&value.as_str()))
+}
+
 impl NamespaceCache {
     /// Begins to keep a namespace.
     pub(super) fn start(cluster: &KubeCluster, namespace: &str) -> Self {
@@ -106,15 +129,36 @@ impl NamespaceCache {
         let nudges = PLANNED_KINDS.iter().map(|_| Notify::new()).collect();
         let state =
             Arc::new(SharedCacheState { state: Mutex::new(state), sync_changes: turns, relist_requests: nudges });
-        let mut tasks = JoinSet::new();
-        for (at, kind) in PLANNED_KINDS.iter().enumerate() {
-            let (state, cluster, namespace) = (Arc::clone(&state), cluster.clone(), namespace.to_owned());
-            tasks.spawn(async move {
-                let Some(nudge) = state.relist_requests.get(at) else { return };
-                cluster.list_and_watch(kind, &namespace, nudge, &|told| state.handle_update(at, told)).await;
-            });
+        let cache = Self {
+            state,
+            denied_rights: DeniedRights::default(),
+            cluster: cluster.clone(),
+            namespace: namespace.to_owned(),
+            followers: Mutex::default(),
+        };
+        let usual = PLANNED_KINDS.iter().enumerate().filter(|(_, kind)| !kind.is_on_demand());
+        usual.for_each(|(at, _)| cache.follow(at));
+        cache
+    }
+
+    /// Begins to list and watch a kind, unless somebody does. Needs a runtime.
+    fn follow(&self, at: usize) {
+        let Some(kind) = PLANNED_KINDS.get(at) else { return };
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !followers.followed.insert(at) {
+            return;
         }
-        Self { state, denied_rights: DeniedRights::default(), _tasks: tasks }
+        let (state, cluster, namespace) = (Arc::clone(&self.state), self.cluster.clone(), self.namespace.clone());
+        let labels = kept_labels(kind);
+        followers.tasks.spawn(async move {
+            let Some(nudge) = state.relist_requests.get(at) else { return };
+            cluster.list_and_watch(kind, &namespace, &labels, nudge, &|told| state.handle_update(at, told)).await;
+        });
+    }
+
+    /// Whether anybody has asked for a kind.
+    pub(super) fn is_followed(&self, at: usize) -> bool {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner).followed.contains(&at)
     }
 
     /// Waits until everything of a kind is known.
@@ -122,6 +166,7 @@ impl NamespaceCache {
     /// # Errors
     /// When it cannot be had: what is known is a part, and a part looks like removals.
     pub(super) async fn wait_for_sync(&self, at: usize) -> Result<(), ClusterError> {
+        self.follow(at);
         let mut turns = self.state.sync_changes.subscribe();
         let (began, mut nudged) = (Instant::now(), false);
         let before = self.state.with_kind(at, |row| row.failures).unwrap_or_default();
@@ -199,9 +244,16 @@ impl NamespaceCache {
 
     /// The cluster answered with an object.
     pub(super) fn apply_response(&self, at: usize, object: &Object) {
-        if let Some(version) = object.version_number() {
-            self.state.with_kind(at, |row| row.store.apply_response(object, version));
-        }
+        let Some(version) = object.version_number() else { return };
+        let is_kept = PLANNED_KINDS.get(at).is_some_and(|kind| has_labels(object, &kept_labels(kind)));
+        self.state.with_kind(at, |row| {
+            if is_kept {
+                row.store.apply_response(object, version);
+            } else if row.store.get(object.name()).is_none() {
+                // The watch never tells of it, so that it is looked up each time.
+                row.store.mark_gone(object.name(), "");
+            }
+        });
     }
 
     /// The cluster answered that an object is gone.

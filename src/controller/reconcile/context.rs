@@ -17,6 +17,7 @@ use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceSt
 use crate::controller::sources::resolved_source::ResolvedSource;
 use crate::controller::sources::sync_windows::WindowClock;
 use stator_cluster::cluster::Fence;
+use stator_cluster::fleet_policies::FleetPolicyReader;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -32,6 +33,8 @@ pub(in crate::controller) struct ReconcileContext {
     pub(in crate::controller) fence: Option<Fence>,
     /// What cluster this is, where nobody said which one to use: an environment that asks for another one is refused.
     pub(in crate::controller) implied_cluster: Option<String>,
+    /// What administrators allow.
+    pub(in crate::controller) policies: FleetPolicyReader,
     pub(in crate::controller) hints: Arc<SourceHints>,
     /// Where events are published.
     pub(in crate::controller) registry: Arc<SourceRegistry>,

@@ -16,6 +16,7 @@
 //! | [`publish`], [`manual_requests`], [`progress`] | what is said of it: state, events, commit statuses, log |
 //! | [`pending_status_recovery`] | commits that an earlier process left pending |
 //! | [`measure`] | spans and latencies |
+//! | [`observe`] | looks at the models for pages, beside all that |
 //!
 //! Nothing is waited for without an end:
 //!
@@ -41,6 +42,7 @@ mod last_known_good;
 mod machine;
 mod manual_requests;
 mod measure;
+mod observe;
 mod pending_status_recovery;
 mod poller;
 mod prepare;

@@ -11,9 +11,10 @@ use crate::controller::report::commit_reporter::CommitReporter;
 use futures_util::FutureExt as _;
 use stator_cluster::cluster::{Cluster, FilteredCluster};
 use stator_cluster::sync::incremental::PlanDelta;
-use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
+use stator_cluster::sync::{self, DesiredState, GatherError, GatheredState, PlanParameters};
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::ObjectRef;
+use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::{ResolvedEnvironment, Workspace};
 use stator_model::plan::{self, HeldChanges, HoldKind, Plan, PlanInput, SyncBookkeeping};
 use std::collections::BTreeSet;
@@ -33,6 +34,8 @@ pub(super) struct RenderedCommit {
     pub(super) desired: DesiredState,
     /// What of it is to be looked at.
     pub(super) delta: PlanDelta,
+    /// What administrators allow the source.
+    pub(super) policies: Arc<SourcePolicies>,
     planner: SharedPlanner,
     /// Whether the repository has a name of its own.
     pub(super) is_named: bool,
@@ -112,7 +115,11 @@ impl ReconcileContext {
         let tree = self.git.read_commit(commit, &self.source.folder);
         let (tree, reading) = self.measure_stage(SyncStage::Read, tree).boxed().await?;
         let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
-        let made_from = format!("{environment:?}\n{:?}", self.source.spec.target_namespace);
+        let policies = self.read_policies().await?;
+        // What models take together is known when all of them are looked at.
+        let whole = if policies.has_quotas() { commit } else { "" };
+        let made_from =
+            format!("{environment:?}\n{:?}\n{}\n{whole}", self.source.spec.target_namespace, policies.digest());
         let shared = planner.clone();
         let snapshot = tokio::task::spawn_blocking(move || {
             shared.with(|planner| (Arc::new(planner.snapshot(tree, &made_from)), planner.target().cloned()))
@@ -156,9 +163,9 @@ impl ReconcileContext {
             tokio::time::timeout(DISCOVERY_TIMEOUT, discovery).await.map_err(|_| {
                 AttemptFailure::timeout("the capabilities of the cluster could not be read", DISCOVERY_TIMEOUT)
             })?;
-            let (shared, source) = (planner.clone(), Arc::clone(&self.source));
+            let (shared, source, judges) = (planner.clone(), Arc::clone(&self.source), Arc::clone(&policies));
             let rendered = tokio::task::spawn_blocking(move || {
-                let desired = DesiredState::render(resolved).owned_by(source.find_owner());
+                let desired = DesiredState::render(resolved, &judges).owned_by(source.find_owner());
                 let conflicts = shared.with(|planner| {
                     if planner.target().is_some_and(|target| *target != desired.target) {
                         planner.reset();
@@ -172,7 +179,7 @@ impl ReconcileContext {
             let (delta, desired, conflicts) = rendered.map_err(|_| AttemptFailure::panicked("rendering"))?;
             match conflicts {
                 Some(conflicts) if conflicts.is_empty() => {
-                    return Ok(RenderedCommit { desired, delta, planner, is_named, reading });
+                    return Ok(RenderedCommit { desired, delta, policies, planner, is_named, reading });
                 }
                 // Who has a name or an object of what is looked at is looked at as well. Fewer are left each time.
                 Some(conflicts) => also.extend(conflicts),
@@ -180,6 +187,25 @@ impl ReconcileContext {
                 None => {}
             }
         }
+    }
+
+    /// What administrators allow the source, as it is now. Nothing is done while that is not known.
+    async fn read_policies(&self) -> Result<Arc<SourcePolicies>, AttemptFailure> {
+        let source = Arc::clone(&self.source);
+        let facts = tokio::task::spawn_blocking(move || source.policy_facts());
+        let facts = facts.await.map_err(|_| AttemptFailure::panicked("reading the policies"))?;
+        let read = tokio::time::timeout(DISCOVERY_TIMEOUT, self.policies.read())
+            .await
+            .map_err(|_| AttemptFailure::timeout("the policies of the fleet could not be read", DISCOVERY_TIMEOUT))?;
+        let policies = read.map_err(|cause| {
+            AttemptFailure::from(GatherError { what: "the policies of the fleet".to_owned(), cause })
+        })?;
+        if let Some(reason) = policies.unreadable().next() {
+            let message = format!("nothing is written: a policy of the fleet has errors: {reason}");
+            let help = "an administrator has to correct the policy";
+            return Err(AttemptFailure::error(message, help, RetryPolicy::Slowly));
+        }
+        Ok(Arc::new(SourcePolicies { policies, source: facts }))
     }
 
     /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
@@ -231,7 +257,7 @@ pub(super) async fn plan_commit<C: Cluster>(
     remembers: bool,
     approved_kinds: impl FnOnce(&HeldChanges) -> BTreeSet<HoldKind>,
 ) -> Result<PlannedCommit, AttemptFailure> {
-    let RenderedCommit { desired, delta, planner, is_named: _, reading } = rendered;
+    let RenderedCommit { desired, delta, policies: _, planner, is_named: _, reading } = rendered;
     let target = desired.target.clone();
     let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
     let (mut input, mut plan) = build_on_thread(input).await?;

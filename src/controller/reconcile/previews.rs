@@ -8,6 +8,7 @@ use crate::controller::report::preview::{DEFAULT_PREVIEW_LIMIT, PreviewRunner, P
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::controller::waiting::random_bits;
+use stator_cluster::fleet_policies::SourcePolicyReader;
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::Reference;
 use stator_model::present::preview::CommentMarker;
@@ -92,6 +93,7 @@ impl ReconcileContext {
             limit: spec.preview_limit.map_or(DEFAULT_PREVIEW_LIMIT, usize::from),
             poll_interval: self.source.interval.unwrap_or(POLL_INTERVAL),
             fence: host.fence.clone(),
+            policies: SourcePolicyReader { reader: self.policies.clone(), source: self.source.policy_facts() },
         };
         Some(PreviewKit {
             source: self.source.key.clone(),

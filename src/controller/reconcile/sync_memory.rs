@@ -122,7 +122,10 @@ mod tests {
         planner.with(|planner| {
             let snapshot = planner.snapshot(SourceTree { files: vec![root], ..SourceTree::default() }, "");
             let delta = planner.delta(&snapshot, None, &BTreeSet::new(), &|_, _| None);
-            let desired = DesiredState::render(Workspace::parse(&delta.tree).resolve_environment(None).unwrap());
+            let desired = DesiredState::render(
+                Workspace::parse(&delta.tree).resolve_environment(None).unwrap(),
+                &Default::default(),
+            );
             let target = desired.target.clone();
             let input = desired.into_plan_input(GatheredState::default(), PlanParameters::default());
             planner.remember_plan(&delta, &target, &input, &plan::build_plan(&input));

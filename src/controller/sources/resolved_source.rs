@@ -7,6 +7,7 @@ use stator_git::source::model_source::{ModelSourceSpec, Reference, WindowKind};
 use stator_git::source::origin;
 use stator_git::source::secret::SecretValues;
 use stator_git::source::url::{RepositoryUrl, UrlScheme};
+use stator_model::fleet_policy::JudgedSource;
 use stator_model::plan::{RepositoryAddress, RepositoryOrigin, SourceClaim, SourceIdentity};
 use std::fmt;
 use std::path::Path;
@@ -190,6 +191,16 @@ impl ResolvedSource {
             origin: claim.identity.origin().clone(),
         };
         SourceClaim { identity, ..claim }
+    }
+
+    /// What policies of administrators know it by.
+    pub fn policy_facts(&self) -> JudgedSource {
+        JudgedSource {
+            namespace: Some(self.key.namespace.clone()),
+            name: Some(self.key.name.clone()),
+            verifies: Some(self.spec.verify.is_some()),
+            ..JudgedSource::of_claim(&self.find_owner())
+        }
     }
 
     /// What `spec.ref` says, in words.

@@ -74,8 +74,8 @@ pub fn wrong_objects(hands: &Hands, sites: &[Site]) -> Vec<String> {
         let own = BTreeMap::from([(kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned())]);
         let everything = BTreeMap::new();
         for kind in kinds::ALL {
-            // Everywhere: nothing is where no tenant is. A cluster has ConfigMaps of its own.
-            let labels = if *kind == kinds::CONFIG_MAP { &own } else { &everything };
+            // Everywhere: nothing is where no tenant is. A cluster has ConfigMaps and Services of its own.
+            let labels = if kind.is_on_demand() { &own } else { &everything };
             for object in cluster.list(kind, None, labels).await.unwrap() {
                 found.insert((kind.kind, object.namespace().to_owned(), object.name().to_owned()), object);
             }

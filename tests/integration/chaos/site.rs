@@ -60,6 +60,7 @@ impl Hands {
         let role: Role = serde_json::from_value(json!({"metadata": metadata, "rules": [
             {"apiGroups": ["nvidia.com"], "resources": ["*"], "verbs": verbs},
             {"apiGroups": ["stator.dev"], "resources": ["models", "models/status", "syncjournals"], "verbs": verbs},
+            {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": verbs},
             {"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims", "pods"], "verbs": verbs},
         ]}))
         .unwrap();

@@ -148,13 +148,13 @@ fn what_is_written_already_is_left_alone() {
 
 #[test]
 fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
-    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n";
     let future = "apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\nmetadata: {name: later}\nspec: {}\n";
     let unknown = "apiVersion: nvidia.com/v1beta1\nkind: DynamoTeapot\nmetadata: {name: short}\n";
     let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-x}\n";
     let other = GRAPH.replace("replicas: 2", "replicas: 5");
     let truncated = "apiVersion: v1\nkind: \"Conf";
-    let all = [service, future, unknown, template, GRAPH, &other, "just text\n", truncated].join("---\n");
+    let all = [pod, future, unknown, template, GRAPH, &other, "just text\n", truncated].join("---\n");
     let bench = Workbench::with(&[("all.yaml", &all)]);
     assert_snapshot!(bench.run(["import", "all.yaml", "missing.yaml", "--out", "new"]), @r#"
     exit 2
@@ -162,7 +162,7 @@ fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
     new/stator.yaml
     new/chat/model.yaml
     ----- stderr -----
-    all.yaml:1:1: error[import/not-carried] document 1: Service `web` is not imported: a model cannot contain a Service
+    all.yaml:1:1: error[import/not-carried] document 1: Pod `web` is not imported: a model cannot contain a Pod
     all.yaml:5:1: error[import/unknown-kind] document 2: unknown version `nvidia.com/v9` of DynamoGraphDeployment
     all.yaml:10:1: error[import/unknown-kind] document 3: unknown kind DynamoTeapot of version `nvidia.com/v1beta1`
     all.yaml:16:1: error[import/template] document 4 is a template, with `{{ … }}` that Helm fills in

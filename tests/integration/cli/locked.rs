@@ -242,8 +242,8 @@ fn environments_have_locks_of_their_own_and_bad_ones_are_told() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no model `nobody` in the environment
-    hint: `stator status` lists the models of the environment
+    error: `nobody` is neither a path nor a model of the environment
+    hint: check the spelling; `stator status` lists the models of the environment
     "#);
     let schema = bench.run(["schema", "lock"]).success().json();
     assert_eq!(schema["title"], "ModelLock");

@@ -7,10 +7,12 @@ mod kubernetes;
 mod locked;
 mod odd;
 mod offline;
+mod policies;
 mod rollback;
 mod secrets;
 mod sources;
 mod sync;
+mod targets;
 mod usage;
 
 use crate::workbench::Workbench;
@@ -32,9 +34,8 @@ spec:
       replicas: 2
 ";
 
-/// Two environments, and one model.
-pub fn fleet() -> Workbench {
-    let stator = "\
+/// A root file with two environments.
+pub const ROOT: &str = "\
 apiVersion: stator.dev/v1alpha1
 kind: Repository
 metadata:
@@ -46,7 +47,10 @@ spec:
     staging:
       namespace: models-staging
 ";
-    Workbench::with(&[("stator.yaml", stator), ("models/mock/model.yaml", MOCK)])
+
+/// Two environments, and one model.
+pub fn fleet() -> Workbench {
+    Workbench::with(&[("stator.yaml", ROOT), ("models/mock/model.yaml", MOCK)])
 }
 
 /// So many models of the same kind, `mock-0` and on.

@@ -28,8 +28,30 @@ fn a_variable_set_to_nothing_is_not_set() {
 fn a_dry_run_asks_nothing_so_yes_changes_nothing() {
     let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
     bench.run(["sync", "--yes", "--dry-run", "client"]).success();
-    bench.finish(bench.command().args(["sync", "--dry-run", "server"]).env("STATOR_YES", "true")).success();
+    bench.run(["sync", "--yes", "--dry-run", "server"]).success();
     bench.run(["plan", "--exit-code"]).exits(1);
+}
+
+/// Row U13 of the new user's list: a variable in a profile must not override a guard, and whoever set one is told.
+#[test]
+fn a_guard_is_never_overridden_by_a_variable() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    let variables = [("STATOR_YES", "true"), ("STATOR_ALLOW", "delete,mass-delete"), ("STATOR_OUTSIDE_WINDOWS", "1")];
+    let output = bench.finish(bench.command().arg("sync").envs(variables)).exits(2);
+    assert!(output.notes().contains("error: cannot ask for confirmation"), "{output}");
+    let ignored: Vec<String> =
+        output.notes().lines().filter(|line| line.contains("is ignored")).map(str::to_owned).collect();
+    assert_eq!(
+        ignored,
+        [
+            "STATOR_ALLOW is ignored: --allow counts on the command line only",
+            "STATOR_YES is ignored: --yes counts on the command line only",
+            "STATOR_OUTSIDE_WINDOWS is ignored: --outside-windows counts on the command line only",
+        ]
+    );
+    // The file that a controller follows is no source of a cluster.
+    let output = bench.finish(bench.command().args(["sync", "--yes"]).env("STATOR_SOURCE", "sources.yaml")).success();
+    assert!(!output.notes().contains("STATOR_SOURCE"), "{output}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
     13 |       replicas: two
        |                 ^^^
        |
-       = help: Correct the value.
+       = help: Write a whole number from 0 to 10000.
 
     Found 2 errors (2 models checked).
     ----- stderr -----

@@ -421,9 +421,13 @@ async fn whoever_may_not_is_told_which_right_is_missing() {
 fn what_makes_no_sense_for_a_source_is_bad_usage() {
     let bench = Workbench::empty();
     let output = bench.run(["sync", "fleet", "--source", "models"]).exits(2);
-    assert!(output.stderr.contains("error: the argument '--source <NAME>' cannot be used with '[PATH]'"), "{output}");
+    assert!(
+        output.stderr.contains("error: the argument '--source <NAME>' cannot be used with '[PATH|MODEL]...'"),
+        "{output}"
+    );
     for other in [
         vec!["-e", "prod"],
+        vec!["-l", "team=search"],
         vec!["--prune=false"],
         vec!["--dry-run", "client"],
         vec!["--plan", "p.json"],

@@ -33,7 +33,7 @@ fn bad_usage_is_2_and_says_what_was_meant() {
 
       tip: a similar argument exists: '--output'
 
-    Usage: stator plan --output <FORMAT> [PATH]
+    Usage: stator plan --output <FORMAT> [PATH|MODEL]...
 
     For more information, try '--help'.
     ");
@@ -81,8 +81,8 @@ fn a_path_that_is_not_there_is_no_empty_repository() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: nowhere does not exist
-    hint: check the spelling, or start a repository with `stator init`
+    error: `nowhere` is neither a path nor a model of the environment
+    hint: check the spelling; `stator status` lists the models of the environment
     ");
     bench.run(["plan", "nowhere"]).exits(2);
     bench.run(["sync", "--yes", "nowhere"]).exits(2);
@@ -113,7 +113,7 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     Using the Kubernetes cluster of context `gpu-east` (http://127.0.0.1:1), the current context of the kubeconfig.
-    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1 cannot be reached: tcp connect error: Connection refused (os error 111)
+    error: the policies of the fleet cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1 cannot be reached: tcp connect error: Connection refused (os error 111)
     hint: check that the cluster is running and can be reached: VPN, proxy, the kubeconfig's server
     ");
     assert_snapshot!(run(&["plan", "-e", "prod", "--context", "gpu-west", "--as", "ci"]), @"
@@ -121,7 +121,7 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     Using the Kubernetes cluster of context `gpu-west` (http://127.0.0.1:1/west) as ci.
-    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1/west cannot be reached: tcp connect error: Connection refused (os error 111)
+    error: the policies of the fleet cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1/west cannot be reached: tcp connect error: Connection refused (os error 111)
     hint: check that the cluster is running and can be reached: VPN, proxy, the kubeconfig's server
     ");
     assert_snapshot!(run(&["status", "-e", "prod", "--context", "gpu-north"]), @"
@@ -241,6 +241,8 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-lock.1
     pages/stator-man.1
     pages/stator-plan.1
+    pages/stator-policy-export.1
+    pages/stator-policy.1
     pages/stator-render.1
     pages/stator-resume.1
     pages/stator-rollback.1
@@ -250,6 +252,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-suspend.1
     pages/stator-sync.1
     pages/stator-validate.1
+    pages/stator-version.1
     pages/stator.1
     "#);
 }
@@ -269,7 +272,7 @@ fn a_field_is_explained() {
     exit 0
     ----- stdout -----
     KIND:   Model
-    FIELD:  spec.serving.worker.sharedMemory <string>
+    FIELD:  spec.serving.worker.sharedMemory <string or number>
 
       Size of /dev/shm; `"0"` for none. Defaults to the operator's 8Gi.
 

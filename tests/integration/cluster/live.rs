@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use stator_cluster::cluster::{ApplyRequest, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
+use stator_cluster::cluster::{
+    ApplyOutcome, ApplyRequest, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
@@ -140,6 +142,49 @@ async fn nothing_is_deleted_by_memory_alone() {
     assert!(matches!(refused, ClusterError::Precondition { .. }), "{refused}");
     let read = memory.cluster().get(&reference).await.unwrap().unwrap();
     assert_eq!(read.annotations().get("note"), Some(&"mine"), "what was refused is looked at in the cluster");
+}
+
+/// A namespace may hold thousands of ConfigMaps of others. None of them is kept, and each is found all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_config_maps_only_those_with_our_label_are_kept() {
+    let Some(memory) = Remembered::of("labelled").await else { return };
+    let real = super::place::admin(crate::testbed::shared().unwrap()).await;
+    let config_map = |name: &str, labels: serde_json::Value| {
+        let metadata = json!({"name": name, "labels": labels});
+        memory.object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}))
+    };
+    let own = || json!({kinds::LABEL_MANAGED_BY: kinds::FIELD_MANAGER});
+    let (ours, theirs) = (config_map("ours", own()), config_map("theirs", json!({})));
+    for object in [&ours, &theirs] {
+        real.apply(&ApplyRequest::new(object.clone(), "stator")).await.unwrap();
+    }
+    let kept = |name: &str| memory.cluster().get_cached(memory.home(), &kinds::CONFIG_MAP, name).is_some();
+    let labels = BTreeMap::from([(kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned())]);
+    assert!(!kept("ours"), "nobody has asked for ConfigMaps");
+    let list = memory.cluster().list(&kinds::CONFIG_MAP, Some(memory.home()), &labels).await.unwrap();
+    assert_eq!(list.iter().map(Object::name).collect::<Vec<_>>(), ["ours"]);
+    for object in [&ours, &theirs] {
+        assert!(memory.cluster().get(&object.reference()).await.unwrap().is_some());
+    }
+    assert_eq!((kept("ours"), kept("theirs")), (true, false));
+    let everything = memory.cluster().list(&kinds::CONFIG_MAP, Some(memory.home()), &BTreeMap::new()).await.unwrap();
+    assert!(everything.iter().any(|object| object.name() == "theirs"), "a list of all is the cluster's");
+
+    // Without the label it is kept no longer, and is there.
+    real.apply(&ApplyRequest::new(config_map("ours", json!({})), "stator")).await.unwrap();
+    for _ in 0..600 {
+        if !kept("ours") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(!kept("ours"), "the watch tells of it as of one that is gone");
+    assert!(memory.cluster().get(&ours.reference()).await.unwrap().is_some());
+    // A change of it afterwards is told apart from none.
+    let again = ApplyRequest::new(config_map("ours", own()), "stator");
+    assert_eq!(memory.cluster().apply(&again).await.unwrap().outcome, ApplyOutcome::Updated);
+    memory.heard(&ours.reference()).await;
+    assert!(kept("ours"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

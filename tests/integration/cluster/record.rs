@@ -69,11 +69,11 @@ async fn pods_say_why_a_graph_waits() {
         namespace: place.home().to_owned(),
         name: "llama".to_owned(),
     };
-    let found = stator_cluster::sync::list_graph_pods(place.cluster(), &[llama]).await;
+    let found = stator_cluster::sync::list_pods(place.cluster(), std::slice::from_ref(&llama)).await;
     let names: Vec<&str> = found.iter().map(|pod| pod.name()).collect();
     assert_eq!(names, ["llama-worker-a"]);
     insta::assert_snapshot!(
-        pod_problems("llama", &found).join("\n"),
+        pod_problems(&llama, &found).join("\n"),
         @r#"worker: ImagePullBackOff in container main (pod llama-worker-a): Back-off pulling image "vllm:9""#
     );
 }

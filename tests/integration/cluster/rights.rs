@@ -8,7 +8,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use stator::controller::cache::CachedCluster;
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster, ClusterError};
-use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
+use stator_core::dynamo::kinds::{ADAPTER, GRAPH, RECORD};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_model::plan::HoldKind;
 use std::time::Duration;
@@ -79,6 +79,25 @@ async fn the_documented_rights_are_enough_for_everything() {
     shop.settled().await;
 }
 
+/// Jobs download weights, and nothing else is done with them: who has no right to them has models without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_are_a_matter_of_models_that_have_weights() {
+    let Some(place) = Namespaces::of("rights-jobs").await else { return };
+    let rules = documented().into_iter().filter(|rule| rule.api_groups != Some(vec!["batch".to_owned()]));
+    let kubeconfig = place.plane.account(place.home(), "no-jobs", rules.collect()).await;
+    let cluster = user(kubeconfig, "no-jobs").await;
+    let shop = Shop::new(&place, &[("plain", 1)]);
+    let report = shop.site.sync_on(&cluster, false, &[]).await;
+    assert!(report.is_success(), "{report:#?}");
+    let (plan, gathered) = shop.site.plan(&cluster, &[]).await;
+    let waited = shop.wait_on(&cluster, (plan, gathered), std::time::Duration::from_secs(2)).await;
+    assert!(waited.timed_out, "nobody plays the operator: {waited:#?}");
+    let weights = "  weights: {source: 'hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a', claim: {name: a, \
+                   size: 1Gi}}\n";
+    shop.model("weighted", 1, weights);
+    insta::assert_snapshot!(place.said(denied(&shop, &cluster).await), @r#"weighted Failed: Job prod/weights-qwen3-0-6b-479c7baddf: jobs.batch "weights-qwen3-0-6b-479c7baddf" is forbidden: User "system:serviceaccount:prod:no-jobs" cannot get resource "jobs" in API group "batch" in the namespace "prod"; grant that user a Role in prod with the verb `get` on `jobs.batch`; Job prod/weights-qwen3-0-6b-479c7baddf: Jobs cannot be listed: jobs.batch is forbidden: User "system:serviceaccount:prod:no-jobs" cannot list resource "jobs" in API group "batch" in the namespace "prod"; DynamoGraphDeployment prod/weighted is skipped for now: it is not known whether its weights are downloaded"#);
+}
+
 /// What is said when one right is missing. What may still be done is done, and nothing is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_right_is_named_and_nothing_is_lost() {
@@ -90,13 +109,7 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     shop.site.remove("goes");
     let before = shop.versions().await;
     let mut told = Vec::new();
-    for (resource, verb) in [
-        ("dynamographdeployments", "list"),
-        ("persistentvolumeclaims", "list"),
-        ("configmaps", "list"),
-        ("models", "list"),
-        ("syncjournals", "list"),
-    ] {
+    for (resource, verb) in [("dynamographdeployments", "list"), ("models", "list"), ("syncjournals", "list")] {
         let name = format!("no-{verb}-{resource}");
         let kubeconfig = place.plane.account(place.home(), &name, without(resource, verb)).await;
         let cluster = user(kubeconfig, &name).await;
@@ -128,8 +141,6 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
     list dynamographdeployments: DynamoGraphDeployments cannot be read from the cluster, so nothing is planned (a partial view would look like removals): dynamographdeployments.nvidia.com is forbidden: User "system:serviceaccount:prod:no-list-dynamographdeployments" cannot list resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"
-    list persistentvolumeclaims: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): persistentvolumeclaims is forbidden: User "system:serviceaccount:prod:no-list-persistentvolumeclaims" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "prod"
-    list configmaps: ConfigMaps cannot be read from the cluster, so nothing is planned (a partial view would look like removals): configmaps is forbidden: User "system:serviceaccount:prod:no-list-configmaps" cannot list resource "configmaps" in API group "" in the namespace "prod"
     list models: stator's records cannot be read from the cluster, so nothing is planned (a partial view would look like removals): models.stator.dev is forbidden: User "system:serviceaccount:prod:no-list-models" cannot list resource "models" in API group "stator.dev" in the namespace "prod"
     list syncjournals: stator's journals cannot be read from the cluster, so nothing is planned (a partial view would look like removals): syncjournals.stator.dev is forbidden: User "system:serviceaccount:prod:no-list-syncjournals" cannot list resource "syncjournals" in API group "stator.dev" in the namespace "prod"
     create syncjournals: comes Failed: the journal could not be written: syncjournals.stator.dev "sync-63cbe1e459320dd7-0" is forbidden: User "system:serviceaccount:prod:no-create-syncjournals" cannot create resource "syncjournals" in API group "stator.dev" in the namespace "prod"; grant that user a Role in prod with the verb `create` on `syncjournals.stator.dev`
@@ -141,6 +152,53 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     shop.synced(&[]).await;
     assert_eq!(shop.live(&GRAPH, "goes").await, None);
     shop.settled().await;
+}
+
+/// Claims and ConfigMaps are listed for the models that have some. Without the right these are held, and no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_that_few_models_need_holds_those_alone() {
+    let Some(place) = Namespaces::of("rights-few").await else { return };
+    let mut told = Vec::new();
+    for (resource, more) in [
+        ("configmaps", "  files: {banner: {text: hello, mountPath: /etc/banner}}\n"),
+        ("persistentvolumeclaims", "  cache: {claim: weights, size: 10Gi}\n"),
+    ] {
+        let shop = Shop::new(&place, &[("plain", 1)]);
+        let name = format!("few-{resource}");
+        let kubeconfig = place.plane.account(place.home(), &name, without(resource, "list")).await;
+        let cluster = user(kubeconfig, &name).await;
+        let report = shop.site.sync_on(&cluster, false, &[]).await;
+        assert!(report.is_success(), "{report:#?}");
+
+        shop.model("needs", 1, more);
+        shop.model("comes", 1, "");
+        let (plan, gathered) = shop.site.plan(&cluster, &[]).await;
+        let findings = plan.findings.iter().map(|one| format!("{}: {}", one.message, one.help));
+        told.extend(findings.map(|line| place.said(line)));
+        let report = shop.carry_out(&cluster, (plan, gathered)).await;
+        let failed: Vec<&str> =
+            report.models.iter().filter(|model| !model.result.is_success()).map(|model| model.name.as_str()).collect();
+        assert_eq!(failed, ["needs"], "{report:#?}");
+        assert!(shop.live(&GRAPH, "comes").await.is_some());
+        assert_eq!(shop.live(&GRAPH, "needs").await, None, "its pods would miss what cannot be looked at");
+
+        // With the right everything is made; without it again, nothing of it is taken for gone.
+        shop.synced(&[]).await;
+        let before = shop.versions().await;
+        shop.site.remove("needs");
+        let report = shop.site.sync_on(&cluster, false, &[]).await;
+        assert!(!report.is_success(), "what the record names cannot be seen: {report:#?}");
+        assert!(shop.live(&RECORD, "needs").await.is_some());
+        let kept = |versions: &std::collections::BTreeMap<String, (String, String)>| {
+            versions.keys().filter(|key| key.starts_with("ConfigMap") || key.starts_with("Persistent")).count()
+        };
+        assert_eq!(kept(&shop.versions().await), kept(&before));
+        shop.synced(&[]).await;
+    }
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    ConfigMap prod/needs-banner-15c74677da is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden: User "system:serviceaccount:prod:few-configmaps" cannot list resource "configmaps" in API group "" in the namespace "prod": grant that user a Role in prod with the verb `list` on `configmaps`
+    PersistentVolumeClaim prod/weights is left as it is, as PersistentVolumeClaims cannot be listed: persistentvolumeclaims is forbidden: User "system:serviceaccount:prod:few-persistentvolumeclaims" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "prod": grant that user a Role in prod with the verb `list` on `persistentvolumeclaims`
+    "#);
 }
 
 /// What a frontend serves is asked of it with a right of its own, without which stator does.

@@ -50,8 +50,10 @@ impl Room {
         let place = ControllerOptions {
             cluster: AnyCluster::from(cluster),
             implied_cluster: None,
+            policies: None,
             data_dir: folder.path().join("data"),
             once: false,
+            observations: None,
         };
         // As where sources are objects of a cluster, which people annotate.
         let controller = Controller::new(place).with_resources(Arc::new(ModelSourceStore::default()));

@@ -64,8 +64,10 @@ fn hosts_that_never_answer_keep_no_push_of_another_source_waiting() {
         let mut controller = Controller::new(ControllerOptions {
             cluster: AnyCluster::from(cluster),
             implied_cluster: None,
+            policies: None,
             data_dir: folder.path().join("data"),
             once: false,
+            observations: None,
         });
         let path = folder.path().join("sources.yaml");
         fs_err::write(&path, declaration(&bench, &hosts)).unwrap();

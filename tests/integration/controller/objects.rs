@@ -380,6 +380,7 @@ fn account(stage: &Stage<'_>, namespace: &str, name: &str) {
     let rules = vec![
         all("nvidia.com", &["*"]),
         all("stator.dev", &["models", "models/status", "syncjournals"]),
+        all("batch", &["jobs"]),
         all("", &["configmaps", "persistentvolumeclaims", "pods"]),
     ];
     let metadata = json!({"name": name, "namespace": namespace});

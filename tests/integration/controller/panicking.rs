@@ -49,8 +49,10 @@ async fn a_panic_in_an_attempt_of_one_source_leaves_the_others_running() {
     let mut controller = Controller::new(ControllerOptions {
         cluster: AnyCluster::from(cluster),
         implied_cluster: None,
+        policies: None,
         data_dir: folder.path().join("data"),
         once: false,
+        observations: None,
     })
     .with_window_clock(clock);
     let declare = |name: &str, bench: &crate::workbench::Workbench, more: &str| {

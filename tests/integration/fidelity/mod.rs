@@ -4,6 +4,7 @@
 
 mod admission;
 mod conversions;
+mod imports;
 mod updates;
 
 use fs_err as fs;
@@ -42,6 +43,6 @@ const HEAD: &str = include_str!("head.md");
 
 /// `docs/dynamo.md`.
 pub fn page() -> String {
-    let sections = [admission::section(), updates::section(), conversions::section()];
+    let sections = [admission::section(), updates::section(), conversions::section(), imports::section()];
     format!("{HEAD}\n{}", sections.join("\n"))
 }

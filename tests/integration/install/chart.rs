@@ -31,7 +31,10 @@ fn it_makes_what_is_asked_for() {
     };
     insta::assert_snapshot!(list(&text), @"
     ClusterRole /stator-controller
+    ClusterRole /stator-fleet-policy-reader
     ClusterRoleBinding /stator-controller
+    ClusterRoleBinding /stator-fleet-policy-reader
+    CustomResourceDefinition /fleetpolicies.stator.dev
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
     CustomResourceDefinition /syncjournals.stator.dev
@@ -57,11 +60,14 @@ fn it_makes_what_is_asked_for() {
     ");
     let file = values("everything");
     insta::assert_snapshot!(list(&rendered(&["--values", file.to_str().unwrap()]).unwrap()), @r"
+    ClusterRole /stator-fleet-policy-reader
     ClusterRole /stator-system-fleet-controller-metrics
     ClusterRole /stator-system-fleet-server-metrics
+    ClusterRoleBinding /stator-fleet-policy-reader
     ClusterRoleBinding /stator-system-fleet-controller-metrics
     ClusterRoleBinding /stator-system-fleet-server-metrics
     ConfigMap /stator-extra
+    CustomResourceDefinition /fleetpolicies.stator.dev
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
     CustomResourceDefinition /syncjournals.stator.dev
@@ -178,6 +184,7 @@ fn the_schema_and_the_values_name_the_same() {
 fn its_copies_are_those_files() {
     let update = std::env::var("STATOR_BLESS").is_ok_and(|value| value == "1");
     let copies = [
+        ("crds/stator.dev_fleetpolicies.yaml", "crds/stator.dev_fleetpolicies.yaml"),
         ("crds/stator.dev_models.yaml", "crds/stator.dev_models.yaml"),
         ("crds/stator.dev_modelsources.yaml", "crds/stator.dev_modelsources.yaml"),
         ("crds/stator.dev_syncjournals.yaml", "crds/stator.dev_syncjournals.yaml"),
@@ -197,5 +204,5 @@ fn its_copies_are_those_files() {
         );
     }
     let own = fs_err::read_dir(chart().join("files/crds")).unwrap().count();
-    assert_eq!(own, 3);
+    assert_eq!(own, 4);
 }

@@ -5,7 +5,7 @@ use super::helm;
 use crate::node::{Node, NodeSettings};
 use crate::testbed::{self, Audit, ControlPlane, Programs};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the image is said to be.
@@ -29,7 +29,7 @@ impl Ground {
         testbed::helm()?;
         testbed::kubectl()?;
         let plane = ControlPlane::bare(&Programs::find().unwrap(), Audit::On).unwrap();
-        let names = ["lifecycle", "rights", "rights-scoped"];
+        let names = ["lifecycle", "packaged", "rights", "rights-scoped"];
         let setting = NodeSettings {
             namespaces: names.iter().map(|name| (*name).to_owned()).collect(),
             images: vec![(IMAGE.to_owned(), PathBuf::from(env!("CARGO_BIN_EXE_stator")))],
@@ -67,7 +67,11 @@ impl Ground {
 
     /// Installs or upgrades a release, and waits until its pods are ready.
     pub fn release(&self, namespace: &str, name: &str, verb: &[&str], more: &[&str]) {
-        let chart = super::chart();
+        self.release_of(&super::chart(), namespace, name, verb, more);
+    }
+
+    /// The same of another chart.
+    pub fn release_of(&self, chart: &Path, namespace: &str, name: &str, verb: &[&str], more: &[&str]) {
         let image = format!("image.repository={IMAGE}");
         let fixed = [name, chart.to_str().unwrap(), "-n", namespace, "--set", &image, "--wait", "--timeout", "4m"];
         let arguments: Vec<&str> = verb.iter().copied().chain(fixed).chain(more.iter().copied()).collect();

@@ -40,7 +40,10 @@ async fn a_release_comes_changes_and_goes_and_takes_no_model_along() {
     let before = ground.of_release(&namespace, "fleet").await;
     insta::assert_snapshot!(before.join("\n"), @"
     ClusterRole /lifecycle-fleet-stator-controller
+    ClusterRole /stator-fleet-policy-reader
     ClusterRoleBinding /lifecycle-fleet-stator-controller
+    ClusterRoleBinding /stator-fleet-policy-reader
+    CustomResourceDefinition /fleetpolicies.stator.dev
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
     CustomResourceDefinition /syncjournals.stator.dev
@@ -94,6 +97,9 @@ async fn a_release_comes_changes_and_goes_and_takes_no_model_along() {
     // Removed, and nothing of it is left but the definitions; what they define is untouched.
     ground.helm(&["uninstall", "fleet", "-n", &namespace, "--wait"]).unwrap();
     insta::assert_snapshot!(ground.of_release(&namespace, "fleet").await.join("\n"), @r"
+    ClusterRole /stator-fleet-policy-reader
+    ClusterRoleBinding /stator-fleet-policy-reader
+    CustomResourceDefinition /fleetpolicies.stator.dev
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
     CustomResourceDefinition /syncjournals.stator.dev

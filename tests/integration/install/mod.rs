@@ -1,11 +1,14 @@
-//! What is in `deploy/`: the chart, the kustomizations, the Dockerfile, and what they make of a cluster.
+//! What is in `deploy/`: the chart, the kustomizations, the Dockerfile, the scripts of a release, and what they make.
 
 mod chart;
 mod conform;
 mod dockerfile;
+mod fleet_policy;
 mod ground;
 mod kustomize;
 mod lifecycle;
+mod packages;
+mod release;
 mod rights;
 mod source_rights;
 mod values_doc;

@@ -128,7 +128,7 @@ impl Site {
     ) -> Result<(PlanInput, GatheredState), GatherError> {
         let checkout = source::open(&self.path("")).unwrap();
         let selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
-        let desired = DesiredState::render(selection).owned_by(owner);
+        let desired = DesiredState::render(selection, &Default::default()).owned_by(owner);
         let gathered = desired.gather_live_with_orphans(cluster, Vec::new()).await?;
         let parameters = PlanParameters {
             revision: checkout.revision,

@@ -259,7 +259,7 @@ fn aim() -> PlanParameters {
 }
 
 async fn everything(site: &Site, tree: &SourceTree) -> Plan {
-    let desired = DesiredState::render(Workspace::parse(tree).resolve_environment(None).unwrap());
+    let desired = DesiredState::render(Workspace::parse(tree).resolve_environment(None).unwrap(), &Default::default());
     let live = desired.gather_live_with_orphans(&site.cluster, Vec::new()).await.unwrap();
     build_plan(&desired.into_plan_input(live, aim()))
 }
@@ -289,7 +289,10 @@ async fn look(site: &Site, steady: &mut IncrementalPlanner, tree: &SourceTree) -
     let mut also = BTreeSet::new();
     let (portion, desired) = loop {
         let portion = steady.delta(&cut, lines.as_deref(), &also, &read);
-        let desired = DesiredState::render(Workspace::parse(&portion.tree).resolve_environment(None).unwrap());
+        let desired = DesiredState::render(
+            Workspace::parse(&portion.tree).resolve_environment(None).unwrap(),
+            &Default::default(),
+        );
         let clashes = steady.conflicting_folders(&portion, &desired);
         if clashes.is_empty() {
             break (portion, desired);

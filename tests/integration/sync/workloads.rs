@@ -63,6 +63,12 @@ pub fn weights(name: &str) -> String {
     format!("  cache: {{claim: {name}, size: 1Gi}}\n")
 }
 
+/// Weights that are downloaded, at a commit of one digit.
+fn downloads(digit: &str) -> String {
+    let commit = digit.repeat(40);
+    format!("  weights: {{source: 'hf://Qwen/Qwen3-0.6B@{commit}', claim: {{name: weights, size: 1Gi}}}}\n")
+}
+
 pub fn adapters(names: &[&str]) -> String {
     let list: Vec<String> =
         names.iter().map(|name| format!("{{name: {name}, source: s3://adapters/{name}}}")).collect();
@@ -89,6 +95,17 @@ pub const WORKLOADS: &[Workload] = &[
         name: "update",
         before: |site| write(site, "a", WORKER, &weights("weights")),
         then: |site| write(site, "a", TWO_WORKERS, &weights("weights")),
+        ..NOTHING
+    },
+    Workload {
+        name: "download",
+        then: |site| write(site, "a", WORKER, &(downloads("0") + &adapters(&["sql"]))),
+        ..NOTHING
+    },
+    Workload {
+        name: "revision",
+        before: |site| write(site, "a", WORKER, &downloads("0")),
+        then: |site| write(site, "a", TWO_WORKERS, &downloads("1")),
         ..NOTHING
     },
     Workload {

@@ -30,6 +30,7 @@ impl Operator {
                 ("nvidia.com", "v1beta1", "DynamoGraphDeploymentRequest"),
                 ("nvidia.com", "v1alpha1", "DynamoModel"),
                 ("", "v1", "PersistentVolumeClaim"),
+                ("batch", "v1", "Job"),
             ];
             let all = |namespace: &String| {
                 kinds.map(|(group, version, kind)| {
@@ -90,6 +91,15 @@ fn ready(kind: &str, generation: Option<i64>) -> Value {
             json!({"phase": "Deployed", "observedGeneration": generation, "conditions": [condition("Succeeded")]})
         }
         "DynamoModel" => json!({"readyEndpoints": 1, "totalEndpoints": 1, "conditions": [condition("EndpointsReady")]}),
+        "Job" => {
+            let time = "2026-01-01T00:00:00Z";
+            let condition = |name: &str| {
+                json!({"type": name, "status": "True", "reason": "CompletionsReached", "message": "",
+                    "lastProbeTime": time, "lastTransitionTime": time})
+            };
+            json!({"startTime": time, "completionTime": time, "succeeded": 1,
+                "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]})
+        }
         _ => json!({"phase": "Bound"}),
     }
 }

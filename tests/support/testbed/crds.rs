@@ -32,6 +32,9 @@ pub async fn install(client: &kube::Client, whose: CrdSet) -> Result<(), String>
             paths.push(format!("/apis/{}/{}/{}", crd.spec.group, version.name, crd.spec.names.plural));
         }
     }
+    if whose == CrdSet::All {
+        install_policy_readers(client).await?;
+    }
     let start = Instant::now();
     for path in paths {
         // A list tells more than the condition `Established`, which comes before the kind is served.
@@ -45,6 +48,27 @@ pub async fn install(client: &kube::Client, whose: CrdSet) -> Result<(), String>
     Ok(())
 }
 
+/// Everybody may read the administrators' policies, as with the chart.
+async fn install_policy_readers(client: &kube::Client) -> Result<(), String> {
+    let name = "stator-fleet-policy-reader";
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
+        "rules": [{"apiGroups": ["stator.dev"], "resources": ["fleetpolicies"], "verbs": ["get", "list", "watch"]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}],
+    });
+    for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/{resource}");
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let request = request.body(object.to_string().into_bytes()).map_err(|error| error.to_string())?;
+        let _made: Value = client.request(request).await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
 async fn list(client: &kube::Client, path: &str) -> Result<Value, String> {
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
     client.request(request).await.map_err(|error| error.to_string())
@@ -54,8 +78,9 @@ async fn list(client: &kube::Client, path: &str) -> Result<Value, String> {
 fn files(whose: CrdSet) -> Result<Vec<PathBuf>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let mut found = Vec::new();
-    let own = (whose == CrdSet::All).then(|| root.clone());
-    for folder in own.into_iter().chain([root.join("dynamo")]) {
+    let neighbours = ["gateway-api", "dra-driver"].map(|name| root.join(name));
+    let own = (whose == CrdSet::All).then(|| [root.clone()].into_iter().chain(neighbours));
+    for folder in own.into_iter().flatten().chain([root.join("dynamo")]) {
         for entry in fs_err::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
             let path = entry.path();
             if path.extension().is_some_and(|extension| extension == "yaml") {
@@ -67,14 +92,15 @@ fn files(whose: CrdSet) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// A CRD, stored at v1beta1 where it has that version. Dynamo stores its graphs as v1alpha1 and converts by a webhook
+/// A CRD, one of Dynamo's stored at v1beta1 where it has that version. Dynamo stores its graphs as v1alpha1 and converts by a webhook
 /// in its operator; without that an API server drops what v1alpha1 does not know.
 fn read(file: &Path) -> Result<Value, String> {
     let text = fs_err::read_to_string(file).map_err(|error| error.to_string())?;
     let mut crd: Value = serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let is_dynamos = crd["spec"]["group"] == "nvidia.com";
     let versions = crd.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
     let versions = versions.ok_or_else(|| format!("{}: no versions", file.display()))?;
-    if versions.iter().any(|version| version["name"] == "v1beta1") {
+    if is_dynamos && versions.iter().any(|version| version["name"] == "v1beta1") {
         for version in versions {
             version["storage"] = json!(version["name"] == "v1beta1");
         }

@@ -28,6 +28,17 @@ impl AnyCluster {
         }
     }
 
+    /// The `FleetPolicy` objects of the cluster, as they are; none where it does not know the kind.
+    ///
+    /// # Errors
+    /// When they cannot be read, by whoever asks.
+    pub async fn fleet_policies(&self) -> Result<Vec<serde_json::Value>, ClusterError> {
+        match self {
+            Self::Kubernetes(cluster) => cluster.fleet_policies().await,
+            Self::Embedded(cluster) => cluster.fleet_policies().await,
+        }
+    }
+
     /// The same cluster, which reaches one namespace only. The embedded one is one tenant's.
     pub fn in_namespace(&self, namespace: &str) -> Self {
         match self {

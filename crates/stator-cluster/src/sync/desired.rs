@@ -7,6 +7,7 @@ use stator_core::dynamo::{gpus, kinds};
 use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
 use stator_core::finding::{self, Finding, Location};
 use stator_core::object::ObjectRef;
+use stator_model::fleet_policy::{BoundPolicies, SourcePolicies};
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::CompiledPolicy;
@@ -49,11 +50,16 @@ pub struct PlanParameters {
 }
 
 impl DesiredState {
-    /// Renders an environment.
-    pub fn render(mut selection: ResolvedEnvironment) -> Self {
+    /// Renders an environment, held to what the administrators allow its source.
+    pub fn render(mut selection: ResolvedEnvironment, policies: &SourcePolicies) -> Self {
         let target = target_of(&selection);
+        let bound = policies.bind(&target.namespace);
+        refuse_source(&mut selection, &bound);
         let mut rendered = render::render_all(&selection.intents, &target);
+        // Both look at everything that a model renders to, before either takes it away.
+        let refused = bound.judge(&selection.name, &selection.intents, &rendered);
         apply_policy(&selection, &mut rendered);
+        refuse_models(&mut rendered, refused);
         // Rendered and judged, the intents are of no more use, and there may be ten thousand of them.
         selection.intents = Vec::new();
         let mut findings = selection.findings.clone();
@@ -153,6 +159,7 @@ impl DesiredState {
             journals: live.journals,
             orphaned_records: live.orphaned_records,
             unreadable: live.damaged,
+            unlisted: live.unlisted,
             guards: selection.guards,
             prices: selection.prices,
             allow: aim.allow,
@@ -185,6 +192,27 @@ pub async fn detect_platform<C: Cluster>(cluster: &C, selection: &mut ResolvedEn
             selection.environment.platform = Some(stated.or(&found));
         }
         Err(error) => tracing::info!(%error, "the API groups of the cluster could not be read"),
+    }
+}
+
+/// Where a policy refuses a source as a whole, no model of it is rendered, and nothing of it is pruned.
+fn refuse_source(selection: &mut ResolvedEnvironment, policies: &BoundPolicies) {
+    let refusals = policies.refusals();
+    let Some((first, others)) = refusals.split_first() else { return };
+    let models = std::mem::take(&mut selection.intents);
+    let models = models.into_iter().map(|intent| (intent.model.metadata.name.to_string(), intent.source));
+    selection.break_all(models, first);
+    selection.findings.extend_from_slice(others);
+}
+
+/// Adds what the administrators' policies say of each model. One that breaks a policy is not applied.
+fn refuse_models(rendered: &mut [RenderedModel], found: Vec<Vec<Finding>>) {
+    for (model, found) in rendered.iter_mut().zip(found).filter(|(_, found)| !found.is_empty()) {
+        if found.iter().any(Finding::is_error) {
+            model.objects.clear();
+        }
+        model.findings.extend(found);
+        limit_findings(&mut model.findings, MAX_FILE_FINDINGS, &Location::file(&model.source));
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a plan needs to know of a cluster: live objects and records, all or nothing.
 
+use super::gather_error::GatherError;
+use super::live_lists::{ListedKind, LiveLists, ReadBookkeeping};
 use crate::cluster::{Cluster, ClusterError};
 use crate::random::random_bits;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -7,9 +9,8 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_core::retry::Backoff;
-use stator_model::plan::{
-    self, Journal, LeftoverJournal, Record, SourceClaim, SourceIdentity, SyncBookkeeping, UnreadableObject,
-};
+use stator_model::plan::{self, LeftoverJournal, Record, SourceClaim, SourceIdentity, SyncBookkeeping};
+use stator_model::plan::{UnlistedKind, UnreadableObject};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -30,6 +31,8 @@ pub struct GatheredState {
     /// Records and journals that cannot be read: models of such a record are neither synced nor pruned, and beside such a
     /// journal nothing is pruned.
     pub damaged: Vec<UnreadableObject>,
+    /// Kinds that a model or a record names and that cannot be listed: nothing is known of their objects.
+    pub unlisted: Vec<UnlistedKind>,
 }
 
 impl GatheredState {
@@ -37,19 +40,6 @@ impl GatheredState {
     pub fn bookkeeping(&self) -> SyncBookkeeping {
         SyncBookkeeping { records: self.records.clone(), journals: self.journals.clone() }
     }
-}
-
-/// Why a cluster could not be looked at.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error(
-    "{what} cannot be read from the cluster, so nothing is planned (a partial view would look like removals): {cause}"
-)]
-pub struct GatherError {
-    /// What was asked for.
-    pub what: String,
-    /// The cluster's answer.
-    #[source]
-    pub cause: ClusterError,
 }
 
 /// What repositories without a `stator.yaml` are called.
@@ -65,12 +55,14 @@ const FIRST_RETRY_DELAY: Duration = Duration::from_millis(400);
 /// The longest delay that a server is granted; whoever waits for a plan would rather hear that it is busy.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Reads live objects and records of one environment. Each kind is listed once, by label, all at the same time; wanted
-/// objects that no list showed are looked up, because what somebody else made carries no label of ours.
+/// Reads live objects and records of one environment. Each kind is listed once, by label, at the same time; those that
+/// are listed on demand follow, where something names one ([`ObjectKind::is_on_demand`]). Wanted objects that no list
+/// showed are looked up, because what somebody else made carries no label of ours.
 ///
 /// # Errors
 /// When any list or look-up fails: nobody may prune on a partial view. A kind that the cluster does not serve is a
-/// failure too, unless nothing wanted is of that kind.
+/// failure too, unless nothing wanted is of that kind. A kind that is not required and may not be listed, or is not
+/// served, is no failure: what is needed of it is in [`GatheredState::unlisted`].
 pub async fn gather<C: Cluster>(
     cluster: &C,
     repository: &str,
@@ -109,60 +101,37 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let namespace = &target.namespace;
     let labels = environment_labels(target);
     let nothing = BTreeMap::new();
-    let (listed, records, journals) = tokio::join!(
-        join_buffered(
-            kinds::MANAGED.iter().map(|kind| list_kind(cluster, kind, namespace, &labels)).collect::<Vec<_>>()
-        ),
+    let (on_demand, usual): (Vec<&ObjectKind>, Vec<&ObjectKind>) =
+        kinds::MANAGED.iter().partition(|kind| kind.is_on_demand());
+    let (mut answers, listed, journals) = tokio::join!(
+        list_labelled(cluster, usual, namespace, &labels),
         list_kind(cluster, &kinds::RECORD, namespace, &nothing),
         list_kind(cluster, &kinds::JOURNAL, namespace, &nothing),
     );
-    let mut live: BTreeMap<ObjectIdentity, Object> = BTreeMap::new();
-    let mut unserved = BTreeSet::new();
-    for (kind, answer) in kinds::MANAGED.iter().zip(listed) {
-        match answer {
-            Ok(objects) => live.extend(objects.into_iter().map(|object| (object.reference().identity(), object))),
-            Err(ClusterError::UnknownKind { .. }) if !wanted.iter().any(|object| object.kind == kind.kind) => {
-                unserved.insert(kind.kind);
-            }
-            Err(cause) => return Err(GatherError { what: format!("{}s", kind.kind), cause }),
-        }
-    }
-    let mut listed = records.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
+    let listed = listed.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
     let unread_journals = |cause: ClusterError| GatherError { what: "stator's journals".to_owned(), cause };
-    let mut journals = journals.map_err(unread_journals)?;
-    let unrecorded = record_refs_of_labels(namespace, &live, &listed);
+    let mut listed_models: BTreeSet<String> = listed.iter().map(|object| object.name().to_owned()).collect();
+    let mut bookkeeping = ReadBookkeeping::default();
+    bookkeeping.read_records(listed);
+    bookkeeping.read_journals(journals.map_err(unread_journals)?);
+    let named = bookkeeping.named_kinds(wanted);
+    let needed = on_demand.into_iter().filter(|kind| named.contains(kind.kind) || bookkeeping.is_damaged());
+    answers.extend(list_labelled(cluster, needed.collect(), namespace, &labels).await);
+    let is_wanted = |kind: &ObjectKind| wanted.iter().any(|object| object.kind == kind.kind);
+    let LiveLists { mut live, unserved, unlisted } =
+        LiveLists::of(answers, is_wanted, |kind| named.contains(kind.kind)).map_err(|error| *error)?;
+    let unrecorded = record_refs_of_labels(namespace, &live, &listed_models);
     if !unrecorded.is_empty() {
         // Somebody may be at work: what is created is named by a journal until its record is there, so that one of the two
         // is seen by whoever looks for the journal first.
-        journals = list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await.map_err(unread_journals)?;
+        let journals = list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await.map_err(unread_journals)?;
+        bookkeeping.read_journals(journals);
         let missing: MissingObjects<'_> = unrecorded.iter().map(|record| (record.identity(), record)).collect();
-        listed.extend(read_missing(cluster, namespace, missing).await?.into_values());
+        let found: Vec<Object> = read_missing(cluster, namespace, missing).await?.into_values().collect();
+        listed_models.extend(found.iter().map(|object| object.name().to_owned()));
+        bookkeeping.read_records(found);
     }
-    let (mut records, mut damaged) = (Vec::new(), Vec::new());
-    for object in listed {
-        match Record::from_object(&object) {
-            // Those of others, too: whose they are is the plan's to say.
-            Ok(record) => records.push(record),
-            Err(fault) => damaged.push(UnreadableObject {
-                object: object.reference(),
-                message: fault.to_string(),
-                is_foreign: fault.is_foreign(),
-            }),
-        }
-    }
-    let unreadable: BTreeSet<String> = damaged.iter().map(|one| one.object.name.clone()).collect();
-    let mut left = Vec::new();
-    for object in journals {
-        match Journal::from_object(&object) {
-            Ok(journal) => left.push(journal),
-            Err(fault) => damaged.push(UnreadableObject {
-                object: object.reference(),
-                message: fault.to_string(),
-                is_foreign: false,
-            }),
-        }
-    }
-    let (records, journals) = plan::merge_journals(records, &left, &unreadable);
+    let (records, journals, damaged) = bookkeeping.merge();
     // What a record names and no list showed is gone, or somebody took our labels off it: worth a look either way.
     // Of others' records only those that name what is wanted here: it may be moved.
     let wanted_names: BTreeSet<ObjectIdentity> = wanted.iter().map(ObjectRef::identity).collect();
@@ -192,6 +161,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
         .chain(recorded.iter().copied())
         .map(|object| (object.identity(), object))
         .filter(|(identity, object)| !live.contains_key(identity) && !unserved.contains(object.kind.as_str()))
+        .filter(|(_, object)| !unlisted.iter().any(|one| one.kind.kind == object.kind))
         .collect();
     live.extend(read_missing(cluster, namespace, missing).await?);
     // What a request made is the model's too, though it carries no label of ours and no record names it.
@@ -205,18 +175,17 @@ pub(super) async fn gather_namespace<C: Cluster>(
     live.extend(found);
     let mut live: Vec<Object> = live.into_values().collect();
     live.sort_by_cached_key(Object::reference);
-    Ok(GatheredState { live, records, journals, orphaned_records: Vec::new(), damaged })
+    Ok(GatheredState { live, records, journals, orphaned_records: Vec::new(), damaged, unlisted })
 }
 
 /// The records of the models that live objects name, where the list did not show them: whose such an object is they say.
 fn record_refs_of_labels(
     namespace: &str,
     live: &BTreeMap<ObjectIdentity, Object>,
-    listed: &[Object],
+    listed_models: &BTreeSet<String>,
 ) -> Vec<ObjectRef> {
-    let known: BTreeSet<&str> = listed.iter().map(Object::name).collect();
     let models = live.values().filter_map(|object| object.labels().get(kinds::LABEL_MODEL).copied());
-    let unknown: BTreeSet<&str> = models.filter(|model| !known.contains(model)).collect();
+    let unknown: BTreeSet<&str> = models.filter(|model| !listed_models.contains(*model)).collect();
     unknown.into_iter().map(|model| record_ref(namespace, model)).collect()
 }
 
@@ -279,6 +248,18 @@ async fn join_buffered<T>(questions: Vec<impl Future<Output = T>>) -> Vec<T> {
     stream::iter(questions).buffered(MAX_CONCURRENT_READS).collect().await
 }
 
+/// Lists kinds at the same time.
+async fn list_labelled<C: Cluster>(
+    cluster: &C,
+    kinds: Vec<&'static ObjectKind>,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Vec<ListedKind> {
+    let lists = kinds.iter().map(|kind| list_kind(cluster, kind, namespace, labels)).collect();
+    let answers = join_buffered(lists).await;
+    kinds.into_iter().zip(answers).collect()
+}
+
 async fn list_kind<C: Cluster>(
     cluster: &C,
     kind: &ObjectKind,
@@ -293,7 +274,7 @@ async fn read_one<C: Cluster>(cluster: &C, object: &ObjectRef) -> Result<Option<
 }
 
 /// Asks again where the server may answer in a moment. One that is not reached at all is said at once.
-async fn with_retries<T, F>(ask: impl Fn() -> F) -> Result<T, ClusterError>
+pub(crate) async fn with_retries<T, F>(ask: impl Fn() -> F) -> Result<T, ClusterError>
 where
     F: Future<Output = Result<T, ClusterError>>,
 {

@@ -6,24 +6,29 @@
 pub mod desired;
 mod frontends;
 pub mod gather;
+mod gather_error;
 pub mod incremental;
 mod journal_write;
+mod live_lists;
 mod lost_settings;
 pub mod machine;
 mod pods;
 mod record_write;
 mod runner;
 mod server_dry_runs;
+mod statuses;
 #[cfg(test)]
 mod tests;
 
 pub use desired::{DesiredState, PlanParameters};
 pub use frontends::ask_frontends;
-pub use gather::{GatherError, GatheredState, environment_labels, find_orphaned_records, gather};
+pub use gather::{GatheredState, environment_labels, find_orphaned_records, gather};
+pub use gather_error::GatherError;
 pub use lost_settings::refuse_lost_settings;
-pub use pods::list_graph_pods;
+pub use pods::list_pods;
 pub use runner::{SyncOptions, run_sync};
 pub use server_dry_runs::answer_open_questions;
+pub use statuses::{EnvironmentStatus, read_environment_status};
 
 use serde::Serialize;
 use stator_core::object::ObjectRef;

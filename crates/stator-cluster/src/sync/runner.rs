@@ -19,8 +19,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-/// The kinds whose health is waited for.
-const HEALTH_KINDS: &[ObjectKind] = kinds::MANAGED;
 /// How long after a watch that broke it is opened again.
 const REOPEN_DELAY: Duration = Duration::from_secs(1);
 
@@ -94,12 +92,16 @@ pub async fn run_sync<C: Cluster>(
         seed,
     };
     let namespaces: BTreeSet<String> = plan.changes.iter().map(|change| change.object.namespace.clone()).collect();
+    // Of a kind without an object in the plan nothing is waited for, and it may not even be there to be watched.
+    let in_plan: BTreeSet<&str> = plan.changes.iter().map(|change| change.object.kind.as_str()).collect();
+    let kinds = kinds::MANAGED.iter().filter(|kind| kind.is_required() || in_plan.contains(kind.kind));
+    let kinds: Vec<ObjectKind> = kinds.copied().collect();
     // Not by the repository's name: what waits for its new labels is watched by what it has until then.
     let labels = BTreeMap::from([(kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned())]);
     let clock = Instant::now();
     let mut machine = SyncMachine::new(plan, bookkeeping, settings);
     let mut calls: Vec<CallInFlight<'_>> = Vec::new();
-    let mut sight = HealthWatcher { cluster, namespaces, labels, feeds: Vec::new(), reopen: None };
+    let mut sight = HealthWatcher { cluster, kinds, namespaces, labels, feeds: Vec::new(), reopen: None };
     let mut cancelled = false;
     let mut event = MachineEvent::Start;
     loop {
@@ -195,13 +197,15 @@ async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult 
             let answer = cluster.served_models(&frontend).await;
             CallResult::Served(frontend, answer)
         }
-        ClusterCall::ReadPods(graphs) => CallResult::Pods(super::list_graph_pods(cluster, &graphs).await),
+        ClusterCall::ReadPods(owners) => CallResult::Pods(super::list_pods(cluster, &owners).await),
     }
 }
 
 /// What is seen of the watched kinds.
 struct HealthWatcher<'a, C> {
     cluster: &'a C,
+    /// The kinds whose health is waited for.
+    kinds: Vec<ObjectKind>,
     namespaces: BTreeSet<String>,
     labels: BTreeMap<String, String>,
     feeds: Vec<mpsc::Receiver<WatchEvent>>,
@@ -251,14 +255,16 @@ impl<C: Cluster> HealthWatcher<'_, C> {
         let mut feeds = Vec::new();
         let mut objects = Vec::new();
         for namespace in &self.namespaces {
-            feeds.push(self.cluster.watch(HEALTH_KINDS, Some(namespace)).await?);
+            feeds.push(self.cluster.watch(&self.kinds, Some(namespace)).await?);
         }
         for namespace in &self.namespaces {
-            for kind in HEALTH_KINDS {
+            for kind in &self.kinds {
                 match self.cluster.list(kind, Some(namespace), &self.labels).await {
                     Ok(found) => objects.extend(found),
                     // There is nothing of a kind that is not served.
                     Err(ClusterError::UnknownKind { .. }) => {}
+                    // The plan has blocked what is of it.
+                    Err(ClusterError::Forbidden { .. }) if !kind.is_required() => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -5,6 +5,19 @@ use crate::object::Object;
 use serde_json::Value;
 use std::fmt;
 
+/// The port of a frontend's Service, and of an InferencePool in a route.
+pub const FRONTEND_PORT_NUMBER: u16 = 8000;
+
+/// The Service of the frontend of a graph, where its component has the usual name.
+pub fn frontend_of(graph: &str) -> String {
+    format!("{graph}-frontend")
+}
+
+/// The InferencePool of the endpoint picker of a graph.
+pub fn pool_of(graph: &str) -> String {
+    format!("{graph}-pool")
+}
+
 /// What clients or routes name to reach a graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GraphAddress {
@@ -12,6 +25,15 @@ pub enum GraphAddress {
     FrontendService(String),
     /// The InferencePool of an endpoint picker, `<graph>-pool`, which an HTTPRoute names.
     InferencePool(String),
+}
+
+impl GraphAddress {
+    /// Its name, whatever it is.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::FrontendService(name) | Self::InferencePool(name) => name,
+        }
+    }
 }
 
 impl fmt::Display for GraphAddress {
@@ -28,7 +50,7 @@ pub fn graph_addresses(graph: &Object) -> Vec<GraphAddress> {
     let name = graph.name();
     let of_component = |(component, value): (&str, &Value)| match value.get("type").and_then(Value::as_str)? {
         "frontend" => Some(GraphAddress::FrontendService(format!("{name}-{}", component.to_lowercase()))),
-        "epp" => Some(GraphAddress::InferencePool(format!("{name}-pool"))),
+        "epp" => Some(GraphAddress::InferencePool(pool_of(name))),
         _ => None,
     };
     named_components(graph.spec()).filter_map(of_component).collect()

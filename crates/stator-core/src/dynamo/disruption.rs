@@ -132,6 +132,10 @@ pub fn classify_change(old: &Object, new: &Object) -> ChangeImpact {
         "ConfigMap" => {
             ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_config_map_changes(old, new))
         }
+        "Job" => ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_job_changes(old, new)),
+        "ResourceClaimTemplate" | "ComputeDomain" => {
+            ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_spec_changes(old, new))
+        }
         _ => ChangeImpact::new(Disruption::None),
     }
 }
@@ -164,8 +168,8 @@ pub fn of_create(object: &Object) -> Disruption {
 pub fn of_delete(object: &Object) -> Disruption {
     match object.kind() {
         "DynamoModel" => Disruption::AdapterOnly,
-        // It goes once nothing mounts it.
-        "ConfigMap" => Disruption::None,
+        // They go once nothing mounts or claims them, and once what a Job downloaded is served.
+        "ConfigMap" | "Job" | "ResourceClaimTemplate" | "ComputeDomain" => Disruption::None,
         _ => Disruption::Delete,
     }
 }

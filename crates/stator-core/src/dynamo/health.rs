@@ -4,10 +4,13 @@
 //! while a newer generation waits, and never gives up on a broken image. So nothing here is Healthy at an old
 //! generation, during a roll, or while it goes; and a wait needs a deadline of its own.
 
+mod download;
+mod exposure;
 mod graph;
 mod other_kinds;
 pub mod pods;
 
+pub use download::download_deadline;
 pub use other_kinds::{AdapterEndpoints, ready_workers};
 
 use crate::object::Object;
@@ -122,8 +125,12 @@ pub fn assess_health_in_context(object: &Object, known: HealthContext) -> Health
         "DynamoModel" => other_kinds::adapter_health(object),
         "DynamoGraphDeploymentScalingAdapter" => other_kinds::scaling_adapter_health(object),
         "PersistentVolumeClaim" => other_kinds::claim_health(object),
-        // Nobody works on it: it is what pods mount from the moment that it is there.
-        "ConfigMap" => HealthVerdict::new(Health::Healthy, "exists"),
+        "Job" => download::download_health(object),
+        "Service" => exposure::service_health(object),
+        "HTTPRoute" => exposure::route_health(object),
+        // Nobody works on it: it is what pods mount or claim from the moment that it is there. A ComputeDomain is Ready once
+        // its pods run, and so the graph says it.
+        "ConfigMap" | "ResourceClaimTemplate" | "ComputeDomain" => HealthVerdict::new(Health::Healthy, "exists"),
         kind => HealthVerdict::new(Health::Unknown, format!("no health rule for {kind}")),
     }
 }

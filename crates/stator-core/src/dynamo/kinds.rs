@@ -20,6 +20,28 @@ impl ObjectKind {
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
+
+    /// What people and role rules call it: `configmaps`, or `plural.group`.
+    pub fn resource(&self) -> String {
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// Whether an API server has it of its own, without a definition.
+    pub fn is_built_in(&self) -> bool {
+        matches!(self.group, "" | "batch" | "resource.k8s.io")
+    }
+
+    /// Whether nothing can be planned where it may not be listed: Dynamo's kinds and stator's own. Of any other kind, a
+    /// namespace may well have no object that stator is about.
+    pub fn is_required(&self) -> bool {
+        self.group == GRAPH.group || self.group == RECORD.group
+    }
+
+    /// Whether stator lists it only where a model, a record or a journal names an object of it, and keeps in memory what
+    /// carries stator's label alone: of such a kind a namespace may hold thousands of objects of others.
+    pub fn is_on_demand(&self) -> bool {
+        ON_DEMAND.contains(self)
+    }
 }
 
 /// DynamoGraphDeployment, at the version that stator writes.
@@ -60,6 +82,35 @@ pub const CLAIM: ObjectKind = ObjectKind {
 /// ConfigMap: the content of a file that pods mount.
 pub const CONFIG_MAP: ObjectKind =
     ObjectKind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", short: "cm" };
+/// Job: the download of a model's weights.
+pub const JOB: ObjectKind = ObjectKind { group: "batch", version: "v1", kind: "Job", plural: "jobs", short: "job" };
+/// Service: an address of a model that somebody wrote beside it.
+pub const SERVICE: ObjectKind =
+    ObjectKind { group: "", version: "v1", kind: "Service", plural: "services", short: "svc" };
+/// ResourceClaimTemplate: the devices that pods claim.
+pub const RESOURCE_CLAIM_TEMPLATE: ObjectKind = ObjectKind {
+    group: "resource.k8s.io",
+    version: "v1",
+    kind: "ResourceClaimTemplate",
+    plural: "resourceclaimtemplates",
+    short: "resourceclaimtemplate",
+};
+/// ComputeDomain of NVIDIA's DRA driver: NVLink between the nodes of one worker.
+pub const COMPUTE_DOMAIN: ObjectKind = ObjectKind {
+    group: "resource.nvidia.com",
+    version: "v1beta1",
+    kind: "ComputeDomain",
+    plural: "computedomains",
+    short: "computedomain",
+};
+/// HTTPRoute of the Gateway API: which requests of a gateway go to a model.
+pub const HTTP_ROUTE: ObjectKind = ObjectKind {
+    group: "gateway.networking.k8s.io",
+    version: "v1",
+    kind: "HTTPRoute",
+    plural: "httproutes",
+    short: "httproute",
+};
 /// stator's own record of one synced model.
 pub const RECORD: ObjectKind =
     ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
@@ -72,14 +123,53 @@ pub const JOURNAL: ObjectKind = ObjectKind {
     short: "syncjournal",
 };
 
+/// What administrators allow the sources of tenants: cluster-scoped, and only ever read.
+pub const FLEET_POLICY: ObjectKind = ObjectKind {
+    group: "stator.dev",
+    version: "v1alpha1",
+    kind: "FleetPolicy",
+    plural: "fleetpolicies",
+    short: "fpol",
+};
+
 /// Pod: only ever read, to say why a graph is not healthy.
 pub const POD: ObjectKind = ObjectKind { group: "", version: "v1", kind: "Pod", plural: "pods", short: "po" };
 
 /// Every kind that stator writes or watches, in the order they are applied.
-pub const ALL: &[ObjectKind] = &[JOURNAL, RECORD, CLAIM, CONFIG_MAP, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
+pub const ALL: &[ObjectKind] = &[
+    JOURNAL,
+    RECORD,
+    CLAIM,
+    CONFIG_MAP,
+    RESOURCE_CLAIM_TEMPLATE,
+    COMPUTE_DOMAIN,
+    JOB,
+    GRAPH,
+    REQUEST,
+    ADAPTER,
+    SCALING_ADAPTER,
+    SERVICE,
+    HTTP_ROUTE,
+];
 
 /// The kinds that stator renders and prunes.
-pub const MANAGED: &[ObjectKind] = &[CLAIM, CONFIG_MAP, GRAPH, REQUEST, ADAPTER];
+pub const MANAGED: &[ObjectKind] =
+    &[CLAIM, CONFIG_MAP, RESOURCE_CLAIM_TEMPLATE, COMPUTE_DOMAIN, JOB, GRAPH, REQUEST, ADAPTER, SERVICE, HTTP_ROUTE];
+
+/// The kinds that a model may have beside what stator renders itself (`spec.manifests`).
+pub const IN_MANIFESTS: &[ObjectKind] =
+    &[CONFIG_MAP, CLAIM, SERVICE, HTTP_ROUTE, RESOURCE_CLAIM_TEMPLATE, COMPUTE_DOMAIN];
+
+/// The kinds of [`MANAGED`] that are listed only where one is named: see [`ObjectKind::is_on_demand`].
+pub const ON_DEMAND: &[ObjectKind] = &[CONFIG_MAP, RESOURCE_CLAIM_TEMPLATE, COMPUTE_DOMAIN, JOB, SERVICE, HTTP_ROUTE];
+
+/// What to install where a cluster does not serve a kind, as a sentence's end.
+pub fn installation_advice(kind: &ObjectKind) -> String {
+    if kind.is_built_in() {
+        return format!("the cluster is too old: it has to serve {} at `{}`", kind.kind, kind.api_version());
+    }
+    format!("install the definitions of `{}`, or remove the object from the model", kind.group)
+}
 
 /// Finds a kind by its name.
 pub fn by_name(kind: &str) -> Option<&'static ObjectKind> {
@@ -98,6 +188,10 @@ pub const ANNOTATION_GPU: &str = "stator.dev/gpu";
 pub const LABEL_FILE: &str = "stator.dev/file";
 /// The annotation of a ConfigMap that says where its file lies, from the folder of the `model.yaml`.
 pub const ANNOTATION_FILE_SOURCE: &str = "stator.dev/file-source";
+/// The annotation that names weights by their source: of the Job that downloads them, and of the graph that serves them.
+pub const ANNOTATION_WEIGHTS: &str = "stator.dev/weights";
+/// The annotation of a route that names the model which gets a share of the requests.
+pub const ANNOTATION_CANARY: &str = "stator.dev/canary";
 /// The repository that an object comes from.
 pub const LABEL_REPOSITORY: &str = "stator.dev/repository";
 /// The environment that an object was rendered for.

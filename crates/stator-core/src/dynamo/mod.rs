@@ -4,6 +4,7 @@
 
 pub mod addresses;
 pub mod admission;
+pub mod component_readiness;
 pub mod conversion;
 pub mod deprecations;
 pub mod disruption;

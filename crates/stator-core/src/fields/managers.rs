@@ -1,6 +1,7 @@
 //! Who owns which fields: `metadata.managedFields`, read and written.
 
 use super::field_set::{FieldSet, FieldsV1Error};
+use super::packed::fields_v1;
 use crate::object::{FieldPath, Object};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
@@ -74,9 +75,9 @@ impl FieldManager {
         if text("fieldsType")?.as_deref() != Some("FieldsV1") {
             return Err("`fieldsType` must be `FieldsV1`".to_owned());
         }
-        let fields = match entry.get("fieldsV1") {
-            None | Some(Value::Null) => FieldSet::new(),
-            Some(fields) => FieldSet::from_fields_v1(fields).map_err(|error: FieldsV1Error| error.to_string())?,
+        let fields = match fields_v1(entry).filter(|fields| !fields.is_null()) {
+            None => FieldSet::new(),
+            Some(fields) => FieldSet::from_fields_v1(&fields).map_err(|error: FieldsV1Error| error.to_string())?,
         };
         Ok(Self {
             name: text("manager")?.unwrap_or_default(),
@@ -137,7 +138,7 @@ pub(super) fn apply_entries<'a>(object: &'a Value, manager: &str) -> impl Iterat
 pub fn applied_fields(object: &Object, manager: &str) -> Option<FieldSet> {
     let entry = apply_entries(object.value(), manager).next()?;
     let same_version = entry.get("apiVersion").and_then(Value::as_str) == Some(object.api_version());
-    FieldSet::from_fields_v1(entry.get("fieldsV1").filter(|_| same_version)?).ok()
+    FieldSet::from_fields_v1(fields_v1(entry).filter(|_| same_version)?.as_ref()).ok()
 }
 
 /// Reads `metadata.managedFields`; an object without any has no managers. Entries that are the same manager's are

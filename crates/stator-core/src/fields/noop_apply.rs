@@ -2,9 +2,11 @@
 
 use super::field_set::{MAX_DEPTH, step_to_key};
 use super::managers::apply_entries;
+use super::packed::fields_v1;
 use super::schema::{ListType, StructuralSchema};
 use super::type_ref::{TypeRef, ValueForm, values_equal};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Fields of `metadata` that name an object: nobody owns them.
@@ -20,6 +22,7 @@ pub fn is_noop_apply(schema: &StructuralSchema, live: &Value, config: &Value, ma
 /// `None` for no, so that every look-up that fails ends the walk.
 fn check_noop(schema: &StructuralSchema, live: &Value, config: &Value, manager: &str) -> Option<()> {
     let owned = fields_applied_by(schema, live, manager)?;
+    let owned = owned.as_object()?;
     let (live, config) = (live.as_object()?, config.as_object()?);
     let root = TypeRef::Declared(&schema.root);
     let mut owned_left = owned.len();
@@ -51,11 +54,11 @@ fn ensure(condition: bool) -> Option<()> {
 }
 
 /// The `fieldsV1` of the manager's applies, where they were written at the version of the schema.
-fn fields_applied_by<'a>(schema: &StructuralSchema, live: &'a Value, manager: &str) -> Option<&'a Map<String, Value>> {
+fn fields_applied_by<'a>(schema: &StructuralSchema, live: &'a Value, manager: &str) -> Option<Cow<'a, Value>> {
     let mut own = apply_entries(live, manager);
     let entry = own.next().filter(|entry| entry.get("apiVersion").is_some_and(|own| *own == schema.api_version))?;
     ensure(own.next().is_none())?;
-    entry.get("fieldsV1")?.as_object()
+    fields_v1(entry)
 }
 
 /// `metadata` without what names the object. How many of the root's owned fields that accounts for.

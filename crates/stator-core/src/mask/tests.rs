@@ -176,3 +176,12 @@ proptest! {
         prop_assert_eq!(redact_source_line(&line).chars().count(), line.chars().count());
     }
 }
+
+/// A file may have one line; a message that begins alike is no file.
+#[test]
+fn a_file_of_one_line_is_a_file_and_a_message_is_none() {
+    let mut value = json!({"data": {"conf": "api_key: s3cr3t-Value", "note": "see token: none", "size": "max: 4"}});
+    redact_value(&mut value);
+    assert_eq!(value, json!({"data": {"conf": "api_key: ***", "note": "see token: none", "size": "max: 4"}}));
+    assert_eq!(redact_message("secret: not found", &json!({})), "secret: not found");
+}

@@ -85,6 +85,12 @@ impl Quantity {
         })
     }
 
+    /// Both together, or the most that can be counted.
+    #[must_use]
+    pub fn saturating_add(self, more: Self) -> Self {
+        Self(self.0.saturating_add(more.0))
+    }
+
     /// The quantity as a whole number, when it is one.
     pub fn to_integer(self) -> Option<i64> {
         (self.0 % NANOS_PER_UNIT == 0).then(|| i64::try_from(self.0 / NANOS_PER_UNIT).ok()).flatten()

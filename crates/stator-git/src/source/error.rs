@@ -17,6 +17,14 @@ pub enum SourceError {
         /// As given.
         path: PathBuf,
     },
+    /// The paths of one command lie in different repositories.
+    #[error("{} and {} are in different repositories", .first.display(), .other.display())]
+    SeveralRepositories {
+        /// As given.
+        first: PathBuf,
+        /// As given.
+        other: PathBuf,
+    },
     /// A folder, or the file that says where the root is, cannot be read.
     #[error("{} cannot be read: {reason}", .path.display())]
     Unreadable {
@@ -83,6 +91,7 @@ impl SourceError {
             Self::NotAnIntent { .. } => {
                 "pass a folder, or the model.yaml itself; overlays and stator.yaml are read along with it".to_owned()
             }
+            Self::SeveralRepositories { .. } => "run the command once for each repository".to_owned(),
             Self::Unreadable { .. } => "make it readable for this user; until then nothing is planned, because what \
                                         cannot be read must not count as removed"
                 .to_owned(),

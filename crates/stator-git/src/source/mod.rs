@@ -15,6 +15,7 @@ pub mod origin;
 mod pattern;
 mod remote;
 pub mod restore;
+mod scope;
 pub mod secret;
 pub mod signature;
 mod source_file;
@@ -29,6 +30,7 @@ mod tests;
 
 pub use error::SourceError;
 pub use git::read_tree_at;
+pub use scope::{RepositoryScope, ScopePart};
 pub use source_file::MAX_FILE_BYTES;
 
 use source_file::relative_path;
@@ -50,37 +52,36 @@ pub struct Checkout {
     pub notes: Vec<String>,
 }
 
-/// Which part of a repository a command is about. Paths are from the root, with `/`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RepositoryScope {
-    /// Every intent in this folder and below; empty for the whole repository.
-    Folder(String),
-    /// One intent, by the path of its `model.yaml`.
-    Intent(String),
-}
-
-impl RepositoryScope {
-    /// Whether an intent at this path is in the scope.
-    pub fn contains(&self, source: &str) -> bool {
-        match self {
-            Self::Folder(folder) if folder.is_empty() => true,
-            Self::Folder(folder) => source.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/')),
-            Self::Intent(path) => path == source,
-        }
-    }
-
-    /// True for the whole repository.
-    pub fn is_everything(&self) -> bool {
-        matches!(self, Self::Folder(folder) if folder.is_empty())
-    }
-}
-
 /// Reads the repository that `path` lies in. `path` is a folder of it, or a single `model.yaml`.
 ///
 /// # Errors
 /// A path that does not exist is an error and never an empty repository. So is a folder that cannot be listed: what
 /// it holds is unknown, and unknown must not look like removed.
 pub fn open(path: &Path) -> Result<Checkout, SourceError> {
+    open_parts(path, &[])
+}
+
+/// As [`open`], with a scope that is the union of several paths of one repository.
+///
+/// # Errors
+/// As those of [`open`], and when the paths lie in different repositories.
+pub fn open_parts(first: &Path, others: &[PathBuf]) -> Result<Checkout, SourceError> {
+    let (root, part) = locate(first)?;
+    let mut parts = vec![part];
+    for path in others {
+        let (other_root, part) = locate(path)?;
+        if other_root != root {
+            return Err(SourceError::SeveralRepositories { first: first.to_owned(), other: path.clone() });
+        }
+        parts.push(part);
+    }
+    let (tree, mut notes) = walk::read_folder_tree(&root)?;
+    let revision = git::describe_revision(&root, &tree, &mut notes);
+    Ok(Checkout { root, scope: RepositoryScope::of(parts), tree, revision, notes })
+}
+
+/// The root of the repository that a path lies in, and the part of it that the path is.
+fn locate(path: &Path) -> Result<(PathBuf, ScopePart), SourceError> {
     let absolute = fs_err::canonicalize(path).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
             SourceError::Missing { path: path.to_owned() }
@@ -104,14 +105,12 @@ pub fn open(path: &Path) -> Result<Checkout, SourceError> {
     let root = find_root(&folder)?;
     let below = relative_path(&root, &folder)
         .ok_or_else(|| SourceError::Unreadable { path: path.to_owned(), reason: "its path is not UTF-8".to_owned() })?;
-    let scope = match file {
-        None => RepositoryScope::Folder(below),
-        Some(name) if below.is_empty() => RepositoryScope::Intent(name.to_owned()),
-        Some(name) => RepositoryScope::Intent(format!("{below}/{name}")),
+    let part = match file {
+        None => ScopePart::Folder(below),
+        Some(name) if below.is_empty() => ScopePart::Intent(name.to_owned()),
+        Some(name) => ScopePart::Intent(format!("{below}/{name}")),
     };
-    let (tree, mut notes) = walk::read_folder_tree(&root)?;
-    let revision = git::describe_revision(&root, &tree, &mut notes);
-    Ok(Checkout { root, scope, tree, revision, notes })
+    Ok((root, part))
 }
 
 /// The nearest folder upwards whose `stator.yaml` says `kind: Repository`. Without one, the outermost folder that has

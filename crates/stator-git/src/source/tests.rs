@@ -89,9 +89,9 @@ fn a_path_inside_a_repository_narrows_the_scope_and_never_the_tree() {
     let everything = folder.open("");
     assert!(everything.scope.is_everything());
     for (below, scope) in [
-        ("models", RepositoryScope::Folder("models".to_owned())),
-        ("models/a", RepositoryScope::Folder("models/a".to_owned())),
-        ("models/a/model.yaml", RepositoryScope::Intent("models/a/model.yaml".to_owned())),
+        ("models", folder_scope("models")),
+        ("models/a", folder_scope("models/a")),
+        ("models/a/model.yaml", RepositoryScope::intent("models/a/model.yaml")),
     ] {
         let checkout = folder.open(below);
         assert_eq!(checkout.scope, scope);
@@ -100,7 +100,25 @@ fn a_path_inside_a_repository_narrows_the_scope_and_never_the_tree() {
         assert!(checkout.scope.contains("models/a/model.yaml"));
         assert!(!checkout.scope.contains("other/model.yaml"));
     }
-    assert!(!RepositoryScope::Folder("models".to_owned()).contains("models-old/model.yaml"));
+    assert!(!folder_scope("models").contains("models-old/model.yaml"));
+}
+
+fn folder_scope(folder: &str) -> RepositoryScope {
+    RepositoryScope::of([ScopePart::Folder(folder.to_owned())])
+}
+
+#[test]
+fn several_paths_of_one_repository_are_one_scope() {
+    let folder =
+        Folder::new(&[("stator.yaml", ROOT), ("a/model.yaml", ""), ("b/model.yaml", ""), ("c/model.yaml", "")]);
+    let checkout = open_parts(&folder.path().join("a"), &[folder.path().join("b/model.yaml")]).unwrap();
+    assert_eq!(checkout.root, folder.path());
+    let contained = ["a/model.yaml", "b/model.yaml", "c/model.yaml"].map(|source| checkout.scope.contains(source));
+    assert_eq!(contained, [true, true, false]);
+    assert!(!checkout.scope.is_everything() && !RepositoryScope::default().is_everything());
+    let other = Folder::new(&[("stator.yaml", ROOT)]);
+    let error = open_parts(&folder.path().join("a"), &[other.path()]).unwrap_err();
+    assert!(matches!(error, SourceError::SeveralRepositories { .. }), "{error}");
 }
 
 #[test]
@@ -110,10 +128,7 @@ fn without_a_root_file_the_folder_is_the_repository() {
     assert_eq!(checkout.root, folder.path().join("a"));
     assert!(checkout.scope.is_everything());
     let single = folder.open("a/model.yaml");
-    assert_eq!(
-        (single.root, single.scope),
-        (folder.path().join("a"), RepositoryScope::Intent("model.yaml".to_owned()))
-    );
+    assert_eq!((single.root, single.scope), (folder.path().join("a"), RepositoryScope::intent("model.yaml")));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Which documents become models, which belong to a model, and which have no place in one.
 
 use super::documents::ManifestDocument;
+use super::download_job::{self, DownloadedWeights};
 use super::rules;
 use serde_json::{Value, json};
+use stator_core::dynamo::conversion::field_mappings::LOST_MOUNT;
 use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
 use stator_core::dynamo::graph_components::components_mut;
-use stator_core::dynamo::kinds::LABEL_FILE;
+use stator_core::dynamo::kinds::{self, LABEL_FILE};
 use stator_core::dynamo::legacy;
 use stator_core::fields::ExpectedType;
 use stator_core::finding::Finding;
@@ -23,6 +25,8 @@ pub struct ClassifiedManifests {
     pub claims: Vec<ManifestDocument>,
     /// ConfigMaps that stator rendered of files that pods mount.
     pub mounted_files: Vec<ManifestDocument>,
+    /// Other objects that a model may have.
+    pub others: Vec<ManifestDocument>,
 }
 
 /// The kind of a document.
@@ -102,6 +106,7 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
             ("nvidia.com", "DynamoModel") => sorted.adapters.push(document),
             ("", "PersistentVolumeClaim") => sorted.claims.push(document),
             ("", "ConfigMap") if is_mounted_file(&document.value) => sorted.mounted_files.push(document),
+            _ if is_carried_kind(group, &kind) => sorted.others.push(document),
             _ => findings.push(unsupported_kind_finding(&document, group, &api_version, &kind)),
         }
     }
@@ -241,8 +246,12 @@ fn correction_help(reason: &MalformedFieldReason) -> &'static str {
     }
 }
 
-/// Whether something is lost without a field: what a person switched off, or only named, is not.
+/// Whether something is lost without a field: what a person switched off, or only named, is not, and neither is what the
+/// operator passes over.
 fn is_significant(left: &UnmappedField) -> bool {
+    if left.reason == LOST_MOUNT {
+        return false;
+    }
     match &left.value {
         Value::Null => false,
         Value::Bool(flag) => *flag,
@@ -261,8 +270,27 @@ fn is_mounted_file(value: &Value) -> bool {
     value.pointer("/metadata/labels").and_then(|labels| labels.get(LABEL_FILE)).is_some()
 }
 
+/// Whether a model may have objects of a kind beside what stator renders itself.
+fn is_carried_kind(group: &str, kind: &str) -> bool {
+    kinds::IN_MANIFESTS.iter().any(|known| known.group == group && known.kind == kind)
+}
+
+/// An object that a model may have, where there is no model.
+pub fn lonely_object_finding(document: &ManifestDocument) -> Finding {
+    let (kind, name) = (kind_of(&document.value), name_of(&document.value));
+    Finding::error(
+        rules::NOT_CARRIED,
+        document.location(),
+        format!(
+            "document {}: {kind} `{name}` is not imported: no graph or request is imported beside it",
+            document.number
+        ),
+        "import it together with the graph that uses it",
+    )
+}
+
 /// Why an object has no place in a model.
-pub fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_version: &str, kind: &str) -> Finding {
+fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_version: &str, kind: &str) -> Finding {
     let (name, number) = (name_of(&document.value), document.number);
     let error = |rule, message: String, help: &str| Finding::error(rule, document.location(), message, help);
     if group == "stator.dev" {
@@ -283,6 +311,9 @@ pub fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_ve
             "kinds that can be imported: DynamoGraphDeployment, DynamoGraphDeploymentRequest and DynamoModel",
         );
     }
+    if (group, kind) == (kinds::JOB.group, kinds::JOB.kind) {
+        return job_finding(document);
+    }
     let help = if (group, kind) == ("", "Secret") {
         "keep it out of git and create it in the cluster; the model refers to it by name"
     } else {
@@ -293,4 +324,24 @@ pub fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_ve
         format!("document {number}: {kind} `{name}` is not imported: a model cannot contain a {kind}"),
         help,
     )
+}
+
+/// Why a Job is left behind, and the `weights` that a model has in its place where it downloads some.
+fn job_finding(document: &ManifestDocument) -> Finding {
+    let (name, number) = (name_of(&document.value), document.number);
+    let left = |why: &str| format!("document {number}: Job `{name}` is not imported: {why}");
+    let (message, help) = match download_job::downloaded_weights(&document.value) {
+        Some(DownloadedWeights { block, unpinned }) => {
+            let commit = unpinned.map_or(String::new(), |repository| {
+                format!(", with the commit of {repository} that is meant in place of COMMIT")
+            });
+            let help = format!("write `{block}` under `spec` of the model{commit}, and remove its `cache`");
+            (left("stator makes the Job that downloads weights itself, of `spec.weights`"), help)
+        }
+        None => {
+            let help = "keep it where it is applied today, or in a folder that another tool applies";
+            (left("a model has no Job but that of `spec.weights`"), help.to_owned())
+        }
+    };
+    Finding::error(rules::NOT_CARRIED, document.location(), message, help)
 }

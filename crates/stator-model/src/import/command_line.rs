@@ -109,13 +109,13 @@ impl CommandLine {
         Some(PythonProgram { module, in_shell, tokens: rest.take_while(|token| !token.operator).collect() })
     }
 
-    /// Whether it holds a text that an intent takes for the name of a setting, such as `<model>`.
+    /// Whether it holds a text that an intent takes for the name of a setting or of a flag, such as `<model>`.
     pub fn has_placeholders(&self) -> bool {
         let names: Vec<String> = engine::placeholder_settings()
             .filter_map(engine::placeholder_name)
             .map(|word| format!("<{word}>"))
             .collect();
-        self.items().any(|item| names.iter().any(|name| item.contains(name)))
+        self.items().any(|item| engine::named_flag(item).is_some() || names.iter().any(|name| item.contains(name)))
     }
 
     /// The value of a flag of any program, where it is written out.

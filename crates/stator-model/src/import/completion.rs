@@ -10,7 +10,6 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::equivalence;
 use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_core::dynamo::registry::MAIN_CONTAINER;
 use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
 use std::collections::BTreeMap;
 
@@ -35,6 +34,7 @@ pub fn render_objects(model: &Model) -> Vec<RenderedObject> {
         model: model.clone(),
         origins: FieldOrigins::default(),
         files: BTreeMap::new(),
+        manifests: Vec::new(),
         lock: None,
     };
     render::render_unchecked(&intent, &place()).objects
@@ -71,6 +71,7 @@ pub fn complete_model(model: &mut Model, target: &Value, kind: OverrideKind) {
         OverrideKind::DynamoGraphDeploymentRequest => (kinds::REQUEST, None),
         OverrideKind::DynamoModel => (kinds::ADAPTER, target.pointer("/metadata/name").and_then(Value::as_str)),
         OverrideKind::PersistentVolumeClaim => (kinds::CLAIM, None),
+        OverrideKind::Job => (kinds::JOB, None),
     };
     for _ in 0..MAX_COMPLETION_ROUNDS {
         let Some(object) = render_object(model, of, name) else { return };
@@ -199,49 +200,4 @@ fn add_override(model: &mut Model, kind: OverrideKind, name: Option<&str>, rest:
             remove: remove.collect(),
         }),
     }
-}
-
-/// How many leaves a value has: scalars, and maps and lists that are empty.
-pub fn count_leaves(value: &Value) -> usize {
-    match value {
-        Value::Object(map) if !map.is_empty() => map.values().map(count_leaves).sum(),
-        Value::Array(items) if !items.is_empty() => items.iter().map(count_leaves).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => 1,
-    }
-}
-
-/// How many leaves of a partial map only say which item is meant: the name of a component, and that of `main`.
-fn count_name_leaves(map: &Map<String, Value>) -> usize {
-    let items = |field: &str, below: &Value| {
-        let list = below.as_array().into_iter().flatten();
-        list.filter(|item| item.get("name").is_some_and(|name| field == "components" || name == MAIN_CONTAINER)).count()
-    };
-    map.iter()
-        .map(|(field, below)| {
-            let here = if matches!(field.as_str(), "components" | "containers") { items(field, below) } else { 0 };
-            let inside = match below {
-                Value::Object(map) => count_name_leaves(map),
-                Value::Array(items) => items.iter().filter_map(Value::as_object).map(count_name_leaves).sum(),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-            };
-            here + inside
-        })
-        .sum()
-}
-
-/// How many of a target's leaves a model has in `template` and `overrides`, and how many there are in all.
-pub fn measure_coverage(model: &Model, targets: &[Value]) -> (usize, usize) {
-    let spec = &model.spec;
-    let mut templates: Vec<&Map<String, Value>> = Vec::new();
-    if let Some(serving) = &spec.serving {
-        templates.extend(serving.frontend.as_ref().and_then(|frontend| frontend.template.as_ref()));
-        templates.extend(serving.workers().filter_map(|(_, worker)| worker.template.as_ref()));
-    }
-    templates.extend(spec.components.values().filter_map(|component| component.template.as_ref()));
-    let count =
-        |map: &Map<String, Value>| if map.is_empty() { 0 } else { count_leaves(&json!(map)) - count_name_leaves(map) };
-    let rest: usize = templates.into_iter().map(count).sum::<usize>()
-        + spec.overrides.iter().map(|one| count(&one.merge) + one.remove.len()).sum::<usize>();
-    let all = targets.iter().map(|target| count_leaves(&equivalence::normalize_document(target))).sum();
-    (rest, all)
 }

@@ -49,7 +49,7 @@ pub fn markdown(rows: &[CoverageRow]) -> String {
 }
 
 /// A share in percent with one digit, rounded down so that it never says more than is.
-fn percent(share: FieldCoverage) -> String {
+pub fn percent(share: FieldCoverage) -> String {
     let tenths = share.named().saturating_mul(1000).checked_div(share.leaves).unwrap_or(0);
     format!("{}.{} %", tenths / 10, tenths % 10)
 }

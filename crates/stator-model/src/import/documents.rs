@@ -2,7 +2,7 @@
 
 use super::rules;
 use super::source_map::ManifestSourceMap;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use stator_core::finding::{Finding, Location};
 use stator_core::object::FieldPath;
 use std::sync::Arc;
@@ -236,5 +236,28 @@ fn parse_finding(
             format!("document {number} cannot be read: {}", fault.message),
             "correct the document; the others of the file are imported",
         ),
+    }
+}
+
+/// A map without nulls, which mean nothing in a manifest and are refused in an intent.
+pub fn without_nulls(map: &Map<String, Value>) -> Map<String, Value> {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|_, below| !below.is_null());
+                map.values_mut().for_each(strip);
+            }
+            Value::Array(items) => {
+                items.retain(|item| !item.is_null());
+                items.iter_mut().for_each(strip);
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut value = Value::Object(map.clone());
+    strip(&mut value);
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     }
 }

@@ -5,12 +5,16 @@
 //! intent and rendered once more, and every difference from the manifest that counts is a finding.
 
 mod attachments;
+mod carried;
 mod classify;
 mod command_line;
 mod completion;
 pub mod coverage;
 mod documents;
+mod download_job;
+mod draft;
 mod guess;
+mod pod_fields;
 mod remainder;
 mod round_trip;
 pub mod rules;
@@ -18,16 +22,13 @@ mod shell;
 mod source_map;
 #[cfg(test)]
 mod tests;
+mod typed_leaves;
 mod write;
 
-use crate::intent::model::{Adapter, Model, OverrideKind};
-use crate::intent::scalar::{DnsName, LabelValue, ModelName};
 use documents::ManifestDocument;
-use serde_json::{Map, Value};
-use stator_core::dynamo::graph_components::{components_mut, named_components};
-use stator_core::dynamo::{equivalence, kinds};
+use draft::ImportDraft;
+use stator_core::dynamo::kinds;
 use stator_core::finding::{self, Finding};
-use stator_core::object::FieldPath;
 use std::collections::BTreeMap;
 
 /// One file to import.
@@ -91,23 +92,29 @@ pub fn import(inputs: &[ManifestFile]) -> ImportResult {
     let sorted = classify::classify_documents(all, &mut findings);
     let roots = drop_requests_with_graphs(sorted.roots, &mut findings);
     let mut drafts: Vec<ImportDraft> = roots.iter().filter_map(|root| ImportDraft::of(root, &mut findings)).collect();
+    // What several of them use belongs to the first by name.
+    drafts.sort_by(|a, b| a.model.metadata.name.cmp(&b.model.metadata.name));
     for document in &sorted.adapters {
         attach_adapter(document, &mut drafts, &mut findings);
     }
-    for document in &sorted.mounted_files {
-        let mut near = drafts.iter_mut().filter(|draft| draft.shares_namespace(document));
-        if !near.any(|draft| draft.take_mounted_file(document)) {
-            findings.push(classify::unsupported_kind_finding(document, "", "v1", kinds::CONFIG_MAP.kind));
+    let mut others = Vec::new();
+    for document in sorted.mounted_files {
+        let mut near = drafts.iter_mut().filter(|draft| draft.shares_namespace(&document));
+        if !near.any(|draft| draft.take_mounted_file(&document)) {
+            others.push(document);
         }
     }
     for draft in &mut drafts {
         draft.complete();
     }
-    for document in &sorted.claims {
-        let mut near = drafts.iter_mut().filter(|draft| draft.shares_namespace(document));
-        if !near.any(|draft| draft.take_claim(document)) {
-            findings.push(unused_claim_finding(document));
+    for document in sorted.claims {
+        match drafts.iter_mut().position(|draft| draft.is_near(&document) && draft.take_claim(&document)) {
+            Some(owner) => note_sharing(&mut drafts, owner, "spec.cache", &document),
+            None => others.push(document),
         }
+    }
+    for document in others.iter().chain(&sorted.others) {
+        carry_object(document, &mut drafts, &mut findings);
     }
     let mut models: Vec<ImportedModel> = drafts.into_iter().map(|draft| draft.finish(&mut findings)).collect();
     models.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
@@ -144,241 +151,38 @@ fn drop_requests_with_graphs(roots: Vec<ManifestDocument>, findings: &mut Vec<Fi
     taken
 }
 
-/// A model on its way.
-struct ImportDraft {
-    root: ManifestDocument,
-    model: Model,
-    notes: Vec<(&'static str, String)>,
-    adapters: Vec<ManifestDocument>,
-    /// The ConfigMaps of its files.
-    mounted_files: Vec<Value>,
-    /// The manifests that it must render to.
-    targets: Vec<Value>,
-}
-
-impl ImportDraft {
-    fn of(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<Self> {
-        let name: ModelName = match classify::name_of(&root.value).parse() {
-            Ok(name) => name,
-            Err(why) => {
-                let message = format!(
-                    "document {}: {} `{}` is not imported: `metadata.name` is not a valid model name; {why}",
-                    root.number,
-                    classify::kind_of(&root.value),
-                    classify::name_of(&root.value)
-                );
-                let help = "rename it in the manifest; in a cluster this creates another object";
-                findings.push(Finding::error(rules::NOT_CARRIED, root.at_text("metadata.name"), message, help));
-                return None;
-            }
-        };
-        let mut root = root.clone();
-        for (component, word) in unknown_component_types(&root.value) {
-            let message = format!(
-                "document {}: type `{word}` of component `{component}` is omitted: v1beta1 has no such type, and Dynamo's \
-                 operator treats the component as one without a type",
-                root.number
-            );
-            let help = "nothing, unless something selects pods by the label of the type";
-            let path = FieldPath::from_fields(["spec", "services", component.as_str(), "componentType"]);
-            findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.at(&path), message, help));
-        }
-        for component in components_mut(&mut root.value) {
-            let word = component.get("type").and_then(Value::as_str);
-            if word.is_some_and(equivalence::is_unknown_component_type) {
-                component.remove("type");
-            }
-        }
-        let mut draft = Self {
-            model: guess::request(name, &Map::new()),
-            notes: Vec::new(),
-            adapters: Vec::new(),
-            mounted_files: Vec::new(),
-            targets: vec![root.value.clone()],
-            root,
-        };
-        draft.guess(&[]);
-        Some(draft)
-    }
-
-    fn spec(&self) -> Map<String, Value> {
-        self.root.value.get("spec").and_then(Value::as_object).cloned().unwrap_or_default()
-    }
-
-    fn guess(&mut self, adapters: &[Adapter]) {
-        let (name, spec) = (self.model.metadata.name.clone(), self.spec());
-        if classify::kind_of(&self.root.value) == kinds::REQUEST.kind {
-            self.model = guess::request(name, &spec);
-        } else {
-            let guess = guess::graph(name, &without_nulls(&spec), adapters);
-            (self.model, self.notes) = (guess.model, guess.notes);
-        }
-    }
-
-    /// Whether a document is in the same namespace.
-    fn shares_namespace(&self, document: &ManifestDocument) -> bool {
-        classify::namespace_of(&self.root.value) == classify::namespace_of(&document.value)
-    }
-
-    fn kind(&self) -> OverrideKind {
-        if classify::kind_of(&self.root.value) == kinds::REQUEST.kind {
-            OverrideKind::DynamoGraphDeploymentRequest
-        } else {
-            OverrideKind::DynamoGraphDeployment
-        }
-    }
-
-    /// Takes a claim, when it is that of the cache, or may be: one that some workers mount, or that they mount in part.
-    fn take_claim(&mut self, document: &ManifestDocument) -> bool {
-        let mut model = self.model.clone();
-        if model.spec.cache.is_none() {
-            let (target, kind) = (self.target(), self.kind());
-            model.spec.cache = attachments::mounted_cache(&target, document);
-            if model.spec.cache.is_none() {
-                return false;
-            }
-            // Mounts that the cache brings and the graph lacks go.
-            completion::complete_model(&mut model, &target, kind);
-            if !completion::renders_graph(&model, &target) {
-                return false;
-            }
-        }
-        let mine = attachments::apply_cache_claim(&mut model, document);
-        if mine {
-            self.model = model;
-            self.targets.push(document.value.clone());
-        }
-        mine
-    }
-
-    /// Takes a file that stator rendered, when the graph mounts it.
-    fn take_mounted_file(&mut self, document: &ManifestDocument) -> bool {
-        let target = self.target();
-        let mine = attachments::apply_mounted_file(&mut self.model, &target, document);
-        if mine {
-            self.mounted_files.push(document.value.clone());
-        }
-        mine
-    }
-
-    /// The root as it is to be rendered.
-    fn target(&self) -> Value {
-        Value::Object(without_nulls(self.root.value.as_object().unwrap_or(&Map::new())))
-    }
-
-    /// Guesses with the adapters that were found, and adds what the guess lacks.
-    fn complete(&mut self) {
-        let name = self.model.metadata.name.to_string();
-        let engine = self.model.spec.engine;
-        let adapters: Vec<Adapter> = self
-            .adapters
-            .iter()
-            .filter_map(|document| attachments::adapter_from_manifest(document, &name, engine).ok())
-            .collect();
-        if !adapters.is_empty() {
-            let files = std::mem::take(&mut self.model.spec.files);
-            self.guess(&adapters);
-            self.model.spec.files = files;
-        }
-        copy_labels(&mut self.model, &self.root.value);
-        let (target, kind) = (self.target(), self.kind());
-        completion::complete_model(&mut self.model, &target, kind);
-        for adapter in std::mem::take(&mut self.adapters) {
-            completion::complete_model(&mut self.model, &adapter.value, OverrideKind::DynamoModel);
-            self.targets.push(adapter.value);
-        }
-        self.targets.append(&mut self.mounted_files);
-    }
-
-    fn finish(self, findings: &mut Vec<Finding>) -> ImportedModel {
-        let Self { root, model, notes, targets, .. } = self;
-        let name = model.metadata.name.to_string();
-        let head = format!("Imported by stator from {}, document {}.", root.file, root.number);
-        let text = write::model_yaml(&model, &head, &notes);
-        let (rest, leaves) = completion::measure_coverage(&model, &targets);
-        let (text, proven) = match text {
-            Ok(text) => {
-                let mut faults = round_trip::verify_manifests(&text, &targets, &root);
-                let proven = !faults.iter().any(Finding::is_error);
-                findings.append(&mut faults);
-                (text, proven)
-            }
-            Err(error) => {
-                findings.push(Finding::error(rules::NO_MODEL, root.location(), error.to_string(), "import the others"));
-                (String::new(), false)
-            }
-        };
-        for (_, note) in &notes {
-            let help = "see the comment in the model, and correct it";
-            let message = format!("document {}: {note}", root.number);
-            findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.location(), message, help));
-        }
-        ImportedModel {
-            name,
-            namespace: valid_namespace(&root, findings),
-            origin: (root.file, root.number),
-            text,
-            round_trips: proven,
-            coverage: FieldCoverage { leaves, unmapped: rest },
-        }
-    }
-}
-
-/// The namespace of a manifest, where it is the name of one: what was meant to be replaced by hand (`<your-namespace>`) is
-/// reported and left out.
-fn valid_namespace(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<String> {
-    let text = classify::namespace_of(&root.value)?;
-    if text.parse::<DnsName>().is_ok_and(|name| !name.as_str().contains('.')) {
-        return Some(text.to_owned());
-    }
-    let message = format!("document {}: namespace `{text}` is a placeholder, and is left out", root.number);
-    let help = "name the namespace with `-n NAMESPACE`, or in the environment of stator.yaml";
-    findings.push(Finding::warning(rules::PLACEHOLDER, root.at_text("metadata.namespace"), message, help));
-    None
-}
-
-/// The components whose type v1beta1 has no word for, with that type.
-fn unknown_component_types(graph: &Value) -> Vec<(String, String)> {
-    named_components(&graph["spec"])
-        .filter_map(|(name, component)| Some((name.to_owned(), component.get("type")?.as_str()?.to_owned())))
-        .filter(|(_, word)| equivalence::is_unknown_component_type(word))
-        .collect()
-}
-
-/// Labels and annotations that a person gave.
-fn copy_labels(model: &mut Model, target: &Value) {
-    let all = |field: &str| {
-        let map = target.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
-        let own = |(key, value): (&String, &Value)| {
-            (!equivalence::is_reserved_key(key)).then(|| Some((key.clone(), value.as_str()?.to_owned()))).flatten()
-        };
-        map.into_iter().flatten().filter_map(own).collect::<Vec<(String, String)>>()
+/// Gives an object to the model that uses it, else to the first there is.
+fn carry_object(document: &ManifestDocument, drafts: &mut [ImportDraft], findings: &mut Vec<Finding>) {
+    let using = drafts.iter().position(|draft| draft.is_near(document) && draft.uses(document));
+    let Some(owner) = using.or_else(|| drafts.iter().position(|draft| draft.is_near(document))) else {
+        findings.push(classify::lonely_object_finding(document));
+        return;
     };
-    model.metadata.labels =
-        all("labels").into_iter().filter_map(|(key, value)| Some((key, value.parse::<LabelValue>().ok()?))).collect();
-    model.metadata.annotations = all("annotations").into_iter().collect();
+    let carried = drafts.get_mut(owner).map_or(Ok(()), |draft| draft.carry(document));
+    match carried {
+        Ok(()) => note_sharing(drafts, owner, "spec.manifests", document),
+        Err(finding) => findings.push(*finding),
+    }
 }
 
-/// A map without nulls, which mean nothing in a manifest and are refused in an intent.
-fn without_nulls(map: &Map<String, Value>) -> Map<String, Value> {
-    fn strip(value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                map.retain(|_, below| !below.is_null());
-                map.values_mut().for_each(strip);
-            }
-            Value::Array(items) => {
-                items.retain(|item| !item.is_null());
-                items.iter_mut().for_each(strip);
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    let mut value = Value::Object(map.clone());
-    strip(&mut value);
-    match value {
-        Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+/// Notes with the owner of an object that other models use it too, or that none does.
+fn note_sharing(drafts: &mut [ImportDraft], owner: usize, path: &'static str, document: &ManifestDocument) {
+    let near: Vec<usize> =
+        (0..drafts.len()).filter(|at| drafts.get(*at).is_some_and(|one| one.is_near(document))).collect();
+    let users: Vec<usize> =
+        near.iter().copied().filter(|at| drafts.get(*at).is_some_and(|one| one.uses(document))).collect();
+    let names = |places: &[usize]| -> String {
+        let others = places.iter().filter(|at| **at != owner).filter_map(|at| drafts.get(*at));
+        others.map(|draft| format!("`{}`", draft.model.metadata.name)).collect::<Vec<_>>().join(", ")
+    };
+    let object = format!("{} `{}`", classify::kind_of(&document.value), classify::name_of(&document.value));
+    let note = match (users.as_slice(), near.as_slice()) {
+        ([], [_, _, ..]) => format!("{object} is kept with this model: none of the graphs names it"),
+        ([_, _, ..], _) => format!("{object} is kept with this model, and used by {} too", names(&users)),
+        ([], _) | ([_], _) => return,
+    };
+    if let Some(draft) = drafts.get_mut(owner) {
+        draft.notes.push((path, note));
     }
 }
 
@@ -420,18 +224,4 @@ fn attach_adapter(document: &ManifestDocument, drafts: &mut [ImportDraft], findi
         ),
         "import it together with the one graph that it is loaded into",
     ));
-}
-
-fn unused_claim_finding(document: &ManifestDocument) -> Finding {
-    Finding::error(
-        rules::NOT_CARRIED,
-        document.location(),
-        format!(
-            "document {}: PersistentVolumeClaim `{}` is not imported: a model has a claim only for its cache, which \
-             every worker mounts",
-            document.number,
-            classify::name_of(&document.value)
-        ),
-        "keep it where it is applied today; pods refer to it by name",
-    )
 }

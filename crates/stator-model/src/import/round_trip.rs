@@ -5,8 +5,10 @@ use super::{completion, rules};
 use crate::intent::{SourceFile, SourceTree, Workspace};
 use crate::render;
 use serde_json::Value;
-use stator_core::dynamo::equivalence;
+use stator_core::dynamo::equivalence::{self, DocumentDifference};
+use stator_core::dynamo::kinds;
 use stator_core::finding::Finding;
+use stator_core::object::FieldPath;
 
 /// What differs between the manifests and what the text renders to; no error when nothing does.
 pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) -> Vec<Finding> {
@@ -31,9 +33,10 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) 
     let [intent] = selection.intents.as_slice() else { return faults };
     let rendered = render::render_unchecked(intent, &completion::place());
     faults.extend(rendered.findings.iter().map(told));
+    let labels = FieldPath::from_fields(["metadata", "labels"]);
     for target in targets {
         let text = |pointer: &str| target.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let named = text("/kind") != stator_core::dynamo::kinds::REQUEST.kind;
+        let named = text("/kind") != kinds::REQUEST.kind;
         let object = rendered
             .objects
             .iter()
@@ -44,7 +47,18 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) 
             faults.push(Finding::error(rules::NOT_CARRIED, root.location(), message, "report this with the manifest"));
             continue;
         };
-        for difference in equivalence::differences(target, object.value()) {
+        // Labels of the model are on its other objects too.
+        let is_own = |difference: &DocumentDifference| {
+            difference.left.is_none()
+                && difference.path.starts_with(&labels)
+                && kinds::IN_MANIFESTS.iter().any(|kind| kind.kind == text("/kind"))
+        };
+        let mut target = target.clone();
+        if let Some(template) = target.as_object_mut().filter(|_| object.kind() == kinds::RESOURCE_CLAIM_TEMPLATE.kind)
+        {
+            render::complete_requests(template);
+        }
+        for difference in equivalence::differences(&target, object.value()).into_iter().filter(|one| !is_own(one)) {
             let shown = |value: &Option<Value>| value.as_ref().map_or("absent".to_owned(), ToString::to_string);
             faults.push(Finding::error(
                 rules::NOT_CARRIED,

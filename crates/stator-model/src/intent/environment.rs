@@ -3,11 +3,14 @@
 use super::check::check_merged;
 use super::decode::decode;
 use super::lock::{self, LockCheck};
+use super::manifests::read_manifests;
 use super::merge::{MergedSpan, merge};
 use super::model::Model;
 use super::mounted_files::read_mounted_files;
 use super::patterns::{compile_globs, unmatched_patterns};
 use super::repository::Environment;
+use super::shared_routes::check_routes;
+use super::unset::{UnusedUnset, forget_unset, remove_unset};
 use super::validate::validate_model;
 use super::workspace::{ModelFiles, ParsedFile, Workspace, decode_finding, document_model_name};
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
@@ -115,6 +118,12 @@ impl Workspace {
         }
         selection.intents.sort_by(|a, b| a.model.metadata.name.cmp(&b.model.metadata.name));
         selection.broken.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
+        // Where unchanged models are left out, it is not known who else there is.
+        if self.omitted_folders.is_empty() {
+            let broken: Vec<&str> = selection.broken.iter().filter_map(|one| one.name.as_deref()).collect();
+            let found = check_routes(&selection.intents, &broken);
+            selection.findings.extend(found);
+        }
         finding::sort_and_dedup(&mut selection.findings);
         finding::limit::limit_findings(&mut selection.findings, finding::limit::MAX_FINDINGS, &Location::default());
         Ok(selection)
@@ -254,7 +263,8 @@ impl<'a> EnvironmentResolver<'a> {
         if let Some((overlay, node)) = overlay {
             findings.extend(check_overlay_name(overlay, node, intent));
         }
-        let merged = self.merge_layers(files, intent, overlay.map(|(_, node)| node));
+        let (merged, unused) = self.merge_layers(files, intent, overlay.map(|(_, node)| node));
+        findings.extend(unused.iter().map(|one| self.unused_unset_finding(one)));
         let model: Model = match decode(&merged) {
             Ok(model) => model,
             Err(error) => {
@@ -272,6 +282,7 @@ impl<'a> EnvironmentResolver<'a> {
         findings.extend(validate_model(&model, &origins));
         let there = self.workspace.mounted_files.get(&files.folder).map_or(&[][..], Vec::as_slice);
         let contents = read_mounted_files(&model, &origins, &files.folder, there, &mut findings);
+        let manifests = read_manifests(&model, &origins, &files.folder, there, &mut findings);
         let mut holds = None;
         if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.node.as_ref()?))) {
             match lock::check_lock(document, node, &model, &origins) {
@@ -282,7 +293,7 @@ impl<'a> EnvironmentResolver<'a> {
         if findings.iter().any(Finding::is_error) {
             return broken(findings);
         }
-        let intent = Intent { source: source.clone(), model, origins, files: contents, lock: holds };
+        let intent = Intent { source: source.clone(), model, origins, files: contents, manifests, lock: holds };
         ResolvedModel::Valid(Box::new(intent), findings)
     }
 
@@ -291,29 +302,53 @@ impl<'a> EnvironmentResolver<'a> {
     }
 
     /// Root defaults, folder defaults from the top down, environment defaults, intent, overlay: weakest first.
-    fn merge_layers(&self, files: &ModelFiles, intent: &YamlNode, overlay: Option<&YamlNode>) -> YamlNode {
+    ///
+    /// Gives, too, what the intent and its overlay unset for nothing: shared defaults may unset what only some models have.
+    fn merge_layers(
+        &self,
+        files: &ModelFiles,
+        intent: &YamlNode,
+        overlay: Option<&YamlNode>,
+    ) -> (YamlNode, Vec<UnusedUnset>) {
         let folders = self.folder_defaults(&files.folder).filter_map(|folder| folder.node.as_ref()?.get("spec"));
         let mut defaults = self.root_defaults.into_iter().chain(folders).chain(self.environment_defaults);
         let mut merged = intent.clone();
-        if let Some(first) = defaults.next() {
-            let mut spec = first.clone();
-            defaults.for_each(|next| merge_spec(&mut spec, next));
-            merge_under_spec(&mut merged, spec);
+        let mut spec =
+            defaults.next().cloned().unwrap_or(YamlNode { value: YamlValue::Map(Vec::new()), span: merged.span });
+        for next in defaults {
+            merge_spec(&mut spec, next);
         }
+        let mut unused = merge_under_spec(&mut merged, spec);
         if let Some(overlay) = overlay {
             if let (Some(spec), Some(change)) = (spec_of(&mut merged), overlay.get("spec")) {
+                unused.extend(remove_unset(spec, change));
                 drop_exclusive_field(spec, change);
             }
             merge(&mut merged, overlay, MergedSpan::Base);
         }
-        merged
+        if let Some(spec) = spec_of(&mut merged) {
+            forget_unset(spec);
+        }
+        (merged, unused)
+    }
+
+    fn unused_unset_finding(&self, unused: &UnusedUnset) -> Finding {
+        let file = self.file_name(unused.span.file).unwrap_or_default();
+        Finding::warning(
+            rules::MODEL_UNSET,
+            unused.span.location(file),
+            format!("no weaker layer sets `spec.{}`", unused.path),
+            "Remove it from `unset`, or correct the path; `stator render --show-origins` shows what each layer sets.",
+        )
     }
 }
 
 /// Merges one layer of `spec` over the weaker ones.
-fn merge_spec(base: &mut YamlNode, over: &YamlNode) {
+fn merge_spec(base: &mut YamlNode, over: &YamlNode) -> Vec<UnusedUnset> {
+    let unused = remove_unset(base, over);
     drop_exclusive_field(base, over);
     merge(base, over, MergedSpan::Over);
+    unused
 }
 
 /// `image` stands in place of `runtime`: the stronger layer that gives one of them takes the other away, or a default
@@ -348,15 +383,19 @@ fn spec_of(document: &mut YamlNode) -> Option<&mut YamlNode> {
 }
 
 /// Puts defaults under a document's `spec`.
-fn merge_under_spec(document: &mut YamlNode, mut defaults: YamlNode) {
+fn merge_under_spec(document: &mut YamlNode, mut defaults: YamlNode) -> Vec<UnusedUnset> {
     let span = document.span;
-    let YamlValue::Map(entries) = &mut document.value else { return };
+    let YamlValue::Map(entries) = &mut document.value else { return Vec::new() };
     match entries.iter_mut().find(|entry| &*entry.key == "spec") {
         Some(entry) => {
-            merge_spec(&mut defaults, &entry.value);
+            let unused = merge_spec(&mut defaults, &entry.value);
             entry.value = defaults;
+            unused
         }
-        None => entries.push(YamlEntry { key: "spec".into(), key_span: span, value: defaults }),
+        None => {
+            entries.push(YamlEntry { key: "spec".into(), key_span: span, value: defaults });
+            Vec::new()
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Everything comes from the JSON Schema of the types, so it says what the parser does.
 
+use super::field_words::{normalize, synonyms};
 use super::outline::{DocumentKind, FieldSchema};
 use serde::Serialize;
 use serde_json::Value;
@@ -154,7 +155,10 @@ fn unknown_field_error(word: &str, inside: FieldSchema, parent: &str) -> Explain
     if allowed.is_empty() {
         return ExplainError::NoFields { field: word.to_owned(), parent: parent.to_owned(), kind: type_name(inside) };
     }
-    let suggestion = closest_match(word, allowed.iter().map(String::as_str)).map(str::to_owned);
+    let wanted = normalize(word);
+    let is_called = |name: &&String| inside.field(name).is_some_and(|it| synonyms(name, it.schema()).contains(&wanted));
+    let suggestion = allowed.iter().find(is_called).cloned();
+    let suggestion = suggestion.or_else(|| closest_match(word, allowed.iter().map(String::as_str)).map(str::to_owned));
     ExplainError::UnknownField { field: word.to_owned(), parent: parent.to_owned(), suggestion, allowed }
 }
 

@@ -3,8 +3,11 @@
 //! Two steps, each checked: whole entries are moved as they are written, then the style is set by `pretty_yaml`. The
 //! result is read back, and it is refused when a value or a comment got lost on the way.
 
+mod edit;
 mod key_order;
 mod layout;
+
+pub use edit::{DocumentEdit, EditError, edit_document};
 
 use layout::CommentedYaml;
 use pretty_yaml::config::{FormatOptions, LanguageOptions, LayoutOptions, LineBreak, Quotes};

@@ -6,9 +6,12 @@ pub mod check;
 mod decode;
 mod environment;
 pub mod explain;
+pub mod field_at;
+mod field_words;
 mod file_role;
 pub mod format;
 pub mod lock;
+mod manifests;
 mod merge;
 pub mod model;
 mod mounted_files;
@@ -21,13 +24,17 @@ pub mod rules;
 pub mod scaffold;
 pub mod scalar;
 pub mod schema;
+mod shared_routes;
 pub mod structural;
+mod unset;
 pub mod validate;
 mod workspace;
 pub mod yaml;
 
 pub use environment::EnvironmentError;
 pub use file_role::FileRole;
+pub use manifests::ManifestObject;
+pub(crate) use manifests::read_manifests;
 pub use mounted_files::{MAX_MOUNTED_FILES, named_files};
 pub use origins::FieldOrigins;
 pub use workspace::Workspace;
@@ -149,6 +156,8 @@ pub struct Intent {
     pub origins: FieldOrigins,
     /// The content of each file that the model mounts from its folder, by its name in `spec.files`.
     pub files: BTreeMap<String, Arc<[u8]>>,
+    /// Its other objects, in the order written.
+    pub manifests: Vec<ManifestObject>,
     /// What the profiler chose, where the model has a lock that holds: the graph is rendered from it.
     pub lock: Option<Box<lock::ActiveLock>>,
 }
@@ -163,4 +172,4 @@ pub struct BrokenIntent {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

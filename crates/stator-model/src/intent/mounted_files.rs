@@ -12,10 +12,15 @@ use std::sync::Arc;
 
 /// The most files that a model mounts.
 pub const MAX_MOUNTED_FILES: usize = 64;
+/// The most objects that a model has beside those that stator renders.
+pub const MAX_MANIFESTS: usize = 64;
 /// The most bytes that a ConfigMap holds.
 pub(super) const MAX_CONFIG_MAP_BYTES: usize = 1 << 20;
-/// What a file must hold whose models name others: a cheap test before it is parsed.
-const FIELD: &str = "files";
+/// The fields that name files of a model's folder. One of them must be in a document that names any: a cheap test before it
+/// is parsed.
+const FIELDS: [&str; 2] = ["files", "manifests"];
+/// The most files that are read for a model: those of two layers that differ in all of them.
+const MAX_NAMED_FILES: usize = 2 * (MAX_MOUNTED_FILES + MAX_MANIFESTS);
 
 /// Why a path does not lead to a file of the model's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +84,12 @@ fn split_folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn join(folder: &str, path: &str) -> String {
+/// The path of a file below a folder.
+pub(super) fn join_path(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
-/// The files that models may mount: folder of a `model.yaml` → paths from the root. By what its own files and the settings
+/// The files that models may mount, or have their other objects in: folder of a `model.yaml` → paths from the root. By what its own files and the settings
 /// above it write, of any environment; so it may name more than are mounted, and never one outside the folder.
 pub fn named_files(tree: &SourceTree) -> BTreeMap<String, BTreeSet<String>> {
     let named: Vec<(&str, FileRole, Vec<String>)> = tree
@@ -113,7 +119,7 @@ pub fn named_files(tree: &SourceTree) -> BTreeMap<String, BTreeSet<String>> {
             let ends = folder.match_indices('/').map(|(end, _)| end).chain([folder.len()]);
             let above = std::iter::once("").chain(ends.filter(|end| *end > 0).filter_map(|end| folder.get(..end)));
             let written = above.filter_map(|above| by_folder.get(above)).flatten();
-            let paths: BTreeSet<String> = written.map(|path| join(folder, path)).take(2 * MAX_MOUNTED_FILES).collect();
+            let paths: BTreeSet<String> = written.map(|path| join_path(folder, path)).take(MAX_NAMED_FILES).collect();
             (!paths.is_empty()).then(|| (folder.to_owned(), paths))
         })
         .collect()
@@ -122,15 +128,17 @@ pub fn named_files(tree: &SourceTree) -> BTreeMap<String, BTreeSet<String>> {
 /// The paths that a document names, in any of its layers.
 fn paths_of(bytes: &[u8]) -> Vec<String> {
     // Nearly every file ends here.
-    let holds_field = std::str::from_utf8(bytes).is_ok_and(|text| text.contains(FIELD));
+    let holds_field = std::str::from_utf8(bytes).is_ok_and(|text| FIELDS.iter().any(|field| text.contains(field)));
     let Some(root) = holds_field.then(|| parse_yaml(bytes, 0, "").root).flatten() else { return Vec::new() };
     let Some(spec) = root.get("spec") else { return Vec::new() };
     let is_repository = root.get("kind").and_then(YamlNode::as_str) == Some("Repository");
     let environments = spec.get("environments").map(YamlNode::entries).unwrap_or_default();
     let layers = environments.iter().map(|entry| &entry.value).chain([spec]).filter_map(|layer| layer.get("defaults"));
     let layers: Vec<&YamlNode> = if is_repository { layers.collect() } else { vec![spec] };
-    let files = layers.into_iter().filter_map(|layer| layer.get(FIELD)).flat_map(YamlNode::entries);
-    let paths = files.filter_map(|file| file.value.get("from")?.as_str());
+    let files =
+        layers.iter().filter_map(|layer| layer.get("files")).flat_map(YamlNode::entries).map(|file| &file.value);
+    let manifests = layers.iter().filter_map(|layer| layer.get("manifests")).flat_map(YamlNode::items);
+    let paths = files.chain(manifests).filter_map(|one| one.get("from")?.as_str());
     paths.filter(|path| check_path(path).is_ok()).map(str::to_owned).collect()
 }
 
@@ -145,28 +153,19 @@ pub(super) fn read_mounted_files(
     let mut contents = BTreeMap::new();
     let mut looked_through = BTreeSet::new();
     for (name, file) in &model.spec.files {
+        if file.text.as_deref().and_then(secret_line).is_some() {
+            findings.push(secret_finding(origins.locate(&format!("spec.files.{name}.text"))));
+        }
         let Some(from) = file.from.as_deref().filter(|from| check_path(from).is_ok()) else { continue };
-        let path = join(folder, from);
+        let path = join_path(folder, from);
         let place = || origins.locate(&format!("spec.files.{name}.from"));
-        let found = there.iter().find(|file| file.path == path).map(|file| file.content.as_ref());
-        match found.unwrap_or(Err(&NOT_READ.to_owned())) {
-            Err(reason) => findings.push(Finding::error(
-                rules::MODEL_FILE,
-                place(),
-                format!("`{path}` cannot be read: {reason}"),
-                "Correct `from`, which is a path from the folder of `model.yaml`, or commit the file.",
-            )),
+        match find_file(there, &path) {
+            Err((message, help)) => findings.push(Finding::error(rules::MODEL_FILE, place(), message, help)),
             Ok(bytes) if bytes.len() > MAX_CONFIG_MAP_BYTES => findings.push(Finding::error(
                 rules::MODEL_FILE,
                 place(),
                 format!("`{path}` has more than 1 MiB, which is the most that a ConfigMap holds"),
                 "Make it smaller, or put it onto the volume of the weights.",
-            )),
-            Ok(bytes) if bytes.starts_with(LFS_POINTER_START) => findings.push(Finding::error(
-                rules::MODEL_FILE,
-                place(),
-                format!("`{path}` cannot be read: it is a pointer of Git LFS, and LFS is not asked"),
-                "Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.",
             )),
             Ok(bytes) => {
                 if looked_through.insert(path.clone()) {
@@ -179,25 +178,47 @@ pub(super) fn read_mounted_files(
     contents
 }
 
+/// The content of a file of a model's folder; or why it cannot be had, and what to do.
+pub(super) fn find_file<'a>(there: &'a [SourceFile], path: &str) -> Result<&'a Arc<[u8]>, (String, &'static str)> {
+    let found = there.iter().find(|file| file.path == path).map(|file| file.content.as_ref());
+    match found.unwrap_or(Err(&NOT_READ.to_owned())) {
+        Err(reason) => Err((
+            format!("`{path}` cannot be read: {reason}"),
+            "Correct `from`, which is a path from the folder of `model.yaml`, or commit the file.",
+        )),
+        Ok(bytes) if bytes.starts_with(LFS_POINTER_START) => Err((
+            format!("`{path}` cannot be read: it is a pointer of Git LFS, and LFS is not asked"),
+            "Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.",
+        )),
+        Ok(bytes) => Ok(bytes),
+    }
+}
+
 /// Of a file that nobody looked for: more are named than a model may mount.
 const NOT_READ: &str = "it was not looked for";
 
 /// A warning about the first line of a file that looks like a secret.
-fn first_secret(path: &str, bytes: &[u8]) -> Option<Finding> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let (number, line) = text.lines().enumerate().find(|(_, line)| redact_source_line(line) != *line)?;
-    let line_number = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
+pub(super) fn first_secret(path: &str, bytes: &[u8]) -> Option<Finding> {
+    let (number, line) = secret_line(std::str::from_utf8(bytes).ok()?)?;
     let column = line.chars().take_while(|c| c.is_whitespace()).count();
-    let location = Location {
+    Some(secret_finding(Location {
         file: path.to_owned(),
-        line: line_number,
+        line: u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1),
         column: u32::try_from(column).unwrap_or(0).saturating_add(1),
         length: 1,
-    };
-    Some(Finding::warning(
+    }))
+}
+
+/// The first line that looks like a secret, and how many are before it.
+fn secret_line(text: &str) -> Option<(usize, &str)> {
+    text.lines().enumerate().find(|(_, line)| redact_source_line(line) != *line)
+}
+
+pub(super) fn secret_finding(location: Location) -> Finding {
+    Finding::warning(
         rules::MODEL_FILE_SECRET,
         location,
         "this looks like a secret in plain text in git, and becomes part of a ConfigMap",
         "Put it into a Secret, and give it to the pods as a variable under `env`.",
-    ))
+    )
 }

@@ -4,9 +4,10 @@
 
 use super::lock::{LockMetadata, LockSpec, ModelLock};
 use super::model::{
-    Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelRollout,
-    ModelSpec, MountedFile, Override, OverrideTarget, Probes, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla,
-    SlaWorker, Worker, Workload,
+    Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Manifest, Metadata, Model,
+    ModelRollout, ModelSpec, MountedFile, Override, OverrideTarget, PodSettings, Probes, Resources, Rollout, Route,
+    RouteCanary, RouteGateway, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Weights, WeightsClaim, Worker,
+    Workload,
 };
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
@@ -92,11 +93,18 @@ static FIELD_ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = 
         ("Model", struct_field_names::<Model>()),
         ("ModelLock", struct_field_names::<ModelLock>()),
         ("ModelSpec", struct_field_names::<ModelSpec>()),
+        ("Route", struct_field_names::<Route>()),
+        ("RouteCanary", struct_field_names::<RouteCanary>()),
+        ("RouteGateway", struct_field_names::<RouteGateway>()),
+        ("Weights", struct_field_names::<Weights>()),
+        ("WeightsClaim", struct_field_names::<WeightsClaim>()),
+        ("Manifest", struct_field_names::<Manifest>()),
         ("MountedFile", struct_field_names::<MountedFile>()),
         ("Override", struct_field_names::<Override>()),
         ("OverrideTarget", struct_field_names::<OverrideTarget>()),
         ("PolicyRule", struct_field_names::<PolicyRule>()),
         ("Prices", struct_field_names::<Prices>()),
+        ("PodSettings", struct_field_names::<PodSettings>()),
         ("Probes", struct_field_names::<Probes>()),
         ("Repository", struct_field_names::<Repository>()),
         ("RepositoryMetadata", struct_field_names::<RepositoryMetadata>()),

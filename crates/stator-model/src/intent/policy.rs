@@ -20,7 +20,7 @@ const MAX_LOOPS: usize = 8;
 /// How long an expression may be, in bytes.
 const MAX_EXPRESSION_BYTES: usize = 10_000;
 /// How many rules an environment may have, those of the repository included.
-pub(super) const MAX_RULES: usize = 200;
+pub(crate) const MAX_RULES: usize = 200;
 /// The most that judging one model by one rule may cost, in about a nanosecond each: see [`evaluation_cost`].
 const MAX_COST: u64 = 1_000_000_000;
 /// What compiling a regular expression costs, which is done again with each use.
@@ -115,7 +115,7 @@ fn evaluate_rule(
 }
 
 /// Compiles an expression, or says in a sentence why it is none.
-pub(super) fn compile_expression(expression: &str) -> Result<Program, String> {
+pub(crate) fn compile_expression(expression: &str) -> Result<Program, String> {
     if expression.len() > MAX_EXPRESSION_BYTES {
         return Err(format!("it is longer than {MAX_EXPRESSION_BYTES} bytes"));
     }

@@ -56,11 +56,15 @@ stator_core::rules! {
     MODEL_IMAGE = "model/image", "Every component has one image, from `runtime` or `image`.";
     MODEL_IMAGE_LATEST = "model/image-latest", "Images have a tag that does not move.";
     MODEL_KEY = "model/metadata-key", "Label and annotation keys are valid, and not those of stator or the operator.";
+    MODEL_MANIFEST = "model/manifest", "An object of `spec.manifests` is of a kind that a model may have, has a name of its own, and leaves to stator and the cluster what they write.";
     MODEL_NAME_BUDGET = "model/name-budget", "Model and component names together are short enough for the objects made from them.";
     MODEL_OVERRIDE = "model/override", "An override changes an object that is rendered, and not its identity.";
     MODEL_ROLLOUT = "model/rollout", "A rollout can make progress.";
+    MODEL_ROUTE = "model/route", "A route has hosts, a path and weights that a gateway takes, shares its requests with no other, and leads to a graph.";
     MODEL_SCALING = "model/scaling", "Replicas, bounds and the planner's settings agree.";
     MODEL_SHAPE = "model/shape", "A model has `serving` or `sla`, and `serving` has one worker or prefill and decode.";
+    MODEL_UNSET = "model/unset", "A field that is unset is set by a weaker layer.";
+    MODEL_WEIGHTS = "model/weights", "Weights are pinned to what cannot change, and go to a volume of their own.";
     MODEL_WORKLOAD = "model/workload", "A workload has either a concurrency or a request rate.";
 
     POLICY_COMPILE = "policy/compile", "A policy is a valid CEL expression.";

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Declares a string type: its grammar as a JSON Schema pattern, a check in Rust, an example, and its words.
-macro_rules! text_type {
+/// Declares a type with a grammar: its JSON Schema pattern, a check in Rust, an example, and its words.
+macro_rules! text_grammar {
     ($(#[$doc:meta])* $name:ident, pattern = $pattern:expr, max = $max:expr, example = $example:expr, expected = $expected:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -51,6 +51,13 @@ macro_rules! text_type {
                 f.write_str(&self.0)
             }
         }
+    };
+}
+
+/// Declares a string type: one with a grammar that is always written as text.
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident, pattern = $pattern:expr, max = $max:expr, example = $example:expr, expected = $expected:expr) => {
+        text_grammar!($(#[$doc])* $name, pattern = $pattern, max = $max, example = $example, expected = $expected);
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -77,6 +84,8 @@ macro_rules! text_type {
     };
 }
 
+pub(crate) use {text_grammar, text_type};
+
 text_type!(
     /// The name of a model, a repository or an environment: an RFC 1035 label, so that it also names a Service.
     ModelName,
@@ -92,6 +101,30 @@ text_type!(
     max = 253,
     example = "hf-token-secret",
     expected = "lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters"
+);
+text_type!(
+    /// A host of a route: a name, or `*.` and a name.
+    Hostname,
+    pattern = "^(\\*\\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    max = 253,
+    example = "chat.example.com",
+    expected = "a host name in lower-case letters, or `*.` and one, without scheme and port, at most 253 characters"
+);
+text_type!(
+    /// What the paths of a route's requests begin with.
+    RoutePath,
+    pattern = "^/[-A-Za-z0-9/._~!$&'()*+,;=:@%]*$",
+    max = 1024,
+    example = "/v1",
+    expected = "a path that begins with `/`, without `?` and `#`, at most 1024 characters"
+);
+text_type!(
+    /// How long a request of a route may take, as the Gateway API writes durations.
+    RouteTimeout,
+    pattern = "^([0-9]{1,5}(h|m|s|ms)){1,4}$",
+    max = 32,
+    example = "300s",
+    expected = "a duration such as `300s` or `1h30m`"
 );
 text_type!(
     /// The name of a volume in a pod: an RFC 1123 label.
@@ -118,12 +151,55 @@ text_type!(
     expected = "an absolute path of letters, digits, `-`, `_` and `.`, such as `/engine_configs/decode.yaml`"
 );
 text_type!(
+    /// Where a model's weights are. What each scheme asks for is [`super::model::WeightsSource`]'s to say.
+    WeightsUri,
+    pattern = "^[a-z0-9]+://[^\\s]+$",
+    max = 1024,
+    example = "hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a",
+    expected = "`hf://ORG/NAME@REVISION`, `s3://…`, `gs://…` or `oci://…`"
+);
+text_type!(
+    /// A pattern of file names, as `hf download --include` takes it. It is an argument of the download, so that nothing a
+    /// shell or Kubernetes would expand is in it.
+    FilePattern,
+    pattern = "^[A-Za-z0-9*?._/\\[\\]][-A-Za-z0-9*?._/\\[\\]]*$",
+    max = 256,
+    example = "*.safetensors",
+    expected = "a pattern of letters, digits, `*`, `?`, `[`, `]`, `-`, `_`, `.` and `/`, such as `*.safetensors`"
+);
+text_type!(
+    /// How long a download may take: whole minutes or hours.
+    DownloadDeadline,
+    pattern = "^[1-9][0-9]{0,3}[mh]$",
+    max = 5,
+    example = "2h",
+    expected = "whole minutes or hours, such as `90m` or `2h`"
+);
+
+impl DownloadDeadline {
+    /// In seconds.
+    pub fn seconds(&self) -> u64 {
+        let (number, unit) = self.0.split_at(self.0.len().saturating_sub(1));
+        // The pattern lets four digits through at most.
+        number.parse::<u64>().unwrap_or_default() * if unit == "h" { 3600 } else { 60 }
+    }
+}
+
+text_type!(
     /// The name of a graph's component (Dynamo's CRD, `spec.components[].name`).
     ComponentName,
     pattern = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$",
     max = 63,
     example = "planner",
     expected = "letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters"
+);
+text_type!(
+    /// The path of a field below `spec`, with dots between the names.
+    FieldPathText,
+    pattern = "^[^\\s.\\[\\]]+(\\.[^\\s.\\[\\]]+)*$",
+    max = 512,
+    example = "serving.worker.args",
+    expected = "names of fields with dots between them, such as `serving.worker.args`"
 );
 text_type!(
     /// The name of an environment variable.
@@ -174,21 +250,56 @@ text_type!(
     example = "spec.components[name=worker].podTemplate.spec.nodeSelector",
     expected = "a path below `spec` or `metadata`, such as `spec.components[name=worker].podTemplate.spec.nodeSelector`"
 );
-text_type!(
-    /// A Kubernetes quantity that is not negative.
+text_grammar!(
+    /// A Kubernetes quantity that is not negative, written as text or, as `kubectl` takes it, as a number.
     Quantity,
-    pattern = "^[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+|[KMGTPE]i|[munkMGTPE])?$",
+    pattern = "^\\+?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+|[KMGTPE]i|[munkMGTPE])?$",
     max = 64,
     example = "500Gi",
     expected = "a quantity such as `500Gi`, `2` or `500m`"
 );
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum RawQuantity {
+            Whole(u64),
+            Fraction(f64),
+            Text(String),
+        }
+        let text = match RawQuantity::deserialize(deserializer)? {
+            RawQuantity::Whole(number) => number.to_string(),
+            RawQuantity::Fraction(number) => number.to_string(),
+            RawQuantity::Text(text) => text,
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Quantity {
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "oneOf": [
+                {"type": "string", "pattern": Self::PATTERN, "maxLength": Self::MAX, "examples": [Self::EXAMPLE]},
+                {"type": "number", "minimum": 0},
+            ],
+            "x-stator-expected": Self::EXPECTED,
+        })
+    }
+}
 
 /// A duration in whole milliseconds, written `300ms`, `1.5s` or `2m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 
 impl Millis {
-    const PATTERN: &'static str = "^[0-9]+(\\.[0-9]+)?(ms|s|m)$";
+    /// The JSON Schema pattern.
+    pub const PATTERN: &'static str = "^[0-9]+(\\.[0-9]+)?(ms|s|m)$";
     const EXPECTED: &'static str = "a duration such as `300ms`, `1.5s` or `2m`, in whole milliseconds above 0";
 }
 
@@ -250,6 +361,11 @@ impl JsonSchema for Millis {
     }
 }
 
+impl CountOrPercent {
+    /// The JSON Schema pattern of a share.
+    pub const PATTERN: &'static str = "^(100|[0-9]{1,2})%$";
+}
+
 /// A count, or a share in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CountOrPercent {
@@ -306,7 +422,7 @@ impl JsonSchema for CountOrPercent {
         json_schema!({
             "oneOf": [
                 {"type": "integer", "minimum": 0, "maximum": 10000},
-                {"type": "string", "pattern": "^(100|[0-9]{1,2})%$"},
+                {"type": "string", "pattern": Self::PATTERN, "examples": ["25%"]},
             ],
             "examples": [1, "25%"],
             "x-stator-expected": "a count such as `1` or a share such as `25%`",

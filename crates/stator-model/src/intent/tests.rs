@@ -2,12 +2,15 @@
 
 mod files;
 mod layers;
+mod manifests;
+mod routes;
+mod weights;
 
 use super::*;
 use stator_core::finding::Location;
 
 /// A repository in memory: path and text of each file.
-pub(super) fn workspace(files: &[(&str, &str)]) -> Workspace {
+pub(crate) fn workspace(files: &[(&str, &str)]) -> Workspace {
     let mut files: Vec<SourceFile> = files
         .iter()
         .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().into()) })
@@ -17,7 +20,7 @@ pub(super) fn workspace(files: &[(&str, &str)]) -> Workspace {
 }
 
 /// Findings as `validate --format concise` would show them, with help.
-pub(super) fn report(findings: &[Finding]) -> String {
+pub(crate) fn report(findings: &[Finding]) -> String {
     findings
         .iter()
         .map(|finding| {
@@ -30,7 +33,7 @@ pub(super) fn report(findings: &[Finding]) -> String {
         .collect()
 }
 
-pub(super) const ROOT: &str = "\
+pub(crate) const ROOT: &str = "\
 apiVersion: stator.dev/v1alpha1
 kind: Repository
 metadata: {name: models}

@@ -2,16 +2,17 @@
 
 use super::context::PlanContext;
 use super::decide::{self, PlannedChange, block_change};
+use super::owner_labels::with_owner_labels;
 use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, Record, applyset, file_versions, gpu_usage, guard, masking, prune, rules, totals,
+    PlannedWrite, Record, download, file_versions, gpu_usage, guard, masking, prune, route, rules, totals, unlisted,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{CLAIM, JOURNAL, LABEL_MODEL, LABEL_OWNER_ID, RECORD};
+use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, JOB, JOURNAL, LABEL_MODEL, RECORD};
 use stator_core::finding::{self, Finding, Location};
 use stator_core::object::{Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,8 @@ pub fn build_plan(input: &PlanInput) -> Plan {
             rendered.objects.iter().map(|desired| decide_by_role(&context, &claims, rendered, desired))
         })
         .collect();
+    route::follow_new_graphs(&context, &rendered, &mut decided);
+    unlisted::hold_dependents(&context, &mut decided);
     let mut findings = input.findings.clone();
     findings.extend(rendered.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(claims.findings());
@@ -58,6 +61,8 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let holds = guard::apply_guards(&context, &mut changes);
     file_versions::keep_mounted(&context, &mut changes);
     keep_unreplaced(&context, &mut changes);
+    download::wait_for_weights(&context, &mut changes);
+    route::wait_for_graphs(&context, &mut changes);
     // What stays of a model is known by its record.
     let staying: BTreeSet<&str> = changes
         .iter()
@@ -102,14 +107,19 @@ fn keep_unreplaced(context: &PlanContext<'_>, changes: &mut [Change]) {
     let waiting: BTreeMap<ObjectIdentity, (Action, Option<HoldKind>)> = changes
         .iter()
         .filter(|one| one.action == Action::Blocked || one.step.held_by().is_some())
-        .map(|one| (one.object.identity(), (one.action, one.step.held_by())))
+        .flat_map(|one| one.objects().map(|object| (object.identity(), (one.action, one.step.held_by()))))
         .collect();
     for change in changes.iter_mut() {
         let Some(PlannedWrite::Delete(DeleteStep { after: Some(successor), .. })) = change.step.write() else {
             continue;
         };
         let Some((action, guard)) = waiting.get(&successor.identity()) else { continue };
-        let unfinished = KeptBy::UnfinishedGraph { graph: successor.as_ref().clone(), is_held: guard.is_some() };
+        let (graph, is_held) = (successor.as_ref().clone(), guard.is_some());
+        let unfinished = if change.object.kind == JOB.kind {
+            KeptBy::GraphUnchanged { graph, is_held }
+        } else {
+            KeptBy::UnfinishedGraph { graph, is_held }
+        };
         if let Some(guard) = guard {
             change.step.hold_back(*guard);
         } else if *action == Action::Blocked {
@@ -139,26 +149,6 @@ fn damaged_records(input: &PlanInput) -> Vec<String> {
     models.into_iter().map(str::to_owned).collect()
 }
 
-/// The object as a member of its model's ApplySet, and as that of its owner. Neither label is rendered: kubectl refuses
-/// input that has the first already, and a set without its parent means nothing; the second is no matter of the model.
-/// On a graph, Dynamo's operator copies labels of `spec` and of pod templates to what it makes, and none of the metadata,
-/// so that this restarts no pod.
-fn with_owner_labels(input: &PlanInput, model: &str, desired: &RenderedObject) -> RenderedObject {
-    let mut member = desired.clone();
-    let labelled = member.object.clone().map(|mut value| {
-        let labels = &mut value["metadata"]["labels"];
-        labels[applyset::PART_OF] = Value::from(applyset::id_of(model, &input.namespace));
-        if let Some(claim) = &input.owner {
-            labels[LABEL_OWNER_ID] = Value::from(claim.identity.owner_id());
-        }
-        value
-    });
-    if let Ok(object) = labelled {
-        member.object = object;
-    }
-    member
-}
-
 /// By model, then in the order of applying; deletions last, in reverse order.
 pub(super) fn sort_changes(mut lines: Vec<(ApplyStage, Change)>) -> Vec<Change> {
     lines.sort_by(|(a_stage, a), (b_stage, b)| {
@@ -175,13 +165,17 @@ fn decide_by_role(
     rendered: &RenderedModel,
     desired: &RenderedObject,
 ) -> PlannedChange {
+    if let Some(unlisted) = context.unlisted_kind(desired.object.kind()) {
+        let change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
+        return unlisted::block_unlisted(change, desired, unlisted);
+    }
     match claims.role(rendered, desired) {
         SharedObjectRole::Owner => {
             decide::decide_desired(context, rendered, &with_owner_labels(context.input, &rendered.model, desired))
         }
         SharedObjectRole::Shares(owner) => {
             let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
-            change.reasons.push(ChangeReason::SharedClaim { owner });
+            change.reasons.push(ChangeReason::SharedObject { owner });
             PlannedChange { change, stage: desired.stage, findings: Vec::new() }
         }
         SharedObjectRole::Disputed(others) => {
@@ -279,7 +273,7 @@ impl<'a> SharedObjects<'a> {
         let Some(users) = self.renderers.get(&desired.object.reference().identity()) else {
             return SharedObjectRole::Owner;
         };
-        if !are_identical_claims(users) {
+        if !are_identical(users) {
             let others = users.iter().map(|(one, _)| one).filter(|one| one.source != rendered.source);
             return SharedObjectRole::Disputed(others.map(|one| format!("{} ({})", one.model, one.source)).collect());
         }
@@ -290,12 +284,14 @@ impl<'a> SharedObjects<'a> {
     }
 
     fn findings(&self) -> impl Iterator<Item = Finding> {
-        self.renderers.iter().filter(|(_, users)| !are_identical_claims(users)).flat_map(|(identity, users)| {
+        self.renderers.iter().filter(|(_, users)| !are_identical(users)).flat_map(|(identity, users)| {
             let names: Vec<&str> = users.iter().map(|(one, _)| one.model.as_str()).collect();
             let message =
                 format!("{} `{}` is rendered by several models: {}", identity.kind, identity.name, names.join(", "));
             users.iter().map(move |(one, _)| {
-                let help = if identity.kind == CLAIM.kind {
+                let help = if identity.kind == CONFIG_MAP.kind {
+                    "give the objects different names, or keep the object in one of the models"
+                } else if identity.kind == CLAIM.kind {
                     "give the claims the same size, class and access mode, or different names"
                 } else {
                     "give the models different names"
@@ -306,8 +302,9 @@ impl<'a> SharedObjects<'a> {
     }
 }
 
-/// True when all render the same claim: but for the label that names the model.
-fn are_identical_claims(users: &[(&RenderedModel, &RenderedObject)]) -> bool {
+/// True when all render the same claim, but for the label that names the model, or Jobs that do the same: whatever their
+/// labels are, one download is enough.
+fn are_identical(users: &[(&RenderedModel, &RenderedObject)]) -> bool {
     let plain = |object: &Object| {
         let mut value = object.value().clone();
         if let Some(labels) = value.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -317,6 +314,9 @@ fn are_identical_claims(users: &[(&RenderedModel, &RenderedObject)]) -> bool {
     };
     let mut users = users.iter().map(|(_, desired)| &desired.object);
     let Some(first) = users.next() else { return true };
+    if first.kind() == JOB.kind {
+        return users.all(|other| other.spec() == first.spec());
+    }
     first.kind() == CLAIM.kind && {
         let first = plain(first);
         users.all(|other| plain(other) == first)

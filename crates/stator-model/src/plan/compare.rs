@@ -5,7 +5,7 @@ use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
     Action, AddressMove, Change, ChangeReason, Disruption, HeldChanges, Hold, ImmutableAdvice, KeptBy, Plan,
-    PlanOwnership, UnchangedTotals, dry_run, file_versions, gpu_usage, masking, prune, totals,
+    PlanOwnership, UnchangedTotals, download, dry_run, file_versions, gpu_usage, masking, prune, totals,
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
@@ -94,6 +94,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
     }
     let mut changes = sort_changes(lines);
     file_versions::pair_file_versions(&mut changes);
+    download::explain_downloads(&mut changes);
     let mut findings: Vec<Finding> = comparison.findings.to_vec();
     findings.extend(comparison.head.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(unread.into_iter().map(|(model, place)| prune::unread_finding(model, place)));

@@ -3,7 +3,7 @@
 use super::ownership::{OwnershipJudge, RecordFacts, RecordOwnership, TakeoverCause};
 use super::{
     ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, OwnerRelation, PlanInput, Record, SourceClaim,
-    SourceIdentity, SyncBookkeeping, applyset,
+    SourceIdentity, SyncBookkeeping, UnlistedKind, applyset,
 };
 use crate::render::RenderedModel;
 use serde_json::Value;
@@ -155,6 +155,11 @@ impl<'a> PlanContext<'a> {
     /// Why a live object cannot be read, when it is there and cannot.
     pub(super) fn unreadable_reason(&self, object: &ObjectRef) -> Option<&'a str> {
         self.unreadable.get(&object.identity()).copied()
+    }
+
+    /// Why objects of a kind cannot be listed, when something needs them and they cannot.
+    pub(super) fn unlisted_kind(&self, kind: &str) -> Option<&'a UnlistedKind> {
+        self.input.unlisted.iter().find(|one| one.kind.kind == kind)
     }
 
     /// True when a record of this model is there and cannot be read.

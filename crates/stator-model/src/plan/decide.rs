@@ -104,6 +104,8 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &
         planned_resource_version: None,
         seed_replicas: seeds,
         transfer: None,
+        after: None,
+        after_graphs: Vec::new(),
     }));
 }
 
@@ -257,6 +259,8 @@ fn decide_write(
         planned_resource_version: live.resource_version().map(str::to_owned),
         seed_replicas: merged.seeds,
         transfer: merged.transfer,
+        after: None,
+        after_graphs: Vec::new(),
     }));
     if change.action == Action::Adopt {
         hold_unless_allowed(context, change, HoldKind::Adopt);
@@ -372,6 +376,8 @@ fn decide_replace(
             planned_resource_version: live.resource_version().map(str::to_owned),
             seed_replicas: seeds,
             transfer: None,
+            after: None,
+            after_graphs: Vec::new(),
         },
     };
     change.step = PlanStep::Write(write);
@@ -409,6 +415,8 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
             planned_resource_version: None,
             seed_replicas: seeds,
             transfer: None,
+            after: None,
+            after_graphs: Vec::new(),
         },
     });
     if !context.input.allow.contains(&HoldKind::Replace) {

@@ -5,7 +5,9 @@ use super::context::PlanContext;
 use super::{Action, Change, ChangeReason, DeleteStep, KeptBy, MountedChange, PlanStep, PlannedWrite};
 use serde_json::Value;
 use stator_core::dynamo::graph_components::named_components;
-use stator_core::dynamo::kinds::{ANNOTATION_FILE_SOURCE, CONFIG_MAP, GRAPH, LABEL_FILE};
+use stator_core::dynamo::kinds::{
+    ANNOTATION_FILE_SOURCE, COMPUTE_DOMAIN, CONFIG_MAP, GRAPH, JOB, LABEL_FILE, RESOURCE_CLAIM_TEMPLATE,
+};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,7 +108,7 @@ fn explain_mounts(changes: &mut [Change], sources: &BTreeMap<(&str, &str), Optio
 }
 
 /// A ConfigMap that git no longer has goes once the model's graph, as git wants it, is Healthy: until then pods may start
-/// that mount it.
+/// that mount it. So does what pods claim devices by.
 pub(super) fn delete_after_switch(changes: &mut [Change]) {
     let graphs: BTreeMap<String, ObjectRef> = changes
         .iter()
@@ -117,10 +119,16 @@ pub(super) fn delete_after_switch(changes: &mut [Change]) {
             Some((one.model.clone(), if writes { entry.object.clone() } else { one.object.clone() }))
         })
         .collect();
-    for change in changes.iter_mut().filter(|one| one.object.kind == CONFIG_MAP.kind) {
+    // A Job that downloaded what the model no longer serves goes then too, and so never before what it serves is complete.
+    let until_switch = [CONFIG_MAP.kind, JOB.kind, RESOURCE_CLAIM_TEMPLATE.kind, COMPUTE_DOMAIN.kind];
+    let goes_after = |one: &&mut Change| until_switch.contains(&one.object.kind.as_str());
+    for change in changes.iter_mut().filter(goes_after) {
         if let PlanStep::Write(PlannedWrite::Delete(DeleteStep { after, .. })) = &mut change.step {
             *after = graphs.get(&change.model).cloned().map(Box::new);
         }
+        let graph =
+            graphs.get(&change.model).filter(|_| change.object.kind == JOB.kind && change.action == Action::Delete);
+        change.reasons.extend(graph.map(|graph| ChangeReason::DownloadSuperseded { graph: graph.clone() }));
     }
 }
 

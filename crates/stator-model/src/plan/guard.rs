@@ -2,8 +2,9 @@
 
 use super::context::PlanContext;
 use super::{Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite};
+use serde_json::Value;
 use stator_core::dynamo::gpus;
-use stator_core::dynamo::kinds::CONFIG_MAP;
+use stator_core::dynamo::kinds::{CONFIG_MAP, JOB, LABEL_FILE};
 use std::collections::BTreeSet;
 
 /// Deletions that are never many, whatever they are a part of.
@@ -86,9 +87,7 @@ impl GuardLimits<'_> {
 
     /// More deletions than max(5 objects, 20 %) in one plan look like a mistake in git more than like a wish.
     fn mass_delete_hold(&self, changes: &[Change]) -> Option<Hold> {
-        // What a graph mounts goes with it, and is no loss of its own.
-        let counts =
-            |one: &&Change| one.action == Action::Delete && !one.is_outgoing() && one.object.kind != CONFIG_MAP.kind;
+        let counts = |one: &&Change| one.action == Action::Delete && !one.is_outgoing() && one.loses_something();
         let deletions = changes.iter().filter(counts).count();
         let limit = match self.max_deletions {
             Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -180,6 +179,14 @@ impl Change {
     fn is_outgoing(&self) -> bool {
         matches!(&self.step, PlanStep::Write(PlannedWrite::Delete(delete)) if delete.after.is_some())
             || self.reasons.iter().any(|reason| matches!(reason, ChangeReason::FileSuperseded { .. }))
+    }
+
+    /// Whether something is lost with the object. A ConfigMap of `spec.files` goes with the graph that mounts it, and a Job
+    /// has done what it was for.
+    fn loses_something(&self) -> bool {
+        let label = |side: &Value| side.get("metadata")?.get("labels")?.get(LABEL_FILE).cloned();
+        let is_file = self.object.kind == CONFIG_MAP.kind && self.before.as_ref().and_then(label).is_some();
+        !is_file && self.object.kind != JOB.kind
     }
 
     /// Where clients have to go, of a graph whose replacement comes up before it goes.

@@ -4,6 +4,7 @@ use super::{HoldKind, LeftoverJournal, Record, SourceClaim, UnchangedTotals};
 use crate::intent::repository::{Guards, Prices};
 use crate::intent::{BrokenIntent, UnreadPlace};
 use crate::render::RenderedModel;
+use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,29 @@ pub struct UnreadableObject {
     pub is_foreign: bool,
 }
 
+/// A kind of which a model or a record names objects, and whose objects cannot be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnlistedKind {
+    /// Which kind.
+    pub kind: ObjectKind,
+    /// Why not.
+    pub cause: UnlistedCause,
+}
+
+/// Why the objects of a kind cannot be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnlistedCause {
+    /// Whoever asks may not.
+    Forbidden {
+        /// In the API server's words.
+        message: String,
+        /// The rule that would allow it.
+        fix: String,
+    },
+    /// The cluster does not serve the kind.
+    NotServed,
+}
+
 /// Everything that a plan is made of. No clock, no cluster: the same input gives the same plan.
 #[derive(Clone, Debug, Default)]
 pub struct PlanInput {
@@ -72,6 +96,8 @@ pub struct PlanInput {
     pub orphaned_records: Vec<Record>,
     /// Live objects and records that cannot be read.
     pub unreadable: Vec<UnreadableObject>,
+    /// Kinds that cannot be listed, of those that something names. Nothing of them is created, changed or pruned.
+    pub unlisted: Vec<UnlistedKind>,
     /// Guards that limit a sync.
     pub guards: Guards,
     /// What GPUs cost.

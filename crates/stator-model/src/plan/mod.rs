@@ -5,6 +5,7 @@ mod build;
 mod compare;
 mod context;
 mod decide;
+mod download;
 mod drift;
 mod dry_run;
 mod file_versions;
@@ -16,12 +17,15 @@ mod input;
 mod journal;
 mod lost_settings;
 mod masking;
+mod owner_labels;
 mod ownership;
 mod prune;
 mod reason;
 mod record;
 mod replacement;
 mod repository_address;
+mod route;
+mod route_backends;
 pub mod rules;
 mod schema;
 mod server_merge;
@@ -33,6 +37,7 @@ mod takeover;
 mod totals;
 mod unchanged;
 mod unchanged_totals;
+mod unlisted;
 
 pub use adoption::SEED_MANAGER;
 pub use build::build_plan;
@@ -42,7 +47,7 @@ pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
 pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use held_changes::HeldChanges;
-pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
+pub use input::{PlanInput, PlanScope, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject};
 pub use journal::{
     Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
     journal_definition, merge_journals,

@@ -5,6 +5,7 @@ mod protection;
 use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of};
 use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
+use super::unlisted;
 use super::{
     Action, AddressMove, Change, ChangeReason, DeleteStep, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt,
     PlanStep, PlannedWrite, dry_run, rules,
@@ -75,6 +76,11 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         }
         changes.push((ApplyStage::of_kind(object.kind()), change));
     }
+    let kept = unlisted::keep_recorded(context, desired);
+    for (stage, change, finding) in kept {
+        changes.push((stage, change));
+        findings.push(finding);
+    }
     let mentioned: BTreeSet<&str> = changes.iter().map(|(_, change)| change.model.as_str()).collect();
     let retired = context
         .records()
@@ -97,7 +103,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
 /// Whether something stays that only a person can settle: the model is not as git says, and no sync will make it so.
 fn needs_somebody(cause: &KeptBy) -> bool {
     match cause {
-        KeptBy::EmptyRender | KeptBy::UnreadPlace(_) | KeptBy::UnreadJournal { .. } => true,
+        KeptBy::EmptyRender | KeptBy::UnreadPlace(_) | KeptBy::UnreadJournal { .. } | KeptBy::KindUnlisted(_) => true,
         KeptBy::Doubt(doubt) => match doubt {
             // Whoever it belongs to sees to it.
             OwnershipDoubt::Foreign(_) => false,
@@ -115,6 +121,7 @@ fn needs_somebody(cause: &KeptBy) -> bool {
         | KeptBy::NextRequestGraph { .. }
         | KeptBy::UnlockedResult { .. }
         | KeptBy::UnfinishedGraph { .. }
+        | KeptBy::GraphUnchanged { .. }
         | KeptBy::StillMounted { .. }
         | KeptBy::PruningOff => false,
     }

@@ -5,7 +5,7 @@ mod wording;
 pub(super) use wording::describe_unread;
 
 use super::graph_names::{AddressMove, NewGraphObstacle};
-use super::{HoldKind, RequestGpuBudget};
+use super::{HoldKind, RequestGpuBudget, UnlistedKind};
 use crate::intent::UnreadPlace;
 use serde::{Serialize, Serializer};
 use stator_core::deployment_tools::DeploymentTool;
@@ -88,6 +88,23 @@ pub enum ChangeReason {
         /// The graph or the request that is to be Ready first.
         workload: ObjectRef,
     },
+    /// The Job downloads weights.
+    DownloadsWeights {
+        /// Which, as `weights.source` names them.
+        source: String,
+    },
+    /// It serves weights that are downloaded first.
+    WaitsForDownload {
+        /// The Job that downloads them.
+        job: ObjectRef,
+        /// It serves other weights until then.
+        serves_old: bool,
+    },
+    /// The Job has downloaded what the graph no longer serves.
+    DownloadSuperseded {
+        /// The graph: once that is Healthy the Job goes.
+        graph: ObjectRef,
+    },
     /// What a request does with GPUs.
     GpuSearch(RequestGpuBudget),
     /// The request has failed.
@@ -110,6 +127,13 @@ pub enum ChangeReason {
     Unreadable {
         /// What is wrong with it.
         message: String,
+    },
+    /// Objects of its kind cannot be listed, so that nobody knows whether it is there.
+    KindUnlisted(UnlistedKind),
+    /// The model has something that goes first, and that cannot be applied.
+    Needs {
+        /// What goes first.
+        object: ObjectRef,
     },
     /// It belongs to somebody else.
     Foreign(ForeignOwner),
@@ -209,8 +233,8 @@ pub enum ChangeReason {
         /// What comes after that.
         then: DeletionSequel,
     },
-    /// Another model renders the same claim.
-    SharedClaim {
+    /// Another model renders the same claim, or the same download.
+    SharedObject {
         /// The model that applies it.
         owner: String,
     },
@@ -300,6 +324,13 @@ pub enum KeptBy {
         /// A guard holds that back; else it cannot be done.
         is_held: bool,
     },
+    /// It goes once a graph is made what git wants, and that is not.
+    GraphUnchanged {
+        /// That graph.
+        graph: ObjectRef,
+        /// A guard holds that back; else it cannot be done.
+        is_held: bool,
+    },
     /// Pods of a graph mount it that is not made what git wants.
     StillMounted {
         /// That graph.
@@ -307,6 +338,8 @@ pub enum KeptBy {
         /// A guard holds its change back; else there is none, or it cannot be made.
         is_held: bool,
     },
+    /// Objects of its kind cannot be listed, so that nobody knows whether it is there still.
+    KindUnlisted(UnlistedKind),
     /// Pruning is off.
     PruningOff,
 }

@@ -8,6 +8,7 @@
 use super::context::{LiveOwnership, PlanContext, model_of};
 use super::dry_run;
 use super::graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
+use super::route_backends;
 use crate::intent::model::ReplacementOrder;
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use stator_core::dynamo::addresses;
@@ -51,8 +52,13 @@ pub(super) fn place_graphs<'a>(context: &PlanContext<'a>, rendered: &'a [Rendere
             return Cow::Borrowed(rendered);
         }
         let mut placed = rendered.clone();
-        for one in placed.objects.iter_mut().filter(|one| is_graph(one)) {
-            *one = under_name(one, &at.name);
+        let new = under_name(graph, &at.name);
+        for one in &mut placed.objects {
+            if is_graph(one) {
+                *one = under_name(one, &at.name);
+            } else if let Some(redirected) = route_backends::redirect(one, &graph.object, &new.object) {
+                *one = redirected;
+            }
         }
         Cow::Owned(placed)
     };

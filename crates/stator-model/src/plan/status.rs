@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::{self, Health, HealthContext, HealthVerdict};
-use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, REQUEST};
+use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, JOB, REQUEST};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -308,12 +308,14 @@ fn evaluate_object_health(context: &PlanContext<'_>, sight: &ModelStatusContext,
     }
 }
 
-/// The verdict on a graph with what its pods say of it.
+/// The verdict on a graph or a download with what its pods say of it.
 fn with_pod_causes(verdict: HealthVerdict, live: &Object, pods: &[Object]) -> HealthVerdict {
-    if live.kind() != GRAPH.kind || matches!(verdict.health, Health::Healthy | Health::Suspended) {
+    if (live.kind() != GRAPH.kind && live.kind() != JOB.kind)
+        || matches!(verdict.health, Health::Healthy | Health::Suspended)
+    {
         return verdict;
     }
-    let causes = health::pods::pod_problems(live.name(), pods).join("; ");
+    let causes = health::pods::pod_problems(&live.reference(), pods).join("; ");
     if causes.is_empty() {
         return verdict;
     }

@@ -40,6 +40,14 @@ pub enum PlannedWrite {
 }
 
 impl PlanStep {
+    /// What a sync writes, now or once a guard is released.
+    pub(super) fn any_write_mut(&mut self) -> Option<&mut PlannedWrite> {
+        match self {
+            Self::Write(write) | Self::Held { by: _, would: write } => Some(write),
+            Self::NoWrite => None,
+        }
+    }
+
     /// What a sync writes now; `None` for a step that is held back.
     pub fn write(&self) -> Option<&PlannedWrite> {
         match self {
@@ -91,6 +99,10 @@ pub struct ApplyStep {
     /// Ownership that passes to stator before the apply, so that what git gives up later goes, and what git changes is no
     /// conflict; `None` where nobody else owns what the apply is about.
     pub transfer: Option<OwnershipTransfer>,
+    /// The Job that downloads the weights which the object is to serve: it is applied only once that is complete.
+    pub after: Option<Box<ObjectRef>>,
+    /// The graphs that a route newly leads to: it is applied only once these are Healthy.
+    pub after_graphs: Vec<ObjectRef>,
 }
 
 /// A delete that the plan decided on.

@@ -7,6 +7,8 @@ pub mod diff;
 pub mod escape;
 pub mod findings;
 pub mod history;
+pub mod origins;
+pub mod patch;
 pub mod plan;
 pub mod preview;
 pub mod status;
@@ -26,6 +28,8 @@ pub struct TerminalOptions {
     pub width: Option<usize>,
     /// Whether to show what is left out otherwise.
     pub verbose: bool,
+    /// Whether tables are rows alone, for a program that reads them.
+    pub rows_only: bool,
 }
 
 /// What a piece of text means; the colour follows from it.

@@ -47,7 +47,7 @@ pub fn status_table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, lo
         table.row(row);
     }
     let mut out = table.render(look);
-    for model in models {
+    for model in models.iter().filter(|_| !look.rows_only) {
         out.push_str(&drift_lines(model, look));
     }
     out

@@ -41,7 +41,8 @@ impl TextTable {
 
     /// The table as text, columns two spaces apart.
     pub fn render(&self, look: &TerminalOptions) -> String {
-        let mut widths: Vec<usize> = self.headings.iter().map(|heading| heading.len()).collect();
+        let heading_width = |heading: &&str| if look.rows_only { 0 } else { heading.len() };
+        let mut widths: Vec<usize> = self.headings.iter().map(heading_width).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(escape::display_width(&cell.text));
@@ -49,7 +50,8 @@ impl TextTable {
         }
         let headings: Vec<TableCell> =
             self.headings.iter().map(|heading| TableCell::new(Tone::Strong, heading)).collect();
-        std::iter::once(&headings).chain(&self.rows).map(|row| format_row(row, &widths, look)).collect()
+        let headings = (!look.rows_only).then_some(&headings);
+        headings.into_iter().chain(&self.rows).map(|row| format_row(row, &widths, look)).collect()
     }
 }
 
@@ -79,6 +81,13 @@ mod tests {
         table.row([TableCell::plain("llama"), TableCell::plain("all is well with this one")]);
         table.row([TableCell::plain("模型"), TableCell::plain("")]);
         table
+    }
+
+    #[test]
+    fn rows_alone_have_no_headings_and_no_room_for_them() {
+        let mut table = TextTable::new(&["NAMESPACE", "GPUS"]);
+        table.row([TableCell::plain("a"), TableCell::plain("8")]);
+        assert_eq!(table.render(&TerminalOptions { rows_only: true, ..TerminalOptions::default() }), "a  8\n");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use super::graph::{GraphContext, empty_component};
 use super::hardware;
 use super::pod::{self, EnvVars, PodContainer, PodTemplate};
 use super::{RenderContext, planner, rules};
-use crate::intent::model::{self, ComponentType, ModelRollout, ReplicaSize, RouterMode, Scaling, Secrets, Worker};
+use crate::intent::model::{
+    self, ComponentType, ModelRollout, ReplicaSize, RouterMode, Scaling, Secrets, Weights, Worker,
+};
 use crate::intent::scalar::ComponentName;
 use serde_json::{Map, Value};
 use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
@@ -46,9 +48,13 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
         resources: pod::resources(written.resources.as_ref(), 0, ""),
         ..PodContainer::default()
     });
-    if let Some(cache) = graph.spec.cache.as_ref().filter(|_| graph.spec.model.starts_with('/')) {
-        // The frontend reads the tokenizer from where the model is.
+    // The frontend reads the tokenizer from where the model is.
+    let is_path = graph.spec.model.starts_with('/');
+    if let Some(cache) = graph.spec.cache.as_ref().filter(|_| is_path) {
         pod.mount_cache(cache);
+    }
+    if let Some(weights) = graph.spec.weights.as_ref().filter(|own| own.folder().is_some() || is_path) {
+        pod.mount_weights(weights);
     }
     let name = written.name.as_ref().map_or("frontend", ComponentName::as_str);
     pod.mount_files(&context.files, &[name, "frontend"], false);
@@ -56,7 +62,7 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     pod.set_probes(written.probes.as_ref());
     ComponentSpec {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
-        pod_template: Some(pod.to_json_with(written.template.as_ref())),
+        pod_template: Some(pod.to_json_with(written.pod.as_ref(), written.template.as_ref())),
         ..empty_component(name, Some("frontend"))
     }
 }
@@ -74,9 +80,11 @@ pub(super) fn render_worker(
     let shape = ReplicaSize::for_worker(worker, spec.engine, spec.hardware.as_ref());
 
     let adapters = !spec.adapters.is_empty();
+    let weights_folder = spec.weights.as_ref().and_then(Weights::folder);
     let inputs = WorkerInputs {
-        model: &spec.model,
-        served_name: spec.served_name.as_deref(),
+        model: weights_folder.as_deref().unwrap_or(&spec.model),
+        // Of a folder, engines would take the path for the name.
+        served_name: spec.served_name.as_deref().or(weights_folder.as_ref().map(|_| spec.model.as_str())),
         worker,
         role,
         kv_events: graph.kv_events,
@@ -91,7 +99,7 @@ pub(super) fn render_worker(
     check_arguments(context, graph.table, &path, &inputs);
     let (command, args) = command_line(context, graph, &path, &inputs);
     let mut env = EnvVars::default();
-    env.set_hf_home(spec.cache.as_ref());
+    env.set_hf_home(spec.cache.as_ref(), spec.weights.as_ref());
     if adapters {
         for (name, value) in graph.table.adapter_env {
             env.set(name, *value);
@@ -104,7 +112,8 @@ pub(super) fn render_worker(
     require_image(context, &path, image.as_deref(), worker.template.as_ref());
     let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
     let secrets = worker.secrets.as_ref().or(spec.secrets.as_ref());
-    let needed = graph.table.working_dir.filter(|_| worker.command.is_none()).map(str::to_owned);
+    let is_engines_own = worker.command.is_none() && !engine::names_flags(&worker.args);
+    let needed = graph.table.working_dir.filter(|_| is_engines_own).map(str::to_owned);
     let mut pod = PodTemplate::with_main_container(PodContainer {
         image: image.clone(),
         command,
@@ -117,6 +126,9 @@ pub(super) fn render_worker(
     });
     if let Some(cache) = &spec.cache {
         pod.mount_cache(cache);
+    }
+    if let Some(weights) = &spec.weights {
+        pod.mount_weights(weights);
     }
     let field = name;
     let name = worker.name.as_ref().map_or(field, ComponentName::as_str);
@@ -136,7 +148,7 @@ pub(super) fn render_worker(
         model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
         scaling_adapter: worker.scaling.map(|_| Map::new()),
         frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
-        pod_template: Some(pod.to_json_with(worker.template.as_ref())),
+        pod_template: Some(pod.to_json_with(worker.pod.as_ref(), worker.template.as_ref())),
         ..empty_component(
             name,
             Some(worker.component_type.map_or(graph.table.component_type(role), component_type_name)),
@@ -152,38 +164,20 @@ fn command_line(
     inputs: &WorkerInputs<'_>,
 ) -> (Vec<String>, Vec<String>) {
     let worker = inputs.worker;
-    let Some(command) = &worker.command else {
-        if graph.table.module.is_empty() {
-            context.error(
-                crate::intent::rules::MODEL_ENGINE,
-                path,
-                "engine `custom` has no default command line, and the worker sets none",
-                "write the program under `command`, and its arguments under `args`",
-            );
+    let table = graph.table;
+    let own = ["python3", "-m", table.module].map(str::to_owned).to_vec();
+    if worker.command.is_none() {
+        check_engine_settings(context, table, path, inputs);
+        if !engine::names_flags(&worker.args) {
+            return (own, table.args(inputs));
         }
-        for field in graph.table.unsupported_settings(inputs) {
-            context.warning(
-                rules::SETTING_IGNORED,
-                &format!("{path}.{field}"),
-                format!("`{field}` has no effect: the engine has no such setting"),
-                "remove it, or write the engine's own flag under `args`",
-            );
-        }
-        for (field, written, implied) in graph.table.mismatched_switches(inputs) {
-            context.warning(
-                rules::PARALLEL_SIZE,
-                &format!("{path}.{field}"),
-                format!("`{field}` is {written}, and this engine can only switch it on: its size will be {implied}"),
-                format!("write {implied}, or change the parallel sizes that it follows from"),
-            );
-        }
-        return (["python3", "-m", graph.table.module].map(str::to_owned).to_vec(), graph.table.args(inputs));
-    };
+    }
+    let command = worker.command.as_ref().unwrap_or(&own);
     let whole: Vec<&String> = command.iter().chain(&worker.args).collect();
     for setting in engine::placeholder_settings() {
         let Some(field) = setting.worker_field() else { continue };
         // Parallel sizes say how many GPUs a replica has, even where the command line leaves them out.
-        if inputs.setting_text(setting).is_some() && !inputs.names(setting, &whole) && !setting.counts_gpus() {
+        if inputs.setting_text(setting).is_some() && !inputs.names(table, setting, &whole) && !setting.counts_gpus() {
             context.warning(
                 rules::SETTING_IGNORED,
                 &format!("{path}.{field}"),
@@ -192,7 +186,9 @@ fn command_line(
             );
         }
     }
-    if worker.engine_options.is_some() {
+    let names_options =
+        whole.iter().any(|word| table.options_flag.is_some() && engine::named_flag(word) == table.options_flag);
+    if worker.engine_options.is_some() && !names_options {
         context.warning(
             rules::SETTING_IGNORED,
             &format!("{path}.engineOptions"),
@@ -200,13 +196,12 @@ fn command_line(
             "write the engine's own flag under `args`",
         );
     }
-    let mut unknown = Vec::new();
-    let mut filled =
-        |list: &[String]| list.iter().map(|text| inputs.fill_placeholders(text, &mut unknown)).collect::<Vec<_>>();
-    let line = (filled(command), filled(&worker.args));
-    unknown.sort_unstable();
-    unknown.dedup();
-    for word in unknown {
+    let mut unknown = engine::UnknownNames::default();
+    let filled = command.iter().map(|text| inputs.fill_placeholders(text, &mut unknown.fields)).collect();
+    let line = (filled, table.fill_args(inputs, &worker.args, &mut unknown));
+    unknown.fields.sort_unstable();
+    unknown.fields.dedup();
+    for word in unknown.fields {
         context.error(
             rules::COMMAND_LINE,
             &format!("{path}.command"),
@@ -214,7 +209,48 @@ fn command_line(
             format!("give `{word}`, or write its value in place of `<{word}>`"),
         );
     }
+    for flag in unknown.flags {
+        context.error(
+            rules::COMMAND_LINE,
+            &format!("{path}.args"),
+            format!("the arguments name `<{flag}>`, and no field of this worker gives `{flag}`"),
+            format!("give the field that `{flag}` carries, or write `{flag}` and its value in place of `<{flag}>`"),
+        );
+    }
     line
+}
+
+/// Warns of settings that the engine has no way to take.
+fn check_engine_settings(
+    context: &mut RenderContext<'_>,
+    table: &engine::EngineTable,
+    path: &str,
+    inputs: &WorkerInputs<'_>,
+) {
+    if table.module.is_empty() {
+        context.error(
+            crate::intent::rules::MODEL_ENGINE,
+            path,
+            "engine `custom` has no default command line, and the worker sets none",
+            "write the program under `command`, and its arguments under `args`",
+        );
+    }
+    for field in table.unsupported_settings(inputs) {
+        context.warning(
+            rules::SETTING_IGNORED,
+            &format!("{path}.{field}"),
+            format!("`{field}` has no effect: the engine has no such setting"),
+            "remove it, or write the engine's own flag under `args`",
+        );
+    }
+    for (field, written, implied) in table.mismatched_switches(inputs) {
+        context.warning(
+            rules::PARALLEL_SIZE,
+            &format!("{path}.{field}"),
+            format!("`{field}` is {written}, and this engine can only switch it on: its size will be {implied}"),
+            format!("write {implied}, or change the parallel sizes that it follows from"),
+        );
+    }
 }
 
 /// A further component of `components`.
@@ -295,7 +331,7 @@ pub(super) fn render_further_component(
         shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
         scaling_adapter: written.scaling.map(|_| Map::new()),
         epp_config,
-        pod_template: Some(pod.to_json_with(written.template.as_ref())),
+        pod_template: Some(pod.to_json_with(written.pod.as_ref(), written.template.as_ref())),
         ..empty_component(name, written.component_type.map(component_type_name))
     }
 }

@@ -5,26 +5,32 @@ mod admission_check;
 mod cache_claim;
 mod component;
 mod dgd_overrides;
+mod download;
 pub mod emit;
 pub mod engine;
 mod engine_arguments;
+pub(crate) mod field_location;
 mod graph;
 pub mod hardware;
 mod locked_graph;
+mod manifests;
 mod mounted_files;
 mod object_metadata;
 mod overrides;
 mod planner;
 mod pod;
+mod pod_settings;
 pub mod profiling_result;
 mod request;
+mod route;
 pub mod rules;
 pub mod strategic_merge;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::intent::Intent;
 use crate::intent::model::{ReplacementOrder, Scaling};
+use crate::intent::{Intent, ManifestObject};
+pub use manifests::complete_requests;
 pub use mounted_files::FILE_VOLUME_PREFIX;
 use mounted_files::{RenderedFile, rendered_files};
 use rayon::prelude::*;
@@ -34,7 +40,7 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::graph_components::{components, named_components, with_replicas};
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::v1beta1::{GraphSpec, to_value};
-use stator_core::finding::{self, Finding, Rule};
+use stator_core::finding::{self, Finding, Location, Rule};
 use stator_core::object::Object;
 use std::collections::BTreeMap;
 
@@ -42,21 +48,30 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApplyStage {
-    /// What pods mount first, volumes and files: they wait for it.
+    /// What pods wait for: volumes and files that they mount, devices that they claim.
     Cache,
-    /// The graph or the request.
+    /// What downloads weights onto a volume.
+    Download,
+    /// The graph or the request, once the weights that it serves are downloaded.
     Graph,
     /// Adapters, once the graph is Ready: an earlier load fails (`ai-runway#84`).
     Adapter,
+    /// What clients reach the model by: Services and routes.
+    Exposure,
 }
 
 impl ApplyStage {
     /// When objects of a kind are applied.
     pub fn of_kind(kind: &str) -> Self {
-        if kind == kinds::CLAIM.kind || kind == kinds::CONFIG_MAP.kind {
+        let precedes_pods = [kinds::CLAIM, kinds::CONFIG_MAP, kinds::RESOURCE_CLAIM_TEMPLATE, kinds::COMPUTE_DOMAIN];
+        if precedes_pods.iter().any(|one| one.kind == kind) {
             Self::Cache
+        } else if kind == kinds::JOB.kind {
+            Self::Download
         } else if kind == kinds::ADAPTER.kind {
             Self::Adapter
+        } else if kind == kinds::SERVICE.kind || kind == kinds::HTTP_ROUTE.kind {
+            Self::Exposure
         } else {
             Self::Graph
         }
@@ -77,6 +92,8 @@ pub struct RenderedObject {
     pub initial_replicas: BTreeMap<String, u64>,
     /// Between how many replicas they may decide, by component, where the intent gives bounds.
     pub replica_bounds: BTreeMap<String, (u64, u64)>,
+    /// Where in the model's files it comes from.
+    pub location: Location,
 }
 
 impl RenderedObject {
@@ -182,8 +199,10 @@ fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
     let intent = context.intent;
     let model = &intent.model.spec;
     let mut drafts = Vec::with_capacity(2 + model.adapters.len());
-    if let Some(claim) = cache_claim::draft_claim(context) {
-        drafts.push(claim);
+    drafts.extend(cache_claim::draft_claims(context));
+    // Nothing is downloaded for a graph that a profiler has yet to write.
+    if model.serving.is_some() {
+        drafts.extend(download::draft_job(context));
     }
     match (&model.serving, &model.sla) {
         (Some(_), Some(_)) => context.error(
@@ -213,6 +232,8 @@ fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
     }
     adapter::add_drafts(context, &mut drafts);
     overrides::apply_overrides(context, &mut drafts);
+    route::add_draft(context, &mut drafts);
+    manifests::add_drafts(context, &mut drafts);
     drafts.into_iter().filter_map(|draft| finish_object(context, draft)).collect()
 }
 
@@ -247,8 +268,9 @@ fn finish_object(context: &mut RenderContext<'_>, draft: ObjectDraft) -> Option<
     match Object::from_value(Value::Object(value)) {
         Ok(object) => {
             admission_check::check_admission(context, &object, &path);
+            let location = location_of(context.intent, &object, &path);
             let bounds = if kind == kinds::GRAPH { scaling_bounds(context, &object) } else { BTreeMap::new() };
-            Some(RenderedObject { object, stage, prune, initial_replicas, replica_bounds: bounds })
+            Some(RenderedObject { object, stage, prune, initial_replicas, replica_bounds: bounds, location })
         }
         Err(reason) => {
             context.error(
@@ -259,6 +281,15 @@ fn finish_object(context: &mut RenderContext<'_>, draft: ObjectDraft) -> Option<
             );
             None
         }
+    }
+}
+
+/// Where an object was written: in a file of its own, or as the field of the model that it is made of.
+fn location_of(intent: &Intent, object: &Object, path: &str) -> Location {
+    let is_written = |one: &&ManifestObject| one.kind.kind == object.kind() && one.name == object.name();
+    match intent.manifests.iter().find(is_written) {
+        Some(manifest) => manifest.locate(&intent.origins, ""),
+        None => intent.origins.locate(path),
     }
 }
 

@@ -36,6 +36,12 @@ pub(super) fn new_object(
     {
         annotations.insert(kinds::ANNOTATION_GPU.to_owned(), sku.into());
     }
+    if kind == kinds::GRAPH
+        && let Some(source) =
+            context.intent.model.spec.weights.as_ref().and_then(|one| one.parse_source().ok().flatten())
+    {
+        annotations.insert(kinds::ANNOTATION_WEIGHTS.to_owned(), source.uri().into());
+    }
     if !annotations.is_empty() {
         metadata.insert("annotations".to_owned(), Value::Object(annotations));
     }

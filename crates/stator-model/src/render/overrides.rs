@@ -98,5 +98,6 @@ pub(super) fn target_kind(kind: OverrideKind) -> ObjectKind {
         OverrideKind::DynamoGraphDeploymentRequest => kinds::REQUEST,
         OverrideKind::DynamoModel => kinds::ADAPTER,
         OverrideKind::PersistentVolumeClaim => kinds::CLAIM,
+        OverrideKind::Job => kinds::JOB,
     }
 }

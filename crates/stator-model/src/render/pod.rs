@@ -1,7 +1,9 @@
 //! Pod templates: what a component's container and pod are made of.
 
 use super::hardware;
-use crate::intent::model::{Cache, EnvValue, Hardware, Probes, Resources, Rollout, RolloutStrategy, Secrets};
+use crate::intent::model::{
+    Cache, EnvValue, Hardware, PodSettings, Probes, Resources, Rollout, RolloutStrategy, Secrets, Weights,
+};
 use crate::intent::scalar::{EnvName, VolumeName};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -80,10 +82,12 @@ impl PodTemplate {
         Self { spec: PodSpec { containers: vec![main], ..PodSpec::default() }, ..Self::default() }
     }
 
-    /// As JSON, with the intent's own template merged last.
-    pub(super) fn to_json_with(&self, template: Option<&Map<String, Value>>) -> Value {
+    /// As JSON, with what the intent says of the pods merged over it, and its own template last.
+    pub(super) fn to_json_with(&self, pod: Option<&PodSettings>, template: Option<&Map<String, Value>>) -> Value {
         let mut value = to_value(self);
         if let Value::Object(map) = &mut value {
+            let settings = pod.map(super::pod_settings::partial_template);
+            super::strategic_merge::merge_maps(map, settings.as_ref());
             super::strategic_merge::merge_maps(map, template);
         }
         value
@@ -96,6 +100,15 @@ impl PodTemplate {
         self.spec.volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": cache.claim.as_str()}}));
         if let Some(main) = self.spec.containers.first_mut() {
             main.volume_mounts.push(json!({"name": volume, "mountPath": path}));
+        }
+    }
+
+    /// Mounts the volume of downloaded weights into `main`.
+    pub(super) fn mount_weights(&mut self, weights: &Weights) {
+        let claim = json!({"claimName": weights.claim.name.as_str()});
+        self.spec.volumes.push(json!({"name": weights.volume(), "persistentVolumeClaim": claim}));
+        if let Some(main) = self.spec.containers.first_mut() {
+            main.volume_mounts.push(json!({"name": weights.volume(), "mountPath": weights.mount_path()}));
         }
     }
 
@@ -169,6 +182,12 @@ impl EnvVars {
         self.0.insert(name.to_owned(), json!({"name": name, "value": value.into()}));
     }
 
+    /// A key of a Secret, under the key's own name.
+    pub(super) fn set_from_secret(&mut self, key: &str, secret: &str) {
+        let item = json!({"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}});
+        self.0.insert(key.to_owned(), item);
+    }
+
     pub(super) fn add_layer(&mut self, values: &BTreeMap<EnvName, EnvValue>) {
         for (name, value) in values {
             let name = name.as_str();
@@ -186,10 +205,12 @@ impl EnvVars {
         }
     }
 
-    /// Points Hugging Face libraries at the cache.
-    pub(super) fn set_hf_home(&mut self, cache: Option<&Cache>) {
+    /// Points Hugging Face libraries at the cache, or else at downloaded weights.
+    pub(super) fn set_hf_home(&mut self, cache: Option<&Cache>, weights: Option<&Weights>) {
         if let Some(cache) = cache.filter(|cache| cache.hf_home.unwrap_or(true)) {
             self.set(names::HF_HOME, cache.mount_path());
+        } else if let Some(weights) = weights {
+            self.set(names::HF_HOME, weights.mount_path());
         }
     }
 

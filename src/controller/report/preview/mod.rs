@@ -21,6 +21,7 @@ use coverage::{LeftOutReason, PreviewCoverage};
 use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};
 use pull_request_queue::PullRequestQueue;
 use stator_cluster::cluster::Fence;
+use stator_cluster::fleet_policies::SourcePolicyReader;
 use stator_core::retry::backoff_delay;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, RetryAdvice, StatusState};
 use stator_model::intent::scalar::DnsName;
@@ -71,6 +72,8 @@ pub struct PreviewSettings {
     pub poll_interval: Duration,
     /// What every comment asks before it is written; nothing where this works alone.
     pub fence: Option<Fence>,
+    /// What administrators allow the source.
+    pub policies: SourcePolicyReader,
 }
 
 /// What is remembered of an open pull request.
@@ -328,8 +331,12 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         }
         let head = sides.head_commit.clone();
         let planner = Arc::clone(&self.planner);
-        let planned =
-            tokio::task::spawn_blocking(move || planner.lock().unwrap_or_else(PoisonError::into_inner).plan(&sides));
+        let policies = self.settings.policies.read().await;
+        let planned = tokio::task::spawn_blocking(move || {
+            let mut planner = planner.lock().unwrap_or_else(PoisonError::into_inner);
+            planner.hold_to(policies);
+            planner.plan(&sides)
+        });
         let planned = planned.await.unwrap_or_else(|_| {
             Err(PullRequestPlanError {
                 reason: "stator failed on these files".to_owned(),

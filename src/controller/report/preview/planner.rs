@@ -12,6 +12,7 @@ use crate::controller::commit_reading::CommitReading;
 use stator_cluster::sync::DesiredState;
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
+use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::scalar::DnsName;
 use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, UnreadPlace, Workspace};
 use stator_model::plan::{self, Plan, RevisionComparison, UnchangedTotals};
@@ -85,6 +86,7 @@ pub struct PullRequestPlanner {
     namespace: Option<DnsName>,
     hash: RandomState,
     facts: HashMap<u64, Arc<PreviewModelFacts>>,
+    policies: SourcePolicies,
     /// What the facts were judged by.
     policy_digest: u64,
 }
@@ -107,7 +109,22 @@ fn split_path(path: &str) -> (&str, &str) {
 impl PullRequestPlanner {
     /// For an environment, or the only one there is; in its own namespace, or in this one.
     pub fn new(environment: Option<String>, namespace: Option<DnsName>) -> Self {
-        Self { environment, namespace, hash: RandomState::new(), facts: HashMap::new(), policy_digest: 0 }
+        Self {
+            environment,
+            namespace,
+            hash: RandomState::new(),
+            facts: HashMap::new(),
+            policies: SourcePolicies::default(),
+            policy_digest: 0,
+        }
+    }
+
+    /// Judges by these policies of the administrators from now on.
+    pub fn hold_to(&mut self, policies: SourcePolicies) {
+        if policies.digest() != self.policies.digest() {
+            self.facts.clear();
+        }
+        self.policies = policies;
     }
 
     /// What the pull request would change.
@@ -124,7 +141,10 @@ impl PullRequestPlanner {
         let digest = |side: &PreviewSide<'_>, folder: &str| side.models.get(folder).map(|(_, digest)| *digest);
         let folders: BTreeSet<&str> = base.models.keys().chain(head.models.keys()).copied().collect();
         let (mut affected, same): (BTreeSet<&str>, BTreeSet<&str>) =
-            folders.into_iter().partition(|folder| digest(&base, folder) != digest(&head, folder));
+            // What models take together is known when all of them are looked at.
+            folders.into_iter().partition(|folder| {
+                self.policies.has_quotas() || digest(&base, folder) != digest(&head, folder)
+            });
         let facts = self.model_facts(&head, &same, &settings)?;
 
         let mut pair = self.render_sides(&base, &head, &affected, &settings)?;
@@ -294,12 +314,15 @@ impl PullRequestPlanner {
         let base = match self.render_side(base, folders, settings) {
             Ok(base) => base,
             // The base has no such environment, or could not be read: then all of it is new.
-            Err(_) => DesiredState::render(ResolvedEnvironment {
-                intents: Vec::new(),
-                broken: Vec::new(),
-                findings: Vec::new(),
-                ..settings.clone()
-            }),
+            Err(_) => {
+                let nothing = ResolvedEnvironment {
+                    intents: Vec::new(),
+                    broken: Vec::new(),
+                    findings: Vec::new(),
+                    ..settings.clone()
+                };
+                DesiredState::render(nothing, &SourcePolicies::default())
+            }
         };
         Ok((base, head))
     }
@@ -329,7 +352,7 @@ impl PullRequestPlanner {
         if let Some(namespace) = &self.namespace {
             selection.environment.namespace = namespace.clone();
         }
-        Ok(DesiredState::render(selection))
+        Ok(DesiredState::render(selection, &self.policies))
     }
 }
 

@@ -173,6 +173,7 @@ impl Place {
             limit: self.limit,
             poll_interval: Duration::from_secs(300),
             fence: None,
+            policies: Default::default(),
         };
         let mirror = Shared(Arc::new(Mutex::new(mirror)));
         let previews = PreviewRunner::new(Arc::clone(&self.forge), mirror, poster, budget, settings);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use stator_model::present::TerminalOptions;
 use stator_model::present::findings::{concise, with_snippets};
 
-const PLAIN: TerminalOptions = TerminalOptions { color: false, width: None, verbose: false };
+const PLAIN: TerminalOptions = TerminalOptions { color: false, width: None, verbose: false, rows_only: false };
 
 const WHOLE: &str = r"
 apiVersion: stator.dev/v1alpha1

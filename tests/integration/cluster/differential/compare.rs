@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use stator_cluster::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
+use stator_core::fields::fields_v1;
 use stator_core::object::Object;
 use std::collections::BTreeSet;
 
@@ -75,7 +76,8 @@ impl Shown {
         let protection = json!({"f:metadata": {"f:finalizers": {".": {}, (format!("v:{PROTECTION:?}")): {}}}});
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             for entry in metadata.remove("managedFields").as_ref().and_then(Value::as_array).into_iter().flatten() {
-                if entry["fieldsV1"] == protection {
+                let fields = fields_v1(entry).unwrap_or_default();
+                if *fields == protection {
                     continue;
                 }
                 let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -85,7 +87,7 @@ impl Shown {
                     text("operation"),
                     text("subresource"),
                     text("apiVersion"),
-                    entry["fieldsV1"]
+                    fields
                 ));
             }
             for field in ["uid", "resourceVersion", "creationTimestamp", "name", "namespace"] {

@@ -5,6 +5,7 @@ use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{try_apply, with};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::GRAPH;
+use stator_core::fields::fields_v1;
 use stator_core::object::Object;
 use stator_model::plan::{Action, HoldKind};
 
@@ -82,7 +83,7 @@ fn identity(graph: &Object) -> (Option<&str>, Option<i64>) {
 /// Every manager that owns something of the spec, through the object itself.
 fn owners_of_spec(graph: &Object) -> Vec<String> {
     let entries = graph.value()["metadata"]["managedFields"].as_array().unwrap();
-    let of_spec = entries.iter().filter(|entry| entry["fieldsV1"].get("f:spec").is_some());
+    let of_spec = entries.iter().filter(|entry| fields_v1(entry).is_some_and(|fields| fields.get("f:spec").is_some()));
     let mut names: Vec<String> = of_spec.map(|entry| entry["manager"].as_str().unwrap().to_owned()).collect();
     names.sort();
     names

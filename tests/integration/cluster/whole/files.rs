@@ -12,6 +12,7 @@ on_every_cluster! {
     new_content_rolls_who_mounts_it_and_the_old_content_goes_last,
     content_that_comes_back_is_mounted_again,
     a_config_map_that_somebody_deletes_is_made_again,
+    a_config_map_of_somebody_else_is_not_written_over,
     what_no_cluster_takes_of_a_config_map_is_refused_in_the_same_words,
 }
 
@@ -145,6 +146,36 @@ async fn a_config_map_that_somebody_deletes_is_made_again(place: &impl Place) {
     place.cluster().delete(&all[0].reference(), &Preconditions::default()).await.unwrap();
     shop.synced(&[]).await;
     assert_eq!(config_maps(&shop).await.len(), 2);
+    shop.settled().await;
+}
+
+/// Only stator's own ConfigMaps are listed and kept in memory: one of the wanted name that is none of them is still seen.
+async fn a_config_map_of_somebody_else_is_not_written_over(place: &impl Place) {
+    let shop = Shop::new(place, &[]);
+    shop.model("chat", 1, "  files: {banner: {text: hello, mountPath: /etc/banner}}\n");
+    let (plan, _) = shop.plan(&[]).await;
+    let wanted = plan.changes.iter().find(|change| change.object.kind == CONFIG_MAP.kind).unwrap().object.clone();
+    let theirs = place.object(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": wanted.name}, "data": {"theirs": "kept"},
+    }));
+    place.create(theirs, "somebody").await;
+    let pending = shop.pending(&[]).await.join("\n");
+    insta::allow_duplicates! {
+        insta::assert_snapshot!(pending, @r"
+        adopt ConfigMap prod/chat-banner-d4a4e74f3c: already exists and is not managed by stator or another tool: allow its adoption, or give the model another name; held back: `--allow adopt` takes it over
+        create DynamoGraphDeployment prod/chat: is not in the cluster yet
+        already there, not managed by stator; would be taken over: ConfigMap prod/chat-banner-d4a4e74f3c
+        ");
+    }
+    let report = shop.sync(&[]).await;
+    assert!(!report.is_success(), "{report:#?}");
+    let live = shop.live(&CONFIG_MAP, &wanted.name).await.unwrap();
+    assert_eq!((&live.value()["data"], live.labels().is_empty()), (&json!({"theirs": "kept"}), true));
+    // Once it is out of the way, stator's own is made.
+    place.cluster().delete(&wanted, &Preconditions::default()).await.unwrap();
+    shop.synced(&[]).await;
+    assert_eq!(config_maps(&shop).await, ["banner {\"banner\":\"hello\"}"]);
+    shop.ready("chat").await;
     shop.settled().await;
 }
 

@@ -173,6 +173,11 @@ impl<'a, P: Place> Shop<'a, P> {
         self.report(&self.named(&kinds::GRAPH, name), status).await;
     }
 
+    /// Says of a claim that it has its volume, as a provisioner does.
+    pub async fn report_bound(&self, name: &str) {
+        self.report(&self.named(&kinds::CLAIM, name), json!({"phase": "Bound"})).await;
+    }
+
     /// Gives an object a status, as the operator does.
     pub async fn report(&self, object: &ObjectRef, status: Value) {
         let only = scenario::object(json!({

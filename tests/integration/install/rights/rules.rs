@@ -52,12 +52,15 @@ impl fmt::Display for Need {
 impl Right {
     fn allows(&self, need: &Need) -> bool {
         let only = |limit: &Option<String>, asked: &str| limit.as_deref().is_none_or(|limit| limit == asked);
-        (&self.account, &self.verb, &self.resource, &self.group)
-            == (&need.account, &need.verb, &need.resource, &need.group)
+        (self.account == need.account || self.account == EVERYBODY)
+            && (&self.verb, &self.resource, &self.group) == (&need.verb, &need.resource, &need.group)
             && only(&self.name, &need.name)
             && only(&self.namespace, &need.namespace)
     }
 }
+
+/// The group of all whom an API server knows.
+const EVERYBODY: &str = "system:authenticated";
 
 /// `models.stator.dev`; a kind of the core has no dot.
 fn called(resource: &str, group: &str) -> String {
@@ -79,7 +82,9 @@ pub async fn granted(client: &kube::Client, accounts: &[String]) -> Vec<Right> {
     let (mut rights, mut bound) = (Vec::new(), BTreeSet::new());
     for (namespace, role, subjects) in wide.chain(narrow) {
         let subjects: Vec<String> = subjects.iter().flatten().filter_map(account_of).collect();
-        for account in subjects.iter().filter(|subject| accounts.contains(subject)) {
+        let by_a_release = role.name == "stator-fleet-policy-reader";
+        let counts = |subject: &&String| accounts.contains(subject) || by_a_release && **subject == EVERYBODY;
+        for account in subjects.iter().filter(counts) {
             let rules = rules_of(client, namespace.as_deref(), &role).await;
             bound.insert(named(namespace.as_deref().filter(|_| role.kind == "Role"), &role.name));
             let by = format!("the {} {}", role.kind, role.name);
@@ -105,6 +110,9 @@ fn named(namespace: Option<&str>, name: &str) -> String {
 }
 
 fn account_of(subject: &Subject) -> Option<String> {
+    if subject.kind == "Group" && subject.name == EVERYBODY {
+        return Some(subject.name.clone());
+    }
     let namespace = subject.namespace.as_deref()?;
     (subject.kind == "ServiceAccount").then(|| user((namespace, &subject.name)))
 }
@@ -206,7 +214,10 @@ pub fn idle(rights: &[Right], used: &BTreeSet<Need>) -> Vec<String> {
     }
     // What the admission policy asks for is no request, so the log has none of it: `source_rights` tries it.
     let is_asked_by_policy = |right: &Right| right.group == "stator.dev" && right.verb == "hint";
-    let idle = (0..rights.len()).filter(|at| !needed.contains(at) && !is_asked_by_policy(&rights[*at]));
+    // What everybody may is for people, too: a tenant reads the policies that hold for him.
+    let is_peoples = |right: &Right| right.account == EVERYBODY;
+    let is_asked_for = |at: &usize| needed.contains(at) || is_asked_by_policy(&rights[*at]) || is_peoples(&rights[*at]);
+    let idle = (0..rights.len()).filter(|at| !is_asked_for(at));
     idle.map(|at| rights[at].to_string()).collect()
 }
 

@@ -36,7 +36,7 @@ kind: Repository
 metadata: {name: fleet}
 spec:
   environments:
-    staging: {namespace: models}
+    staging: {namespace: models, guards: {maxDeletions: 20}}
 ";
 
 const SMALL: &str = "\
@@ -50,7 +50,7 @@ spec:
   serving: {worker: {replicas: 1}}
 ";
 
-/// One of everything that is rendered but a request: a claim, a file, a graph, and an adapter.
+/// One of everything that is rendered but a request: a claim, a file, a download, a graph, an adapter, and other objects.
 const LOADED: &str = "\
 apiVersion: stator.dev/v1alpha1
 kind: Model
@@ -61,9 +61,25 @@ spec:
   runtime: 1.2.0
   hardware: {gpu: l40s, gpusPerNode: 4}
   serving: {worker: {replicas: 1}}
-  cache: {claim: weights, size: 10Gi, prune: true}
+  weights:
+    source: hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a
+    claim: {name: weights, size: 10Gi, prune: true}
   files: {banner: {text: hello, mountPath: /etc/banner}}
   adapters: [{name: sql, source: s3://adapters/sql}]
+  manifests:
+    - {apiVersion: v1, kind: Service, metadata: {name: loaded-api}, spec: {ports: [{port: 80}]}}
+    - apiVersion: gateway.networking.k8s.io/v1
+      kind: HTTPRoute
+      metadata: {name: loaded-api}
+      spec: {hostnames: [loaded.example.com]}
+    - apiVersion: resource.k8s.io/v1
+      kind: ResourceClaimTemplate
+      metadata: {name: loaded-gpu}
+      spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}}
+    - apiVersion: resource.nvidia.com/v1beta1
+      kind: ComputeDomain
+      metadata: {name: loaded-domain}
+      spec: {channel: {resourceClaimTemplate: {name: loaded-channel}}}
 ";
 
 const WANTED: &str = "\
@@ -125,7 +141,7 @@ impl Stage {
             let took = start.elapsed();
             let missing = if took > SOON { self.missing() } else { Vec::new() };
             assert!(missing.is_empty(), "it did not come to this: {what}, and rights are missing:\n{missing:#?}");
-            assert!(took < PATIENCE, "it never came to this: {what}");
+            assert!(took < PATIENCE, "it never came to this: {what}\n{}", self.sources());
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -140,8 +156,14 @@ impl Stage {
         self.ground.kubectl(&["patch", "crd", name, "--type=merge", "-p", &patch.to_string()]);
     }
 
-    /// Installs both releases.
+    /// Installs both releases, beside the definitions of what models have besides Dynamo's objects.
     pub fn install(&self) {
+        for definition in
+            ["gateway-api/gateway.networking.k8s.io_httproutes", "dra-driver/resource.nvidia.com_computedomains"]
+        {
+            let file = format!("{}/crds/{definition}.yaml", env!("CARGO_MANIFEST_DIR"));
+            self.ground.kubectl(&["apply", "--server-side", "-f", &file]);
+        }
         for (namespace, _) in [WIDE, SCOPED] {
             self.runtime.block_on(self.ground.namespace(namespace));
         }
@@ -203,6 +225,12 @@ impl Stage {
     fn status(&self, namespace: &str) -> Value {
         let api = self.runtime.block_on(self.ground.api("ModelSource", namespace));
         self.runtime.block_on(api.get("models")).unwrap().data["status"].clone()
+    }
+
+    /// What the sources of the tenants say of themselves.
+    fn sources(&self) -> String {
+        let told = TENANTS.map(|namespace| format!("{namespace}: {:#}\n", self.status(namespace)));
+        told.concat()
     }
 
     /// Commits what was written.

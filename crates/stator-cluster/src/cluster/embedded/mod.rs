@@ -9,11 +9,14 @@
 //! It is for trying, for CI and for tests; it is not a cluster.
 
 mod admission;
+mod built_in_kinds;
 mod claim_validation;
 mod config_map_validation;
 mod file_format;
 mod file_writer;
+mod fleet_policies;
 mod folder_watch;
+mod job_validation;
 mod layout;
 mod leadership;
 mod object_file;

@@ -5,7 +5,7 @@ use super::object_part::ObjectPart;
 use crate::cluster::api_conventions::format_time;
 use crate::cluster::{ClusterError, FieldConflict, InvalidField};
 use serde_json::{Value, json};
-use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, ObjectKind};
+use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, JOB, ObjectKind, RESOURCE_CLAIM_TEMPLATE, SERVICE};
 use stator_core::fields::{self, ApplyError, ApplyInput, StructuralSchema};
 use stator_core::object::{FieldPath, Object, ObjectRef};
 use std::path::Path;
@@ -31,9 +31,9 @@ fn schema_of(kind: &ObjectKind) -> &'static StructuralSchema {
     fields::bundled_schema(&kind.api_version(), kind.kind).unwrap_or(&PERMISSIVE_SCHEMA)
 }
 
-/// Whether the API server counts generations of a kind: of custom resources, not of claims and ConfigMaps.
+/// Whether the API server counts generations of a kind: of custom resources, and of few of its own.
 pub(super) fn has_generation(kind: &ObjectKind) -> bool {
-    *kind != CLAIM && *kind != CONFIG_MAP
+    ![CLAIM, CONFIG_MAP, SERVICE, RESOURCE_CLAIM_TEMPLATE].contains(kind)
 }
 
 /// One server-side apply, as it reaches the field room.
@@ -110,6 +110,9 @@ pub(super) fn track_managers(
 /// Fills in what the schema says.
 pub(super) fn fill_defaults(kind: &ObjectKind, value: &mut Value) {
     fields::apply_defaults_after_merge(schema_of(kind), value);
+    if *kind == SERVICE {
+        super::built_in_kinds::fill_service(value);
+    }
 }
 
 /// What the schema and its rules refuse.
@@ -119,6 +122,15 @@ pub(super) fn validate(kind: &ObjectKind, value: &Value, old: Option<&Value>) ->
         faults.into_iter().map(|(path, message)| InvalidField { path, message }).collect();
     if *kind == CLAIM {
         causes.extend(super::claim_validation::validate(value, old));
+    }
+    if *kind == JOB {
+        causes.extend(super::job_validation::validate(value, old));
+    }
+    if *kind == SERVICE {
+        causes.extend(super::built_in_kinds::validate_service(value));
+    }
+    if *kind == RESOURCE_CLAIM_TEMPLATE {
+        causes.extend(super::built_in_kinds::validate_claim_template(value, old));
     }
     if *kind == CONFIG_MAP {
         causes.extend(super::config_map_validation::validate(value, old));

@@ -14,7 +14,7 @@ use ::kube::client::Body;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_core::fields::{self, FieldManager};
+use stator_core::fields::{self, FieldManager, PackedObject};
 use stator_core::object::{Object, ObjectRef};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl KubeConnection {
         let request = api_client::build_request(Method::GET, &url, ApiPayload::None, form)?;
         let answer = self.send(request, self.options.deadlines.get).await?;
         if answer.status.is_success() {
-            return answer.json(&url).map(Some);
+            return answer.json(&url).map(|PackedObject(value)| Some(value));
         }
         if api_error::is_absent(&api_error::parse_status(&answer), object) {
             self.versions.insert_absent(object.identity());
@@ -164,7 +164,8 @@ impl KubeConnection {
             let asked = ApiCall { config: Some(config), conditional, ..ApiCall::on_object("patch", kind, &reference) };
             return Err(api_error::to_cluster_error(&asked, &answer, &managers));
         }
-        let object = parse_object(answer.json(&url)?, &url)?;
+        let PackedObject(object) = answer.json(&url)?;
+        let object = parse_object(object, &url)?;
         let subresource = if request.status { "status" } else { "" };
         let outcome = match before {
             _ if answer.status == StatusCode::CREATED => ApplyOutcome::Created,
@@ -214,7 +215,7 @@ impl KubeConnection {
             let asked = ApiCall { conditional, ..ApiCall::on_object("delete", kind, object) };
             return Err(api_error::to_cluster_error(&asked, &answer, &[]));
         }
-        let value: Value = answer.json(&url)?;
+        let PackedObject(value) = answer.json(&url)?;
         // A success without the object, or an object that nothing holds any more, is gone.
         let left = (value.get("kind").and_then(Value::as_str) != Some("Status")).then_some(value);
         match left.map(|value| parse_object(value, &url)).transpose()? {

@@ -6,6 +6,9 @@ use crate::cluster::ClusterError;
 use crate::cluster::api_conventions::format_time;
 use serde_json::Value;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::object::ObjectRef;
+use stator_model::plan::ModelStatus;
+use stator_model::present::history::ClusterEvent;
 
 /// Events, in the group that every controller's events are readable through.
 const EVENTS: ObjectKind = ObjectKind { group: "", version: "v1", kind: "Event", plural: "events", short: "ev" };
@@ -44,6 +47,31 @@ impl KubeCluster {
         events.sort();
         Ok(events)
     }
+}
+
+/// The Events that are about a model: about one of its objects, or a pod or the like that was made for one.
+pub fn events_of_models(models: &[ModelStatus], events: Vec<KubeEvent>) -> Vec<ClusterEvent> {
+    events
+        .into_iter()
+        .filter_map(|event| {
+            let objects = models.iter().flat_map(|model| model.objects.iter().map(move |one| (model, &one.object)));
+            // What Dynamo's operator makes is named after the graph; the longest name that fits is the graph's own.
+            let fits = |object: &ObjectRef| {
+                let own = object.kind == event.kind && object.name == event.name;
+                own || event.name.strip_prefix(&object.name).is_some_and(|rest| rest.starts_with('-'))
+            };
+            let (model, _) = objects.filter(|(_, object)| fits(object)).max_by_key(|(_, object)| object.name.len())?;
+            Some(ClusterEvent {
+                time: event.time,
+                model: model.name.clone(),
+                object: format!("{} {}", event.kind, event.name),
+                warning: event.warning,
+                reason: event.reason,
+                message: event.message,
+                count: event.count,
+            })
+        })
+        .collect()
 }
 
 fn parse_event(value: &Value) -> KubeEvent {

@@ -59,12 +59,14 @@ impl ListRetries {
 }
 
 impl KubeCluster {
-    /// Follows a kind in a namespace until it is dropped. A list that fails is tried again after a growing delay, within
+    /// Follows the objects of a kind in a namespace that carry all the labels, until it is dropped. One that loses a label is
+    /// told of as deleted. A list that fails is tried again after a growing delay, within
     /// a minute where rights are missing, or at once when `nudge` is notified.
     pub async fn list_and_watch(
         &self,
         kind: &ObjectKind,
         namespace: &str,
+        labels: &BTreeMap<String, String>,
         nudge: &Notify,
         tell: WatchUpdateHandler<'_>,
     ) {
@@ -75,13 +77,17 @@ impl KubeCluster {
                 ListProgress::Started(version) => tell(WatchUpdate::ListStarted(version)),
                 ListProgress::Page(objects) => objects.into_iter().for_each(|object| tell(WatchUpdate::Listed(object))),
             };
-            match paged_list::list_pages(inner, kind, Some(namespace), &BTreeMap::new(), page).await {
+            match paged_list::list_pages(inner, kind, Some(namespace), labels, page).await {
                 Ok(resource_version) => {
                     retries.end_refusals();
                     tell(WatchUpdate::ListComplete);
                     let from = resource_version.clone();
-                    let mut cursor =
-                        WatchCursor { kind: *kind, namespace: Some(namespace.to_owned()), resource_version };
+                    let mut cursor = WatchCursor {
+                        kind: *kind,
+                        namespace: Some(namespace.to_owned()),
+                        labels: labels.clone(),
+                        resource_version,
+                    };
                     let forward = |update: WatchUpdate| {
                         tell(update);
                         ControlFlow::Continue(())

@@ -8,6 +8,7 @@ use crate::cluster::ClusterError;
 use http::Method;
 use serde_json::Value;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::fields::PackedObject;
 use stator_core::object::{Object, ObjectRef};
 
 impl KubeCluster {
@@ -44,6 +45,7 @@ impl KubeCluster {
             let asked = ApiCall { config: Some(patch), ..ApiCall::on_object("patch", kind, &object) };
             return Err(api_error::to_cluster_error(&asked, &answer, &[]));
         }
-        parse_object(answer.json(&url)?, &url).map(Some)
+        let PackedObject(object) = answer.json(&url)?;
+        parse_object(object, &url).map(Some)
     }
 }

@@ -15,6 +15,7 @@ mod discovery;
 mod discovery_cache;
 mod events;
 mod field_paths;
+mod fleet_policies;
 mod kube_cluster;
 mod list_watch;
 mod merge_patch;
@@ -37,7 +38,7 @@ pub use connect::{
     ConnectError, ConnectOptions, ImpersonatedUser, KubeconfigContexts, RequestDeadlines, ServiceAccount,
     kubeconfig_contexts, kubeconfig_files,
 };
-pub use events::KubeEvent;
+pub use events::{KubeEvent, events_of_models};
 pub use kube_cluster::KubeCluster;
 pub use preflight::{DynamoRelease, PreflightProblem, PreflightReport};
 pub use request_observer::{ObservedRequest, RequestObserver};

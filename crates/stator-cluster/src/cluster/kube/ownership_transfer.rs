@@ -6,7 +6,7 @@ use super::connection::{KubeConnection, parse_object, resolve_object};
 use crate::cluster::{ClusterError, Fence};
 use http::Method;
 use serde_json::{Map, Value, json};
-use stator_core::fields::{self, OwnershipTransfer};
+use stator_core::fields::{self, OwnershipTransfer, PackedObject};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeSet;
 
@@ -40,7 +40,8 @@ impl KubeConnection {
                 api_client::build_request(Method::PATCH, &url, ApiPayload::Merge(&patch), api_client::ACCEPT_JSON)?;
             let answer = self.send_write(request, fence).await?;
             if answer.status.is_success() {
-                self.versions.insert_object(&parse_object(answer.json(&url)?, &url)?);
+                let PackedObject(object) = answer.json(&url)?;
+                self.versions.insert_object(&parse_object(object, &url)?);
                 return Ok(());
             }
             let asked = ApiCall { conditional: true, ..ApiCall::on_object("patch", kind, object) };

@@ -7,8 +7,9 @@ use super::connection::{KubeConnection, parse_object};
 use crate::cluster::ClusterError;
 use http::{Method, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::fields::PackedObject;
 use stator_core::object::Object;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
@@ -46,11 +47,7 @@ pub(super) async fn list_pages(
     labels: &BTreeMap<String, String>,
     mut handle: impl FnMut(ListProgress) + Send,
 ) -> Result<String, ClusterError> {
-    let selector: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mut url = ApiUrl::of_kind(kind, namespace);
-    if !selector.is_empty() {
-        url = url.query("labelSelector", &selector.join(","));
-    }
+    let url = select_labels(ApiUrl::of_kind(kind, namespace), labels);
     let limit = inner.options.page_size.to_string();
     let end = Instant::now() + inner.options.deadlines.list;
     let mut next = url.clone().query("limit", &limit);
@@ -75,6 +72,12 @@ pub(super) async fn list_pages(
         inner.versions.mark_list_complete(kind.group, kind.kind, namespace);
     }
     Ok(started.unwrap_or_default())
+}
+
+/// The address of those that carry all the labels.
+pub(super) fn select_labels(url: ApiUrl, labels: &BTreeMap<String, String>) -> ApiUrl {
+    let selector: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if selector.is_empty() { url } else { url.query("labelSelector", &selector.join(",")) }
 }
 
 /// The resource version that everything of a kind stands at.
@@ -110,7 +113,7 @@ async fn read_page(
         return Err(api_error::to_cluster_error(&ApiCall::on_kind("list", kind, namespace), &answer, &[]));
     }
     let RawListPage { metadata, items } = answer.json(url)?;
-    let items = items.unwrap_or_default().into_iter().map(|mut item| {
+    let items = items.unwrap_or_default().into_iter().map(|PackedObject(mut item)| {
         if let Some(map) = item.as_object_mut() {
             // Items of a built-in kind do not say what they are.
             map.entry("apiVersion").or_insert_with(|| json!(kind.api_version()));
@@ -138,7 +141,7 @@ struct ListPage {
 struct RawListPage {
     #[serde(default)]
     metadata: ListMeta,
-    items: Option<Vec<Value>>,
+    items: Option<Vec<PackedObject>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -94,6 +94,11 @@ impl ResourceVersionCache {
         self.insert(object, KnownVersion::Absent);
     }
 
+    /// Whether the object is there is not known any more.
+    pub(super) fn forget(&self, object: &ObjectIdentity) {
+        self.state().objects.remove(object);
+    }
+
     pub(super) fn insert(&self, object: ObjectIdentity, known: KnownVersion) {
         let mut state = self.state();
         if state.objects.len() >= MAX_OBJECTS {

@@ -26,8 +26,20 @@ use std::hash::{BuildHasher, Hasher as _, RandomState};
 const SETTINGS_FILE: &str = "stator.yaml";
 
 /// The kinds that a look at an environment is made of.
-pub const PLANNED_KINDS: &[ObjectKind] =
-    &[kinds::RECORD, kinds::JOURNAL, kinds::CLAIM, kinds::CONFIG_MAP, kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER];
+pub const PLANNED_KINDS: &[ObjectKind] = &[
+    kinds::RECORD,
+    kinds::JOURNAL,
+    kinds::CLAIM,
+    kinds::CONFIG_MAP,
+    kinds::RESOURCE_CLAIM_TEMPLATE,
+    kinds::COMPUTE_DOMAIN,
+    kinds::JOB,
+    kinds::GRAPH,
+    kinds::REQUEST,
+    kinds::ADAPTER,
+    kinds::SERVICE,
+    kinds::HTTP_ROUTE,
+];
 
 /// One object of the environment's namespace, without what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

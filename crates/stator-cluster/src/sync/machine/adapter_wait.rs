@@ -5,7 +5,6 @@ use super::model_sync::ModelSync;
 use super::tasks::SyncTask;
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{ObjectIdentity, ObjectRef};
-use stator_model::render::ApplyStage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -59,19 +58,19 @@ impl ModelSync {
         }
     }
 
-    /// Adapters that were to follow the graph are left for a later sync.
-    pub(super) fn drop_adapters(&mut self, why: &str) {
-        let adapters: Vec<ObjectRef> = self
+    /// Adapters and routes that were to follow a graph are left for a later sync.
+    pub(super) fn drop_followers(&mut self, why: &str) {
+        let followers: Vec<ObjectRef> = self
             .tasks
             .iter()
             .filter_map(|task| {
                 let SyncTask::Apply(task) = task else { return None };
-                (task.stage == ApplyStage::Adapter).then(|| task.object.reference())
+                (!task.after_graphs.is_empty()).then(|| task.object.reference())
             })
             .collect();
-        for adapter in adapters {
-            self.report.add_note(format!("{adapter} is skipped for now: {why}"));
-            self.skip_object(&adapter.identity());
+        for follower in followers {
+            self.report.add_note(format!("{follower} is skipped for now: {why}"));
+            self.skip_object(&follower.identity());
         }
     }
 }

@@ -251,6 +251,10 @@ impl ModelSync {
                     self.fail_object(&object, &error_with_object(&error, &object));
                 }
             },
+            SyncTask::CheckDownload(job) => {
+                self.attempt = 0;
+                self.settle_download_check(around, job, result);
+            }
             SyncTask::CheckGraph(graph) => {
                 self.attempt = 0;
                 self.settle_graph_check(around, &graph, result);
@@ -260,6 +264,7 @@ impl ModelSync {
                 self.settle_create_check(task, result);
             }
             SyncTask::Apply(_)
+            | SyncTask::AwaitDownload(_)
             | SyncTask::Barrier
             | SyncTask::WriteRecord
             | SyncTask::DeleteRecord
@@ -300,12 +305,11 @@ impl ModelSync {
         self.fail_object(&reference, &message);
     }
 
-    /// What the pods of the graphs that are waited for say. It is no progress: a crash says something new for ever.
+    /// What the pods of the graphs and downloads that are waited for say. It is no progress: a crash says something new for ever.
     fn settle_pods(&mut self, pods: &[Object], effects: &mut Vec<MachineEffect>) {
         self.attempt = 0;
-        let graphs = self.watched.values().filter(|watched| watched.wants_pods());
-        let causes: Vec<String> =
-            graphs.flat_map(|watched| health::pods::pod_problems(&watched.object.name, pods)).collect();
+        let owners = self.watched.values().filter(|watched| watched.wants_pods()).map(|watched| &watched.object);
+        let causes: Vec<String> = owners.flat_map(|owner| health::pods::pod_problems(owner, pods)).collect();
         if self.wait.set_causes(causes.join("; ")) {
             effects.push(MachineEffect::Report(SyncProgress::Waiting {
                 model: self.name.clone(),
@@ -330,7 +334,7 @@ impl ModelSync {
         }
     }
 
-    /// The graph was looked at: its adapters go now, after the wait, or with a later sync.
+    /// The graph was looked at: its adapters and routes go now, after the wait, or with a later sync.
     fn settle_graph_check(
         &mut self,
         around: &SyncContext<'_>,
@@ -350,12 +354,16 @@ impl ModelSync {
         {
             return;
         }
-        let (adapters, others): (Vec<SyncTask>, Vec<SyncTask>) =
-            std::mem::take(&mut self.tasks).into_iter().partition(|task| {
-                matches!(task, SyncTask::Apply(ApplyTask { stage: ApplyStage::Adapter, .. })) || replaces_adapter(task)
-            });
+        let follows = |task: &SyncTask| {
+            if let SyncTask::Apply(apply) = task {
+                return apply.after_graphs.iter().any(|one| one.identity() == identity);
+            }
+            self.own_graph.as_ref() == Some(graph) && replaces_adapter(task)
+        };
+        let (followers, others): (Vec<SyncTask>, Vec<SyncTask>) =
+            std::mem::take(&mut self.tasks).into_iter().partition(follows);
         self.tasks = others.into();
-        if adapters.is_empty() {
+        if followers.is_empty() {
             return;
         }
         if around.settings.wait {
@@ -364,7 +372,7 @@ impl ModelSync {
                 self.tasks.iter().position(|task| matches!(task, SyncTask::AwaitHealth)).unwrap_or(self.tasks.len());
             let mut rest = self.tasks.split_off(at);
             self.tasks.push_back(SyncTask::AwaitGraph);
-            self.tasks.extend(adapters);
+            self.tasks.extend(followers);
             self.tasks.append(&mut rest);
             return;
         }
@@ -373,13 +381,13 @@ impl ModelSync {
             Ok(None) => format!("{graph} does not exist"),
             Ok(Some(live)) => format!("{graph}: {}", health::assess_health(&live, None).message),
         };
-        for task in adapters {
+        for task in followers {
             if let SyncTask::Apply(ApplyTask { object, history_line: Some(_), .. }) = task {
-                let adapter = object.reference();
-                self.skip_object(&adapter.identity());
+                let follower = object.reference();
+                self.skip_object(&follower.identity());
                 self.report.add_deferred(format!(
                     "{} {} is waiting for its graph to be Ready ({why}); run `stator sync --wait`",
-                    adapter.kind, adapter.name
+                    follower.kind, follower.name
                 ));
             }
         }

@@ -1,8 +1,10 @@
 //! Waiting for health: what was seen of each object, and whether there is progress.
 
 use crate::sync::WaitingReason;
-use stator_core::dynamo::health::{AdapterEndpoints, Health, HealthVerdict, assess_health, ready_workers};
-use stator_core::dynamo::kinds::GRAPH;
+use stator_core::dynamo::health::{
+    AdapterEndpoints, Health, HealthVerdict, assess_health, download_deadline, ready_workers,
+};
+use stator_core::dynamo::kinds::{GRAPH, JOB};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +21,16 @@ pub(super) struct WatchedObject {
     pub generation: Option<i64>,
     /// The last verdict, `None` until it was seen.
     pub verdict: Option<HealthVerdict>,
+    /// The uid and resource version of what was seen last.
+    seen_version: Option<(String, u64)>,
     /// The verdict on the object by itself.
     own_verdict: Option<HealthVerdict>,
     /// An adapter's endpoints, as last seen.
     endpoints: Option<AdapterEndpoints>,
     /// A graph's ready workers by base model, as last seen.
     workers: BTreeMap<String, u64>,
+    /// How long a download may take by its own deadline, as last seen.
+    pub download_deadline: Option<Duration>,
     /// A graph's frontend, as last seen.
     frontend: Option<FrontendService>,
     /// What that of an adapter's graph said since the adapter is loaded.
@@ -45,9 +51,11 @@ impl WatchedObject {
             object,
             generation,
             verdict: None,
+            seen_version: None,
             own_verdict: None,
             endpoints: None,
             workers: BTreeMap::new(),
+            download_deadline: None,
             frontend: None,
             answer: None,
             planned: None,
@@ -62,13 +70,24 @@ impl WatchedObject {
         self.verdict.as_ref().map(|verdict| verdict.health).or(self.planned).unwrap_or_default()
     }
 
+    /// Takes in an object as an answer or a watch shows it. What is older than what was seen says nothing: a watch may be ahead
+    /// of the answer to an apply, or behind it.
     pub(super) fn observe(&mut self, live: &Object) {
+        let version = live.uid().map(str::to_owned).zip(live.version_number());
+        if let (Some((uid, new)), Some((seen_uid, seen))) = (&version, &self.seen_version)
+            && uid == seen_uid
+            && new < seen
+        {
+            return;
+        }
+        self.seen_version = version;
         let judged = assess_health(live, self.generation);
         self.verdict = Some(judged.clone());
         self.own_verdict = Some(judged);
         self.endpoints = AdapterEndpoints::from_adapter(live);
         self.workers = ready_workers(live);
         self.frontend = FrontendService::of_graph(live);
+        self.download_deadline = download_deadline(live).filter(|_| live.kind() == JOB.kind);
     }
 
     /// Holds an adapter's verdict against the workers that are ready for its base model in the same model's graph, and
@@ -127,6 +146,7 @@ impl WatchedObject {
     /// The object is not there.
     pub(super) fn mark_gone(&mut self) {
         (self.own_verdict, self.endpoints, self.frontend, self.answer) = (None, None, None, None);
+        (self.download_deadline, self.seen_version) = (None, None);
         self.workers.clear();
         self.verdict =
             Some(HealthVerdict { health: Health::Unknown, message: "no longer exists".to_owned(), terminal: false });
@@ -136,9 +156,9 @@ impl WatchedObject {
         self.verdict.as_ref().is_some_and(is_good_verdict)
     }
 
-    /// True for a graph that is waited for: its pods may say why.
+    /// True for a graph or a download that is waited for: its pods may say why.
     pub(super) fn wants_pods(&self) -> bool {
-        self.object.kind == GRAPH.kind && !self.skipped && !self.is_healthy()
+        (self.object.kind == GRAPH.kind || self.object.kind == JOB.kind) && !self.skipped && !self.is_healthy()
     }
 
     /// The sentence of a verdict that waiting cannot change.

@@ -7,6 +7,7 @@
 mod adapter_wait;
 mod call_results;
 mod context;
+mod download_wait;
 mod frontend_questions;
 mod health_wait;
 mod journal_keeper;
@@ -21,6 +22,7 @@ mod sync_machine;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use protocol::{
     CallResult, ClusterCall, ExpectedRecord, JournalWriteResult, MachineEffect, MachineEvent, MachineInput,

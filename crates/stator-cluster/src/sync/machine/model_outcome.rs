@@ -22,7 +22,9 @@ impl ModelSync {
     }
 
     fn is_waiting(&self) -> bool {
-        self.tasks.iter().any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph))
+        self.tasks
+            .iter()
+            .any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph | SyncTask::AwaitDownload(_)))
     }
 
     /// What is to be written of the record now, its status included.

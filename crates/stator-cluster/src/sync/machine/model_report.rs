@@ -18,6 +18,8 @@ pub(super) struct ModelReport {
     notes: Vec<String>,
     /// The earliest stage in which an apply failed: later ones are left out, and nothing of the model is pruned.
     failed_stage: Option<ApplyStage>,
+    /// The graph is left as it is, since what it is to serve is not downloaded.
+    awaits_download: bool,
     /// Objects created or changed.
     applied: usize,
     /// Objects deleted for good.
@@ -57,6 +59,15 @@ impl ModelReport {
     /// An apply of that stage, or the delete before it, failed.
     pub(super) fn fail_stage(&mut self, stage: ApplyStage) {
         self.failed_stage = Some(self.failed_stage.map_or(stage, |earlier| earlier.min(stage)));
+    }
+
+    /// The graph is left as it is, since what it is to serve is not downloaded.
+    pub(super) fn mark_awaiting_download(&mut self) {
+        self.awaits_download = true;
+    }
+
+    pub(super) fn awaits_download(&self) -> bool {
+        self.awaits_download
     }
 
     pub(super) fn count_applied(&mut self) {
@@ -100,7 +111,7 @@ impl ModelReport {
 
     /// Whether whatever failed is about health alone, and nothing was put off.
     pub(super) fn is_applied_whole(&self) -> bool {
-        self.deferred.is_empty() && self.has_no_sync_fault()
+        self.deferred.is_empty() && self.has_no_sync_fault() && !self.awaits_download
     }
 
     /// Whether the model failed, by its health alone.

@@ -6,9 +6,9 @@ use super::health_wait::{HealthWait, WatchedObject};
 use super::model_report::ModelReport;
 use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
 use super::record_writer::{RecordWrite, RecordWriter};
-use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of};
+use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask};
 use crate::cluster::{ApplyRequest, NO_OBJECTS_VERSION, Preconditions};
-use crate::sync::{ModelOutcome, SyncProgress, WaitingReason};
+use crate::sync::ModelOutcome;
 use stator_core::object::{ObjectIdentity, ObjectRef};
 use stator_core::outcome::SyncOutcome;
 use stator_model::render::ApplyStage;
@@ -19,12 +19,6 @@ use std::time::Duration;
 pub(super) const MAX_RECHECKS: u32 = 8;
 /// The longest pause between two looks at an object that is going.
 const MAX_GONE_POLL: Duration = Duration::from_millis(500);
-/// How long adapters must stay Healthy after a wait. The operator looks at them some time after their workers were
-/// replaced, and until then their status is that of the workers before, which may be as many.
-const ADAPTER_SETTLE_TIME: Duration = Duration::from_secs(2);
-
-/// After how long a wait a new record is given a status that says so. Most waits are shorter, and cost no write.
-const FIRST_STATUS_DELAY: Duration = Duration::from_secs(10);
 
 /// One model's state.
 #[derive(Debug)]
@@ -35,6 +29,8 @@ pub(super) struct ModelSync {
     pub(super) watched: BTreeMap<ObjectIdentity, WatchedObject>,
     /// Graphs that go once others have taken their place. They are not waited for, and adapters run on their workers too.
     pub(super) outgoing: BTreeMap<ObjectIdentity, WatchedObject>,
+    /// The graph that git wants.
+    pub(super) own_graph: Option<ObjectRef>,
     pub(super) state: ModelSyncState,
     /// Tries of the call at the front.
     pub(super) attempt: u32,
@@ -47,7 +43,7 @@ pub(super) struct ModelSync {
     /// All was well when the last sync ended, and is as far as seen since: no frontend is asked then.
     pub(super) stays_healthy: bool,
     /// Since when everything that was waited for is Healthy.
-    healthy_since: Option<Duration>,
+    pub(super) healthy_since: Option<Duration>,
     /// What it waits to be gone, in a sentence.
     pub(super) deletion_message: Option<String>,
     /// What was done, and what went wrong.
@@ -129,6 +125,7 @@ impl ModelSync {
             record_writer,
             watched,
             outgoing,
+            own_graph: None,
             state: ModelSyncState::Ready,
             attempt: 0,
             polls: 0,
@@ -162,13 +159,16 @@ impl ModelSync {
 
     /// Whether something of it was not applied, and will not be in this sync.
     pub(super) fn has_failed_apply(&self) -> bool {
-        self.report.failed_stage().is_some() || self.report.has_blocked() || self.stopping.is_some()
+        self.report.failed_stage().is_some()
+            || self.report.has_blocked()
+            || self.report.awaits_download()
+            || self.stopping.is_some()
     }
 
-    /// Whether it waits until an object is gone that it is to make again. That may take for ever: a claim goes when no
-    /// pod uses it any more.
-    pub(super) fn awaits_deletion(&self) -> bool {
-        matches!(self.tasks.front(), Some(SyncTask::AwaitGone { .. }))
+    /// Whether it waits until an object is gone that it is to make again, or until weights are downloaded. The one may take
+    /// for ever, as a claim goes when no pod uses it any more, and the other hours.
+    pub(super) fn may_wait_long(&self) -> bool {
+        matches!(self.tasks.front(), Some(SyncTask::AwaitGone { .. } | SyncTask::AwaitDownload(_)))
     }
 
     /// When it wants a turn although nothing happened.
@@ -184,7 +184,7 @@ impl ModelSync {
                 // While the graph is waited for, frontends are not asked.
                 let is_asking = matches!(self.tasks.front(), Some(SyncTask::AwaitHealth));
                 let question = self.next_question().filter(|_| is_asking).map(|(at, _)| at);
-                let due = self.wait.wake_at(settings.progress_deadline, explains).into_iter();
+                let due = self.wait.wake_at(self.patience(settings), explains).into_iter();
                 due.chain(status_at).chain(question).min()
             }
             ModelSyncState::Ready | ModelSyncState::Calling(_) => None,
@@ -222,12 +222,12 @@ impl ModelSync {
         self.limit_adapters();
         while let Some(front) = self.tasks.front().cloned() {
             let writes = matches!(front, SyncTask::Apply(_) | SyncTask::Delete(DeleteTask { recheck: false, .. }));
-            if let SyncTask::Apply(task) = &front
+            if let Some((object, stage)) = front.makes()
                 && let Some(failed) = self.report.failed_stage()
-                && task.stage > failed
+                && stage > failed
             {
-                self.report.add_note(format!("{} is skipped for now", task.object.reference()));
-                self.skip_object(&task.object.reference().identity());
+                self.report.add_note(format!("{object} is skipped for now"));
+                self.skip_object(&object.identity());
                 continue;
             }
             if writes && self.record_writer.needs_journal() {
@@ -298,8 +298,18 @@ impl ModelSync {
                     }
                     return self.start_call(ClusterCall::Read(object), CallPurpose::FrontTask);
                 }
-                SyncTask::CheckGraph(graph) => {
-                    return self.start_call(ClusterCall::Read(graph), CallPurpose::FrontTask);
+                // Without its volume nothing is downloaded, and what follows is skipped by its stage.
+                SyncTask::CheckDownload(_) if self.report.failed_stage().is_some() => {
+                    self.tasks.pop_front();
+                    self.leave_after_download("not everything that goes before it could be applied");
+                }
+                SyncTask::CheckDownload(object) | SyncTask::CheckGraph(object) => {
+                    return self.start_call(ClusterCall::Read(object), CallPurpose::FrontTask);
+                }
+                SyncTask::AwaitDownload(job) => {
+                    if let Some(turn) = self.await_download(around, &job, effects) {
+                        return turn;
+                    }
                 }
                 SyncTask::Barrier => {
                     self.applied_all = true;
@@ -350,7 +360,7 @@ impl ModelSync {
         self.record_writer.is_recorded(|identity| self.tasks.iter().any(|task| task.is_about(identity)))
     }
 
-    fn start_call(&mut self, call: ClusterCall, flight: CallPurpose) -> ModelTurn {
+    pub(super) fn start_call(&mut self, call: ClusterCall, flight: CallPurpose) -> ModelTurn {
         self.state = ModelSyncState::Calling(flight);
         ModelTurn::Call(Box::new(call))
     }
@@ -361,88 +371,6 @@ impl ModelSync {
         let object = object.with_uid(self.record_writer.uid(&entry.object.identity()).filter(|_| follows));
         let object = if creates { object.with_resource_version(NO_OBJECTS_VERSION) } else { object };
         ApplyRequest { force, transfer, ..ApplyRequest::new(object, manager) }
-    }
-
-    /// Waits for the graph, or for everything. `None` when there is nothing left to wait for.
-    fn await_health(
-        &mut self,
-        around: &SyncContext<'_>,
-        graph_only: bool,
-        effects: &mut Vec<MachineEffect>,
-    ) -> Option<ModelTurn> {
-        if self.report.differs_from_git() {
-            // It will not become what git says: waiting would only hide that.
-            self.drop_adapters("its graph differs from git");
-            return None;
-        }
-        let waited: Vec<&WatchedObject> = self
-            .watched
-            .values()
-            .filter(|watched| !watched.skipped)
-            .filter(|watched| !graph_only || stage_of(&watched.object) == ApplyStage::Graph)
-            .collect();
-        if let Some(message) = waited.iter().find_map(|watched| watched.terminal_message()) {
-            self.report.add_health_fault(message);
-            self.drop_adapters("its graph failed");
-            return None;
-        }
-        if !graph_only
-            && let Some((at, frontend)) = self.next_question()
-            && at <= around.now
-        {
-            return Some(self.start_call(ClusterCall::AskFrontend(frontend), CallPurpose::FrontTask));
-        }
-        // Until a first look has come back, there is nothing to be said to anybody.
-        let is_seen = waited.iter().any(|one| one.is_seen() && one.waiting_message().is_some());
-        let told = waited.iter().filter(|one| one.is_seen() || !is_seen);
-        let mut waiting = told.filter_map(|watched| Some((&watched.object, watched.waiting_message()?)));
-        let reason = waiting.next().map(|(object, mut details)| {
-            for (other, message) in waiting {
-                details.push_str(&format!("; {other}: {message}"));
-            }
-            WaitingReason { object: Some(object.clone()), details }
-        });
-        let Some(reason) = reason else {
-            let calm = *self.healthy_since.get_or_insert(around.now) + ADAPTER_SETTLE_TIME;
-            let was_stirred = self.wait.has_begun() && self.watched.values().any(WatchedObject::is_adapter);
-            if was_stirred && !graph_only && around.now < calm {
-                self.state = ModelSyncState::Pausing(calm);
-                return Some(ModelTurn::Paused);
-            }
-            self.report.mark_healthy();
-            return None;
-        };
-        self.healthy_since = None;
-        if self.wait.set_reason(around.now, reason.clone()) && is_seen {
-            effects.push(MachineEffect::Report(SyncProgress::Waiting { model: self.name.clone(), reason }));
-        }
-        let deadline = around.settings.progress_deadline;
-        let is_over = self.wait.deadline(deadline).is_some_and(|at| at <= around.now);
-        let graphs: Vec<ObjectRef> =
-            self.watched.values().filter(|one| one.wants_pods()).map(|one| one.object.clone()).collect();
-        if !graphs.is_empty() && self.wait.should_read_pods(around.now, is_over) {
-            return Some(self.start_call(ClusterCall::ReadPods(graphs), CallPurpose::FrontTask));
-        }
-        if is_over {
-            let message = format!("no progress for {}: {}", format_duration(deadline), self.wait.reason());
-            self.report.add_health_fault(message);
-            self.drop_adapters("its graph is not ready");
-            return None;
-        }
-        match self.first_status {
-            FirstStatus::NotDue if !self.record_writer.has_status() => {
-                self.first_status = FirstStatus::At(around.now + FIRST_STATUS_DELAY);
-            }
-            FirstStatus::At(at) if at <= around.now => {
-                if let Some(write) = self.pending_status_write(around) {
-                    return Some(self.start_call(write.to_call(), CallPurpose::Record(Box::new(write))));
-                }
-                self.first_status = FirstStatus::Given;
-            }
-            FirstStatus::NotDue | FirstStatus::At(_) | FirstStatus::Given => {}
-        }
-        self.state = ModelSyncState::Watching;
-        Some(ModelTurn::AwaitHealth)
     }
 
     /// Nothing more is done about an object.

@@ -146,8 +146,9 @@ fn build_model(
 ) -> ModelSync {
     let mut blocked = Vec::new();
     let mut watched = BTreeMap::new();
-    let (mut now, mut adapters, mut prune) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut now, mut followers, mut prune) = (Vec::new(), Vec::new(), Vec::new());
     let (mut replaced, mut outgoing) = (Vec::new(), BTreeMap::new());
+    let mut download = None;
     let graph = changes
         .iter()
         .filter(|change| stage_of(&change.object) == ApplyStage::Graph)
@@ -198,16 +199,17 @@ fn build_model(
             one.planned = health.filter(|_| step == PlanStep::NoWrite);
             watched.insert(entry.object.identity(), one);
         }
+        download = download.or(awaited_download(&step));
         match step {
             // What is held back was left above: it is not waited for either.
             PlanStep::NoWrite | PlanStep::Held { .. } => {}
             PlanStep::Write(PlannedWrite::Apply(apply)) => {
-                let tasks = apply_tasks(apply, inventory, line, &mut book);
-                if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
+                let tasks = apply_tasks(apply, inventory, line, graph.as_ref(), &mut book);
+                if follows_graph(&tasks) { followers.extend(tasks) } else { now.extend(tasks) }
             }
             PlanStep::Write(PlannedWrite::Replace { delete, apply }) if delete.after.is_some() => {
                 book.mark_outgoing(&delete);
-                now.extend(apply_tasks(apply, inventory, line.clone(), &mut book));
+                now.extend(apply_tasks(apply, inventory, line.clone(), graph.as_ref(), &mut book));
                 let line = format!("delete {object} (delete)");
                 outgoing.insert(object.identity(), outgoing_object(object, gpus.before));
                 replaced.push((delete, line));
@@ -219,8 +221,8 @@ fn build_model(
                 // What is created in its place must not ask for the uid of what is gone.
                 let successor = without_uid(apply.object);
                 let apply = ApplyStep { object: successor, planned_resource_version: None, ..apply };
-                tasks.extend(apply_tasks(apply, inventory, line, &mut book));
-                if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
+                tasks.extend(apply_tasks(apply, inventory, line, graph.as_ref(), &mut book));
+                if follows_graph(&tasks) { followers.extend(tasks) } else { now.extend(tasks) }
             }
             PlanStep::Write(PlannedWrite::Delete(step)) if step.after.is_some() => {
                 outgoing.insert(object.identity(), outgoing_object(object, gpus.before));
@@ -236,11 +238,24 @@ fn build_model(
     // Volumes before graphs; the plan's order within a stage.
     now.sort_by_key(task_stage);
     prune.sort_by_key(|task| std::cmp::Reverse(task.step.stage));
-    let mut tasks: VecDeque<SyncTask> = now.into();
-    if let (Some(graph), false) = (graph, adapters.is_empty() && replaced.is_empty()) {
-        tasks.push_back(SyncTask::CheckGraph(graph));
+    if let Some(job) = download {
+        let at = now.iter().position(|task| task_stage(task) > ApplyStage::Download).unwrap_or(now.len());
+        now.insert(at, SyncTask::CheckDownload(job.clone()));
+        // One that another model applies is waited for here as well.
+        watched.entry(job.identity()).or_insert_with(|| WatchedObject::new(job, None));
     }
-    tasks.extend(adapters);
+    let mut tasks: VecDeque<SyncTask> = now.into();
+    followers.sort_by_key(task_stage);
+    let needed: BTreeSet<ObjectRef> = followers.iter().flat_map(awaited_graphs).cloned().collect();
+    for other in needed.into_iter().filter(|other| graph.as_ref() != Some(other)) {
+        tasks.push_back(SyncTask::CheckGraph(other.clone()));
+        // That of a canary is another model's, and is waited for here as well.
+        watched.entry(other.identity()).or_insert_with(|| WatchedObject::new(other, None));
+    }
+    if let (Some(graph), false) = (&graph, followers.is_empty() && replaced.is_empty()) {
+        tasks.push_back(SyncTask::CheckGraph(graph.clone()));
+    }
+    tasks.extend(followers);
     tasks.push_back(SyncTask::Barrier);
     for task in prune {
         let gone = SyncTask::AwaitGone { object: task.step.object.clone(), uid: task.step.uid.clone(), since: None };
@@ -258,7 +273,28 @@ fn build_model(
         tasks.extend(replaced);
         tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
     }
-    ModelSync::new(name, tasks, book, (watched, outgoing), blocked, successors)
+    let mut model = ModelSync::new(name, tasks, book, (watched, outgoing), blocked, successors);
+    model.own_graph = graph;
+    model
+}
+
+/// Whether what is to be done comes once a graph is Healthy.
+fn follows_graph(tasks: &[SyncTask]) -> bool {
+    tasks.iter().any(|task| awaited_graphs(task).next().is_some())
+}
+
+/// The graphs that must be Healthy before a task.
+fn awaited_graphs(task: &SyncTask) -> impl Iterator<Item = &ObjectRef> {
+    let graphs = if let SyncTask::Apply(task) = task { task.after_graphs.as_slice() } else { &[] };
+    graphs.iter()
+}
+
+/// The Job that a write waits for.
+fn awaited_download(step: &PlanStep) -> Option<ObjectRef> {
+    match step.write()? {
+        PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply } => apply.after.as_deref().cloned(),
+        PlannedWrite::Delete(_) => None,
+    }
 }
 
 /// A graph that serves until another has taken its place.
@@ -291,11 +327,17 @@ fn apply_tasks(
     step: ApplyStep,
     inventory: Option<InventoryEntry>,
     line: String,
+    graph: Option<&ObjectRef>,
     book: &mut RecordWriter,
 ) -> Vec<SyncTask> {
     // Who owns what is settled by server-side apply itself, and status alone moves the resource version: the uid in
     // the object is what must still be true.
-    let ApplyStep { object, stage, force, planned_resource_version, seed_replicas, transfer } = step;
+    let ApplyStep { object, stage, force, planned_resource_version, seed_replicas, transfer, after: _, after_graphs } =
+        step;
+    let after_graphs = match stage {
+        ApplyStage::Adapter => graph.into_iter().cloned().collect(),
+        ApplyStage::Cache | ApplyStage::Download | ApplyStage::Graph | ApplyStage::Exposure => after_graphs,
+    };
     let creates = planned_resource_version.is_none();
     let entry = inventory.unwrap_or_else(|| InventoryEntry {
         object: object.reference(),
@@ -312,6 +354,7 @@ fn apply_tasks(
             force: force && !follows,
             transfer: transfer.clone().filter(|_| !follows),
             stage,
+            after_graphs: after_graphs.clone(),
             entry: entry.clone(),
             history_line: line,
             follows,

@@ -186,7 +186,7 @@ pub enum ClusterCall {
     },
     /// Read one object.
     Read(ObjectRef),
-    /// Read the pods of graphs that keep a wait from ending.
+    /// Read the pods of graphs and downloads that keep a wait from ending.
     ReadPods(Vec<ObjectRef>),
     /// Ask a frontend what it serves, for an adapter that is loaded.
     AskFrontend(FrontendService),

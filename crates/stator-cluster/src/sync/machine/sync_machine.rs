@@ -37,8 +37,8 @@ pub struct SyncMachine {
     parked: BTreeSet<String>,
     /// When they want a turn at the latest. May hold times that are no longer true; they cost a look.
     timers: BTreeSet<(Duration, String)>,
-    /// Those of the models that have not come to the barrier that wait until something is gone.
-    awaiting_deletion: BTreeSet<String>,
+    /// Those of the models that have not come to the barrier that wait until something is gone, or is downloaded.
+    long_waiting: BTreeSet<String>,
     /// Everybody who could has applied.
     is_barrier_open: bool,
     in_flight: usize,
@@ -85,7 +85,7 @@ impl SyncMachine {
             at_barrier: BTreeSet::new(),
             parked: BTreeSet::new(),
             timers: BTreeSet::new(),
-            awaiting_deletion: BTreeSet::new(),
+            long_waiting: BTreeSet::new(),
             is_barrier_open: false,
             in_flight: 0,
             watching: false,
@@ -277,11 +277,11 @@ impl SyncMachine {
             let turn = model.take_turn(&around, effects);
             if model.has_applied() {
                 self.applying.remove(&name);
-                self.awaiting_deletion.remove(&name);
-            } else if model.awaits_deletion() {
-                self.awaiting_deletion.insert(name.clone());
+                self.long_waiting.remove(&name);
+            } else if model.may_wait_long() {
+                self.long_waiting.insert(name.clone());
             } else {
-                self.awaiting_deletion.remove(&name);
+                self.long_waiting.remove(&name);
             }
             match turn {
                 ModelTurn::Call(call) => {
@@ -307,7 +307,7 @@ impl SyncMachine {
                 }
                 ModelTurn::Done => {
                     self.applying.remove(&name);
-                    self.awaiting_deletion.remove(&name);
+                    self.long_waiting.remove(&name);
                     self.unfinished -= 1;
                     if self.journals.awaits_record_of(&name) && model.is_recorded() {
                         self.journals.mark_recorded(&name);
@@ -341,10 +341,10 @@ impl SyncMachine {
         }
     }
 
-    /// Lets models prune once nobody has anything left to apply, but for those that wait until something is gone. One
+    /// Lets models prune once nobody has anything left to apply, but for those that wait for long. One
     /// whose place another one takes waits for that one in any case.
     fn lift_barrier(&mut self) {
-        self.is_barrier_open |= self.applying.len() == self.awaiting_deletion.len();
+        self.is_barrier_open |= self.applying.len() == self.long_waiting.len();
         if !self.is_barrier_open || self.at_barrier.is_empty() {
             return;
         }

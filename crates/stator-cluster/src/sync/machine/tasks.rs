@@ -19,6 +19,10 @@ pub(super) enum SyncTask {
         /// What is to be said in the history once it is gone.
         since: Option<std::time::Duration>,
     },
+    /// Look whether a Job has downloaded the weights that the graph is to serve.
+    CheckDownload(ObjectRef),
+    /// Wait until it has, for the graph to be applied.
+    AwaitDownload(ObjectRef),
     /// Look whether a graph is Ready, so that its adapters may be applied at once.
     CheckGraph(ObjectRef),
     /// Wait until every model has applied what it can, but for those that wait until something is gone; and until what
@@ -43,6 +47,8 @@ pub(super) struct ApplyTask {
     /// Ownership that passes to the manager first.
     pub transfer: Option<OwnershipTransfer>,
     pub stage: ApplyStage,
+    /// The graphs that must be Healthy before it: of an adapter the model's own, of a route those that it newly leads to.
+    pub after_graphs: Vec<ObjectRef>,
     /// What the inventory says of it; uid and generation come with the answer.
     pub entry: InventoryEntry,
     /// The line for the history; `None` for the second and third apply of one change.
@@ -97,7 +103,29 @@ impl SyncTask {
             Self::Apply(task) => Some(task.object.reference()),
             Self::Delete(task) => Some(task.step.object.clone()),
             Self::AwaitGone { object, .. } => Some(object.clone()),
-            Self::CheckGraph(_)
+            Self::CheckDownload(_)
+            | Self::AwaitDownload(_)
+            | Self::CheckGraph(_)
+            | Self::Barrier
+            | Self::WriteRecord
+            | Self::DeleteRecord
+            | Self::AwaitGraph
+            | Self::AwaitHealth => None,
+        }
+    }
+
+    /// The object that it applies, or deletes to apply it anew, and at which stage.
+    pub(super) fn makes(&self) -> Option<(ObjectRef, ApplyStage)> {
+        match self {
+            Self::Apply(task) => Some((task.object.reference(), task.stage)),
+            Self::Delete(DeleteTask { step, purpose: DeletePurpose::Replace, .. }) => {
+                Some((step.object.clone(), step.stage))
+            }
+            Self::Delete(DeleteTask { purpose: DeletePurpose::Prune | DeletePurpose::ReplacedBy(_), .. })
+            | Self::AwaitGone { .. }
+            | Self::CheckDownload(_)
+            | Self::AwaitDownload(_)
+            | Self::CheckGraph(_)
             | Self::Barrier
             | Self::WriteRecord
             | Self::DeleteRecord

@@ -3,7 +3,9 @@
 use super::{FaultyCluster, graph, record};
 use crate::cluster::ClusterError;
 use crate::sync::{GatherError, GatheredState, gather};
+use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, JOB, ObjectKind};
 use stator_core::object::ObjectRef;
+use stator_model::plan::{InventoryEntry, UnlistedCause};
 
 async fn gather_shop(cluster: &FaultyCluster, wanted: &[ObjectRef]) -> Result<GatheredState, GatherError> {
     gather(cluster, "shop", "prod", "prod", wanted).await
@@ -66,4 +68,55 @@ async fn a_list_or_a_look_up_that_fails_for_good_leaves_nothing_to_plan_on() {
 async fn records_elsewhere_that_cannot_be_listed_are_no_reason_to_plan_nothing() {
     let cluster = FaultyCluster::default().refusing("list Model by label", [ClusterError::Fenced]);
     assert!(gather_shop(&cluster, &[]).await.unwrap().orphaned_records.is_empty());
+}
+
+const LIST_CONFIG_MAPS: &str = "list ConfigMap by label";
+
+fn forbidden() -> ClusterError {
+    ClusterError::Forbidden { message: "configmaps is forbidden".to_owned(), fix: "grant `list`".to_owned() }
+}
+
+fn named(kind: &ObjectKind, name: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        namespace: "prod".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn config_maps_are_listed_only_where_something_names_one() {
+    let calls = |cluster: &FaultyCluster| cluster.calls().contains(&LIST_CONFIG_MAPS.to_owned());
+    let cluster = FaultyCluster::holding([record("a").to_object().unwrap().0]);
+    gather_shop(&cluster, &[graph("a", true).reference()]).await.unwrap();
+    assert!(!calls(&cluster), "{:?}", cluster.calls());
+
+    let mut naming = record("a");
+    naming.inventory = vec![InventoryEntry::pending(named(&CONFIG_MAP, "a-file"), true)];
+    for (objects, wanted) in
+        [(vec![], vec![named(&CONFIG_MAP, "a-file")]), (vec![naming.to_object().unwrap().0], vec![])]
+    {
+        let cluster = FaultyCluster::holding(objects);
+        gather_shop(&cluster, &wanted).await.unwrap();
+        assert!(calls(&cluster), "{:?}", cluster.calls());
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_may_not_be_listed_is_said_where_it_is_needed_and_looked_up_nowhere() {
+    for kind in [CONFIG_MAP, CLAIM, JOB] {
+        let call = format!("list {} by label", kind.kind);
+        let cluster = FaultyCluster::holding([graph("a", true)]).refusing(&call, [forbidden()]);
+        let found = gather_shop(&cluster, &[]).await.unwrap();
+        assert_eq!((found.live.len(), found.unlisted), (1, Vec::new()), "{}", kind.kind);
+
+        let cluster = FaultyCluster::holding([graph("a", true)]).refusing(&call, [forbidden()]);
+        let found = gather_shop(&cluster, &[named(&kind, "x")]).await.unwrap();
+        assert_eq!(found.live.len(), 1);
+        let [unlisted] = &found.unlisted[..] else { panic!("{:?}", found.unlisted) };
+        assert_eq!(unlisted.kind, kind);
+        assert!(matches!(unlisted.cause, UnlistedCause::Forbidden { .. }), "{unlisted:?}");
+        assert!(!cluster.calls().iter().any(|call| call.starts_with("get ")), "{:?}", cluster.calls());
+    }
 }

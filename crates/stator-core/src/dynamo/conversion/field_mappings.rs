@@ -34,7 +34,7 @@ pub const UNKNOWN_FIELD: &str = "v1alpha1 has no such field, and the API server 
 pub(super) const NULL_SERVICE: &str = "a service that is null becomes no component";
 
 /// Why a service's mounts stay behind where its main container has mounts too.
-pub(super) const LOST_MOUNT: &str = "release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write \
+pub const LOST_MOUNT: &str = "release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write \
      them all in one place";
 
 /// Why an image of the workers stays behind where the profiler has one.

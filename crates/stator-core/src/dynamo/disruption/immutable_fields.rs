@@ -69,3 +69,25 @@ pub(super) fn forbidden_config_map_changes(old: &Object, new: &Object) -> Vec<Fo
         })
         .collect()
 }
+
+/// What a Job runs stays as it is: the API server refuses every change of it.
+pub(super) fn forbidden_job_changes(old: &Object, new: &Object) -> Vec<ForbiddenChange> {
+    let changed = |field: &&str| old.spec().get(*field) != new.spec().get(*field);
+    ["completionMode", "completions", "selector", "template"]
+        .into_iter()
+        .filter(changed)
+        .map(|field| ForbiddenChange {
+            path: FieldPath::from_fields(["spec", field]),
+            message: format!("`{field}` of a Job cannot be changed"),
+            remedy: ChangeRemedy::Replace,
+        })
+        .collect()
+}
+
+/// What devices pods claim stays as it is: the API server refuses every change of the spec.
+pub(super) fn forbidden_spec_changes(old: &Object, new: &Object) -> Vec<ForbiddenChange> {
+    let is_changed = old.spec() != new.spec();
+    let message = format!("`spec` of a {} cannot be changed", new.kind());
+    let path = FieldPath::from_fields(["spec"]);
+    is_changed.then_some(ForbiddenChange { path, message, remedy: ChangeRemedy::Replace }).into_iter().collect()
+}

@@ -227,11 +227,27 @@ pub(super) fn scaling_adapter_health(object: &Object) -> HealthVerdict {
     }
 }
 
+/// The API server fills in the default storage class where there is one.
+fn describe_pending_claim(claim: &Object) -> String {
+    let text = |field: &str| claim.spec().get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    match text("storageClassName") {
+        Some(class) => format!("waiting for a volume of storage class `{class}`"),
+        None if status_str(claim, "/phase").is_empty() || text("volumeName").is_some() => {
+            "waiting for a volume".to_owned()
+        }
+        None => {
+            "waiting for a volume; it names no storage class, and the cluster has no default one: set one in git, or \
+                 create a volume for it"
+                .to_owned()
+        }
+    }
+}
+
 pub(super) fn claim_health(object: &Object) -> HealthVerdict {
     match status_str(object, "/phase") {
         "Bound" => HealthVerdict::new(Health::Healthy, "bound"),
         "Lost" => HealthVerdict::new(Health::Failed, "its volume is lost").into_terminal(),
-        "" | "Pending" => HealthVerdict::progressing("waiting for a volume"),
+        "" | "Pending" => HealthVerdict::progressing(describe_pending_claim(object)),
         other => HealthVerdict::new(Health::Unknown, format!("unknown phase {other}")),
     }
 }

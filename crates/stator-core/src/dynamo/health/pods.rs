@@ -3,12 +3,15 @@
 //! The operator only counts pods. An image that cannot be pulled, a container that crashes and a GPU that is not to be had
 //! all look alike in a graph's status, and stay so for ever; the pods tell them apart.
 
-use crate::object::Object;
+use crate::dynamo::kinds::JOB;
+use crate::object::{Object, ObjectRef};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The label with which Dynamo's operator marks a pod as a graph's.
 pub const LABEL_GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
+/// The label with which the Job controller marks a pod as a Job's.
+pub const LABEL_JOB: &str = "batch.kubernetes.io/job-name";
 /// The label with which it says of which component.
 const LABEL_COMPONENT: &str = "nvidia.com/dynamo-component";
 /// The longest message of a pod that is repeated, in characters.
@@ -36,16 +39,20 @@ struct PodProblem {
 }
 
 /// The worst cause of each component of a graph, sorted by component: `worker: ImagePullBackOff in container main (2
-/// pods): Back-off pulling image "x"`. Pods of other graphs, pods that are ready and pods that go are passed over.
-pub fn pod_problems(graph: &str, pods: &[Object]) -> Vec<String> {
+/// pods): Back-off pulling image "x"`; of a Job, of all its pods. Pods of others, pods that are ready and pods that go are
+/// passed over.
+pub fn pod_problems(owner: &ObjectRef, pods: &[Object]) -> Vec<String> {
     let mut by_component: BTreeMap<&str, Vec<(PodProblem, &str)>> = BTreeMap::new();
+    let is_job = owner.kind == JOB.kind;
+    let label = owner_label(owner);
     for pod in pods {
         let labels = pod.labels();
-        if labels.get(LABEL_GRAPH) != Some(&graph) {
+        if labels.get(label) != Some(&owner.name.as_str()) {
             continue;
         }
         if let Some(cause) = pod_problem(pod) {
-            let component = labels.get(LABEL_COMPONENT).copied().unwrap_or(pod.name());
+            let of_pod = || labels.get(LABEL_COMPONENT).copied().unwrap_or(pod.name());
+            let component = if is_job { "download" } else { of_pod() };
             by_component.entry(component).or_default().push((cause, pod.name()));
         }
     }
@@ -59,6 +66,11 @@ pub fn pod_problems(graph: &str, pods: &[Object]) -> Vec<String> {
     };
     let sentences = by_component.into_iter();
     sentences.filter_map(|(component, causes)| Some(format!("{component}: {}", worst(causes)?))).collect()
+}
+
+/// The label by which the pods of a graph, or of a Job, are found.
+pub fn owner_label(owner: &ObjectRef) -> &'static str {
+    if owner.kind == JOB.kind { LABEL_JOB } else { LABEL_GRAPH }
 }
 
 /// Why a pod is not ready; `None` for one that is, that is done, or that goes.
@@ -167,6 +179,7 @@ fn truncate_message(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dynamo::kinds::{GRAPH, ObjectKind};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -177,6 +190,11 @@ mod tests {
             "status": status,
         }))
         .unwrap()
+    }
+
+    fn owner(kind: &ObjectKind, name: &str) -> ObjectRef {
+        let (namespace, name) = ("prod".to_owned(), name.to_owned());
+        ObjectRef { api_version: kind.api_version(), kind: kind.kind.to_owned(), namespace, name }
     }
 
     fn waiting(reason: &str, message: &str) -> Value {
@@ -217,7 +235,7 @@ mod tests {
                 json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
             ),
         ];
-        insta::assert_snapshot!(pod_problems("llama", &pods).join("\n"), @r#"
+        insta::assert_snapshot!(pod_problems(&owner(&GRAPH, "llama"), &pods).join("\n"), @r#"
         decode: ImagePullBackOff in container main (2 pods): Back-off pulling image "vllm:1.2.9"
         epp: 2 restarts of container main (pod llama-epp-a): it exited with code 1: CUDA error
         evicted: Evicted (pod llama-evicted-a): low on memory
@@ -226,7 +244,29 @@ mod tests {
         prefill: CrashLoopBackOff in container main (pod llama-prefill-a): it exited with code 137 (OOMKilled)
         router: Error in init container fetch (pod llama-router-a): it exited with code 1
         "#);
-        assert!(pod_problems("qwen", &pods).is_empty(), "another graph's pods are not its own");
+        assert!(pod_problems(&owner(&GRAPH, "qwen"), &pods).is_empty(), "another graph's pods are not its own");
+    }
+
+    #[test]
+    fn a_download_says_why_its_pods_do_not_run() {
+        let pod = |name: &str, job: &str, status: Value| {
+            Object::from_value(json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": name, "namespace": "prod", "labels": {LABEL_JOB: job}}, "status": status,
+            }))
+            .unwrap()
+        };
+        let unplaced = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims."}]});
+        let ended = json!({"phase": "Failed", "containerStatuses": [{"name": "download", "ready": false,
+            "state": {"terminated": {"exitCode": 1, "reason": "Error", "message": "Error: Repository not found.\n"}}}]});
+        let pods = [
+            pod("weights-a-x", "weights-a", ended),
+            pod("weights-a-y", "weights-a", unplaced.clone()),
+            pod("weights-b-x", "weights-b", unplaced),
+        ];
+        insta::assert_snapshot!(pod_problems(&owner(&JOB, "weights-a"), &pods).join("\n"), @"download: Error in container download (pod weights-a-x): it exited with code 1: Error: Repository not found.");
+        insta::assert_snapshot!(pod_problems(&owner(&JOB, "weights-b"), &pods).join("\n"), @"download: Unschedulable (pod weights-b-x): 0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims.");
     }
 
     #[test]
@@ -235,7 +275,7 @@ mod tests {
             value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             value
         });
-        assert!(pod_problems("llama", &[going.unwrap()]).is_empty());
+        assert!(pod_problems(&owner(&GRAPH, "llama"), &[going.unwrap()]).is_empty());
     }
 
     proptest! {
@@ -250,7 +290,7 @@ mod tests {
                 json!({"containerStatuses": [{"state": odd, "lastState": {"terminated": odd}, "restartCount": odd}]}),
                 json!({"initContainerStatuses": [{"name": odd, "state": {"waiting": {"reason": text, "message": text}}}]}),
             ] {
-                for sentence in pod_problems("llama", &[pod("a", "decode", status)]) {
+                for sentence in pod_problems(&owner(&GRAPH, "llama"), &[pod("a", "decode", status)]) {
                     prop_assert!(sentence.starts_with("decode: "), "{sentence}");
                 }
             }

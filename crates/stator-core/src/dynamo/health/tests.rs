@@ -526,3 +526,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_claim_without_a_volume_says_what_it_lacks() {
+    let told = |spec: serde_json::Value, status: serde_json::Value| {
+        let claim = serde_json::json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "weights", "namespace": "prod"},
+            "spec": spec, "status": status,
+        });
+        assess_health(&Object::from_value(claim).unwrap(), None).message
+    };
+    let pending = serde_json::json!({"phase": "Pending"});
+    let said = [
+        told(serde_json::json!({}), serde_json::json!({})),
+        told(serde_json::json!({}), pending.clone()),
+        told(serde_json::json!({"volumeName": "nfs-1"}), pending.clone()),
+        told(serde_json::json!({"storageClassName": "fast"}), pending),
+    ];
+    insta::assert_snapshot!(said.join("\n"), @"
+    waiting for a volume
+    waiting for a volume; it names no storage class, and the cluster has no default one: set one in git, or create a volume for it
+    waiting for a volume
+    waiting for a volume of storage class `fast`
+    ");
+}

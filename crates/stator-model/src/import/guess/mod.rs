@@ -4,6 +4,7 @@
 
 mod component;
 mod extra_components;
+mod line_assignment;
 mod request;
 mod roles;
 mod shared;
@@ -12,7 +13,7 @@ mod worker;
 pub use component::ComponentManifest;
 pub use request::request;
 
-use super::command_line::{self, FoundSetting};
+use super::command_line;
 use crate::intent::model::{
     Adapter, ApiVersion, BackendFramework, Engine, EnvValue, Frontend, Metadata, Model, ModelKind, ModelSpec,
     RouterMode, Secrets, Serving, Worker,
@@ -20,6 +21,7 @@ use crate::intent::model::{
 use crate::intent::scalar::{EnvName, ModelName};
 use crate::render::engine::{self, EngineSetting, WorkerRole};
 use component::most_common;
+use line_assignment::PlacedWorker;
 use roles::ComponentRoles;
 use serde_json::{Map, Value};
 use stator_core::dynamo::registry::env as names;
@@ -33,13 +35,6 @@ pub struct ModelGuess {
     pub model: Model,
     /// What a reader should know, by path in the model; empty for the model as a whole.
     pub notes: Vec<(&'static str, String)>,
-}
-
-/// The workers of a guess with their targets: which field of `serving` they are in, and what their lines gave.
-struct PlacedWorker<'a> {
-    role: WorkerRole,
-    target: ComponentManifest<'a>,
-    named: Vec<FoundSetting>,
 }
 
 /// Guesses the model of a graph's `spec`. Labels and annotations are added by the caller.
@@ -120,7 +115,7 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
     shared::lift_cache(&mut model.spec, &shape);
     shared::lift_node_selection(&mut model.spec, &shape);
     extra_components::strip_picker_env(&mut model.spec, &targets);
-    assign_command_lines(&mut model, &placed, table);
+    line_assignment::assign_command_lines(&mut model, &placed, table);
     shared::lift_environment(&mut model.spec);
     ModelGuess { model, notes }
 }
@@ -148,6 +143,7 @@ pub fn empty_spec(engine: Engine) -> ModelSpec {
         sla: None,
         adapters: Vec::new(),
         cache: None,
+        weights: None,
         files: BTreeMap::new(),
         secrets: None,
         env: BTreeMap::new(),
@@ -155,7 +151,10 @@ pub fn empty_spec(engine: Engine) -> ModelSpec {
         restart: None,
         components: BTreeMap::new(),
         take_over: Vec::new(),
+        route: None,
+        manifests: Vec::new(),
         overrides: Vec::new(),
+        unset: Vec::new(),
     }
 }
 
@@ -228,97 +227,6 @@ fn take_router_mode(env: &mut BTreeMap<EnvName, EnvValue>, serving: &Serving) ->
     }
     env.retain(|name, _| name.as_str() != names::ROUTER_MODE);
     Some(mode)
-}
-
-/// Leaves the command line to the engine where it renders to exactly the target's; elsewhere the worker keeps its own.
-fn assign_command_lines(model: &mut Model, placed: &[PlacedWorker<'_>], table: &engine::EngineTable) {
-    let mut open: Vec<&PlacedWorker<'_>> = Vec::new();
-    for one in placed {
-        let line = one.target.command_line().unwrap_or_default();
-        let usual = ["python3", "-m", table.module].map(str::to_owned);
-        let directory = one.target.working_dir();
-        let fits = line.command.as_deref() == Some(usual.as_slice()) && !table.module.is_empty();
-        if fits && (directory.is_some() || table.working_dir.is_none()) {
-            open.push(one);
-            let own = directory.filter(|directory| Some(directory.as_str()) != table.working_dir);
-            update_worker(model, one.role, |worker| worker.working_dir = own);
-        } else {
-            update_worker(model, one.role, |worker| {
-                *worker = worker::with_own_command_line(worker.clone(), &line, &one.named, directory);
-            });
-        }
-    }
-    for with_switches in [true, false] {
-        for one in &open {
-            update_worker(model, one.role, |worker| set_engine_options(worker, one, table, with_switches));
-        }
-        let rendered = super::completion::rendered_args(model);
-        open.retain(|one| {
-            let Some(start) = rendered.get(one.target.name()) else { return true };
-            let args = one.target.command_line().unwrap_or_default().args;
-            let rest = args.strip_prefix(start.as_slice());
-            // A setting further back would be there twice, or not be named.
-            let named = |rest: &[String]| one.named.iter().any(|found| found.args_index(3) >= args.len() - rest.len());
-            match rest.filter(|rest| !named(rest)) {
-                Some(rest) => {
-                    update_worker(model, one.role, |worker| worker.args = rest.to_vec());
-                    false
-                }
-                None => true,
-            }
-        });
-    }
-    for one in open {
-        let line = one.target.command_line().unwrap_or_default();
-        update_worker(model, one.role, |worker| {
-            set_engine_options(worker, one, table, false);
-            worker.engine_options = None;
-            *worker = worker::with_own_command_line(worker.clone(), &line, &one.named, one.target.working_dir());
-        });
-    }
-}
-
-fn update_worker(model: &mut Model, role: WorkerRole, how: impl FnOnce(&mut Worker)) {
-    if let Some(worker) = model.spec.serving.as_mut().and_then(|serving| worker_field(serving, role).as_mut()) {
-        how(worker);
-    }
-}
-
-/// What an engine takes as a switch, or as options in JSON.
-fn set_engine_options(worker: &mut Worker, one: &PlacedWorker<'_>, table: &engine::EngineTable, with_switches: bool) {
-    let line = one.target.command_line().unwrap_or_default();
-    let Some(program) = line.program() else { return };
-    for (setting, flag, factors) in table.switches() {
-        let size = |setting| match setting {
-            EngineSetting::TensorParallel => worker.tensor_parallel,
-            EngineSetting::DataParallel => worker.data_parallel,
-            EngineSetting::PipelineParallel => worker.pipeline_parallel,
-            EngineSetting::Model
-            | EngineSetting::ServedName
-            | EngineSetting::ExpertParallel
-            | EngineSetting::Dtype
-            | EngineSetting::MaxSequences
-            | EngineSetting::MaxLength
-            | EngineSetting::MemoryFraction
-            | EngineSetting::BlockSize
-            | EngineSetting::DisaggregationMode
-            | EngineSetting::AdapterRank => None,
-        };
-        let implied = factors.iter().filter_map(|factor| size(*factor)).fold(1_u32, u32::saturating_mul);
-        let value = (with_switches && program.has_flag(flag) && implied > 1).then_some(implied);
-        if setting == EngineSetting::ExpertParallel {
-            worker.expert_parallel = value;
-        } else if setting == EngineSetting::DataParallel {
-            worker.data_parallel = value;
-        }
-    }
-    let written = table.options_flag.and_then(|flag| program.value_of(flag));
-    if let Some(Value::Object(written)) = written.and_then(|text| serde_json::from_str(text).ok()) {
-        let fixed = table.fixed_options(one.role);
-        let own: Map<String, Value> =
-            written.into_iter().filter(|(name, value)| fixed.get(name) != Some(value)).collect();
-        worker.engine_options = (!own.is_empty()).then_some(own);
-    }
 }
 
 /// The names of secrets that are not there.

@@ -143,8 +143,8 @@ kind: DynamoGraphDeployment
 metadata: {name: later}
 ";
     assert_snapshot!(said(&of(alpha)), @r#"
-    4:5 import/not-carried document 1: ConfigMap `c` is not imported: a model cannot contain a ConfigMap
-        keep it where it is applied today, or in a folder that another tool applies
+    4:5 import/not-carried document 1: ConfigMap `c` is not imported: no graph or request is imported beside it
+        import it together with the graph that uses it
     22:16 import/not-an-object document 1: DynamoGraphDeployment `chat`: `spec.services.Worker.envs[0].name`: expected string, found a boolean
         put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false
     23:16 import/not-an-object document 1: DynamoGraphDeployment `chat`: `spec.services.Worker.envs[1].name`: expected string, found a boolean
@@ -160,8 +160,6 @@ metadata: {name: later}
         .replace("{name: y, value: '1'}", "{name: 'y', value: '1'}")
         .replace("{name: N, value: yes}", "{name: 'N', value: 'yes'}");
     assert_snapshot!(said(&of(right)), @r#"
-    4:5 import/not-carried document 1: ConfigMap `c` is not imported: a model cannot contain a ConfigMap
-        keep it where it is applied today, or in a folder that another tool applies
     14:11 import/note document 1: type `main` of component `Frontend` is omitted: v1beta1 has no such type, and Dynamo's operator treats the component as one without a type
         nothing, unless something selects pods by the label of the type
     15:11 import/not-carried document 1: DynamoGraphDeployment `chat`: `spec.services.Frontend.ingress` is not imported: the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead

@@ -2,6 +2,7 @@
 
 use super::{inputs, rendered};
 use crate::import::{ImportResult, ManifestFile, import};
+use crate::intent::model::OverrideKind;
 use crate::render::tests::{of_model, strategy, target};
 use crate::render::{RenderedObject, emit, render};
 use proptest::prelude::*;
@@ -251,7 +252,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 2, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_rendered_is_imported_and_rendered_the_same(model in strategy::valid()) {
+    fn what_is_rendered_is_imported_and_rendered_the_same(mut model in strategy::valid()) {
+        // A Job that downloads weights is not read back.
+        model.spec.weights = None;
+        model.spec.overrides.retain(|change| change.target.kind != OverrideKind::Job);
         let objects: Vec<Object> = render(&of_model(model), &target()).objects.iter().map(RenderedObject::with_initial_replicas).collect();
         let text: Vec<String> = objects.iter().map(|object| emit::object_yaml(object).unwrap()).collect();
         let import = import(&[manifest(text.join("---\n"))]);

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod laws;
+mod recipes;
 mod round_trip;
 
 use super::ManifestFile;

@@ -1,11 +1,13 @@
 //! JSON Schema → shapes: the same rules in a form that is quick to walk.
 
+use super::field_index::FieldIndex;
+use crate::intent::field_words;
 use crate::intent::scalar::{ComponentName, EnvName, ModelName};
 use crate::intent::schema::{self, SchemaKind};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// A shape by its number.
 pub(super) type ShapeId = usize;
@@ -35,6 +37,8 @@ pub(super) enum SchemaShape {
 pub(super) struct MapShape {
     pub(super) fields: BTreeMap<String, ShapeId>,
     pub(super) required: Vec<String>,
+    /// What a field may be called by mistake, normalized → the field.
+    pub(super) synonyms: BTreeMap<String, String>,
     pub(super) extra_keys: ExtraKeys,
 }
 
@@ -53,15 +57,23 @@ pub(super) struct TextShape {
     pub(super) min: usize,
     pub(super) max: usize,
     pub(super) expected: Option<String>,
+    /// A value that fits.
+    pub(super) example: Option<String>,
 }
 
 /// A compiled schema.
 pub(super) struct ShapeTable {
     pub(super) root: ShapeId,
     shapes: Vec<SchemaShape>,
+    index: OnceLock<FieldIndex>,
 }
 
 impl ShapeTable {
+    /// Where each field of the document may stand. Made when it is first asked for: by a field that is not known.
+    pub(super) fn field_index(&self, make: impl FnOnce(&Self) -> FieldIndex) -> &FieldIndex {
+        self.index.get_or_init(|| make(self))
+    }
+
     pub(super) fn get(&self, id: ShapeId) -> &SchemaShape {
         self.shapes.get(id).unwrap_or(&SchemaShape::Any)
     }
@@ -95,7 +107,7 @@ pub(super) fn merged_model_shapes() -> &'static ShapeTable {
 pub(super) fn compile_schema(schema: &Value) -> ShapeTable {
     let mut compiler = ShapeCompiler { schema, shapes: Vec::new(), named: HashMap::new() };
     let root = compiler.add_schema(schema);
-    ShapeTable { root, shapes: compiler.shapes }
+    ShapeTable { root, shapes: compiler.shapes, index: OnceLock::new() }
 }
 
 struct ShapeCompiler<'a> {
@@ -157,6 +169,7 @@ impl<'a> ShapeCompiler<'a> {
                     min: size("minLength").unwrap_or(0),
                     max: size("maxLength").unwrap_or(usize::MAX),
                     expected: expected(),
+                    example: schema.pointer("/examples/0").and_then(Value::as_str).map(str::to_owned),
                 })
             }
             Some("integer") => {
@@ -182,8 +195,14 @@ impl<'a> ShapeCompiler<'a> {
     }
 
     fn map(&mut self, schema: &'a Value) -> MapShape {
-        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let fields = fields.map(|(name, field)| (name.clone(), self.add_schema(field))).collect();
+        let properties = || schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let fields = properties().map(|(name, field)| (name.clone(), self.add_schema(field))).collect();
+        let mut synonyms = BTreeMap::new();
+        for (name, field) in properties() {
+            synonyms.extend(field_words::synonyms(name, field).into_iter().map(|word| (word, name.clone())));
+        }
+        // A field's own name is stronger than what another field may be called.
+        synonyms.extend(properties().map(|(name, _)| (field_words::normalize(name), name.clone())));
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         let required = required.filter_map(Value::as_str).map(str::to_owned).collect();
         let form = schema.get("patternProperties").and_then(Value::as_object).and_then(|forms| forms.iter().next());
@@ -199,7 +218,7 @@ impl<'a> ShapeCompiler<'a> {
                 ExtraKeys::Any(self.shapes.len() - 1)
             }
         };
-        MapShape { fields, required, extra_keys: rest }
+        MapShape { fields, required, synonyms, extra_keys: rest }
     }
 }
 

@@ -26,6 +26,16 @@ pub(super) fn join_quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
+/// `a`, `b` or `c`.
+pub(super) fn join_alternatives(words: &[String]) -> String {
+    let quoted = |words: &[String]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    match words {
+        [] => String::new(),
+        [only] => quoted(std::slice::from_ref(only)),
+        [first @ .., last] => format!("{} or `{last}`", quoted(first)),
+    }
+}
+
 /// What a value is, in words.
 pub(super) fn describe_value<P>(node: &YamlNode<P>) -> String {
     match &node.value {

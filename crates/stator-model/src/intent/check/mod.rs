@@ -2,12 +2,15 @@
 
 mod compile;
 mod describe;
+mod field_index;
+mod meant_field;
+mod nearest_value;
 
 use super::rules;
 use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
 use compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable, TextShape};
-use describe::{describe_shape, describe_value, join_quoted, truncate_text};
+use describe::{describe_shape, describe_value, join_alternatives, join_quoted, truncate_text};
 use stator_core::finding::limit::FileFindings;
 use stator_core::finding::{Finding, Rule, closest_match};
 use std::fmt;
@@ -50,6 +53,15 @@ impl fmt::Display for DocumentPath<'_> {
 }
 
 impl DocumentPath<'_> {
+    /// The steps from the top: names of fields, and `[3]` for items.
+    fn segments(&self) -> Vec<String> {
+        match self {
+            Self::Root => Vec::new(),
+            Self::Field(parent, name) => [parent.segments(), vec![(*name).to_owned()]].concat(),
+            Self::Item(parent, index) => [parent.segments(), vec![format!("[{index}]")]].concat(),
+        }
+    }
+
     fn quoted(&self) -> String {
         match self {
             Self::Root => self.to_string(),
@@ -140,7 +152,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
                                 truncate_text(&entry.key),
                                 path.quoted()
                             ),
-                            "Rename it.",
+                            nearest_value::rename_help(form, &entry.key),
                         );
                     }
                     self.check_value(*value, &entry.value, entry.place(), &below);
@@ -168,9 +180,9 @@ impl<P: Copy> SchemaChecker<'_, P> {
 
     fn report_unknown_field(&mut self, shape: &MapShape, entry: &YamlEntry<P>, path: &DocumentPath<'_>) {
         let allowed = shape.fields.keys().map(String::as_str);
-        let help = match closest_match(&entry.key, allowed.clone()) {
-            Some(meant) => format!("Did you mean `{meant}`?"),
-            None => "Remove it, or move it to where it belongs: check the indentation.".to_owned(),
+        let help = match meant_field::meant_fields(self.shapes, shape, &entry.key, path) {
+            meant if meant.is_empty() => "Remove it, or move it to where it belongs: check the indentation.".to_owned(),
+            meant => format!("Did you mean {}?", join_alternatives(&meant)),
         };
         self.error(
             rules::SCHEMA_UNKNOWN_FIELD,
@@ -197,7 +209,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
                 rules::SCHEMA_PATTERN,
                 span,
                 format!("{} is `{}`; expected {wanted}", path.quoted(), truncate_text(text)),
-                "Correct the value.",
+                nearest_value::text_help(shape, text),
             );
         } else if length < shape.min || length > shape.max {
             let (word, bound) = if length < shape.min { ("least", shape.min) } else { ("most", shape.max) };
@@ -241,43 +253,13 @@ impl<P: Copy> SchemaChecker<'_, P> {
 
     fn report_wrong_type(&mut self, id: ShapeId, node: &YamlNode<P>, place: P, path: &DocumentPath<'_>) {
         let wanted = describe_shape(self.shapes, id);
-        let help = self.type_help(id, node);
+        let help = nearest_value::type_help(self.shapes, id, node);
         self.error(
             rules::SCHEMA_TYPE,
             place,
             format!("{} is {}; expected {wanted}", path.quoted(), describe_value(node)),
             help,
         );
-    }
-
-    fn type_help(&self, id: ShapeId, node: &YamlNode<P>) -> &'static str {
-        let takes_text = match self.shapes.get(id) {
-            SchemaShape::Text(shape) => {
-                shape.pattern.as_ref().is_none_or(|form| form.is_match(&node.to_json().to_string()))
-            }
-            SchemaShape::Any
-            | SchemaShape::Map(_)
-            | SchemaShape::List(_)
-            | SchemaShape::Enum(_)
-            | SchemaShape::Integer { .. }
-            | SchemaShape::Number { .. }
-            | SchemaShape::Bool
-            | SchemaShape::Choice(..) => false,
-        };
-        match (self.shapes.get(id), &node.value) {
-            (_, YamlValue::Bool(_) | YamlValue::Number(_)) if takes_text => "Put the value in quotes.",
-            (SchemaShape::Integer { .. } | SchemaShape::Number { .. }, YamlValue::Text(text))
-                if text.trim().parse::<f64>().is_ok() =>
-            {
-                "Remove the quotes."
-            }
-            (SchemaShape::Bool, YamlValue::Text(_)) => {
-                "Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as strings."
-            }
-            (SchemaShape::List(_), _) => "Write a list: `[…]`, or one item per line after `- `.",
-            (SchemaShape::Map(_), _) => "Write a map: `{name: value}`, or one field per line, indented.",
-            (_, _) => "Correct the value.",
-        }
     }
 
     /// Takes the option that the value was most likely meant to be, and reports against that one.
@@ -323,7 +305,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
                         rules::SCHEMA_PATTERN,
                         node.span,
                         format!("{} is `{}`; expected {words}", path.quoted(), truncate_text(text)),
-                        "Correct the value.",
+                        nearest_value::text_help(shape, text),
                     );
                 }
                 (_, _, _) => self.check_value(option, node, place, path),
@@ -334,9 +316,28 @@ impl<P: Copy> SchemaChecker<'_, P> {
                     Some(words) => words.to_owned(),
                     None => options.iter().map(|id| describe_shape(self.shapes, *id)).collect::<Vec<_>>().join(", or "),
                 };
-                let quote = options.iter().any(|id| matches!(self.shapes.get(*id), SchemaShape::Text(_)))
-                    && matches!(node.value, YamlValue::Bool(_) | YamlValue::Number(_));
-                let help = if quote { "Put the value in quotes." } else { "Use one of these formats." };
+                let quoted = options.iter().any(|id| match (self.shapes.get(*id), &node.value) {
+                    (SchemaShape::Text(shape), YamlValue::Bool(_) | YamlValue::Number(_)) => {
+                        shape.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&node.to_json().to_string()))
+                    }
+                    (_, _) => false,
+                });
+                let example = options.iter().find_map(|id| match self.shapes.get(*id) {
+                    SchemaShape::Text(shape) => shape.example.as_deref(),
+                    SchemaShape::Any
+                    | SchemaShape::Map(_)
+                    | SchemaShape::List(_)
+                    | SchemaShape::Enum(_)
+                    | SchemaShape::Integer { .. }
+                    | SchemaShape::Number { .. }
+                    | SchemaShape::Bool
+                    | SchemaShape::Choice(..) => None,
+                });
+                let help = match example {
+                    _ if quoted => "Put the value in quotes.".to_owned(),
+                    Some(example) => format!("Write it like `{example}`."),
+                    None => "Use one of these formats.".to_owned(),
+                };
                 self.error(
                     rules::SCHEMA_TYPE,
                     place,

@@ -14,9 +14,11 @@ pub struct Secrets {
     pub hugging_face: Option<DnsName>,
     /// Secrets to pull images with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["imagePullSecrets"]))]
     pub image_pull: Vec<DnsName>,
     /// Secrets whose every key becomes an environment variable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["envFrom", "envFromSecret"]))]
     pub env: Vec<DnsName>,
 }
 

@@ -12,9 +12,11 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hardware {
     /// The GPU, as Dynamo names it: `h200_sxm`. Selects nodes by label `nvidia.com/gpu.product`, and prices.
+    #[schemars(extend("x-stator-synonyms" = ["gpuSku"]))]
     pub gpu: Option<GpuSku>,
     /// GPUs in one node. A component that needs more runs on several nodes.
     #[schemars(range(min = 1, max = 1024))]
+    #[schemars(extend("x-stator-synonyms" = ["numGpusPerNode"]))]
     pub gpus_per_node: Option<u32>,
     /// How many GPUs the profiler may plan with; only with `sla`.
     #[schemars(range(min = 1, max = 1_000_000))]

@@ -6,27 +6,39 @@
 mod env;
 mod files;
 mod hardware;
+mod manifests;
 mod overrides;
+mod pod;
 mod replica;
+mod route;
 mod scaling;
 mod serving;
 mod sla;
 mod storage;
+mod weights;
+mod weights_source;
 
 pub use super::scalar::CountOrPercent;
 pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
 pub use files::MountedFile;
 pub use hardware::{GpuSku, Hardware};
+pub use manifests::Manifest;
 pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, is_identity_path};
+pub use pod::{ImagePullPolicy, PodSettings};
 pub use replica::ReplicaSize;
+pub use route::{Route, RouteCanary, RouteGateway};
 pub use scaling::{
     ExternalScaling, ModelRollout, ReplacementOrder, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds,
 };
 pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, template_has_image};
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache};
+pub use weights::{Weights, WeightsClaim};
+pub use weights_source::{PinnedRevision, WeightsSource, WeightsSourceFault};
 
-use crate::intent::scalar::{ComponentName, EnvName, FileName, ImageReference, LabelValue, ModelName, RuntimeVersion};
+use crate::intent::scalar::{
+    ComponentName, EnvName, FieldPathText, FileName, ImageReference, LabelValue, ModelName, RuntimeVersion,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -108,9 +120,13 @@ pub struct ModelSpec {
     pub adapters: Vec<Adapter>,
     /// The volume that holds the weights.
     pub cache: Option<Cache>,
+    /// Weights that are downloaded to a volume before anything is served from them.
+    pub weights: Option<Weights>,
     /// Files that pods mount, by name: an engine's configuration, a chat template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<FileName, MountedFile>,
+    /// Which requests of a gateway go to the model.
+    pub route: Option<Route>,
     /// Secrets by name, never by value.
     pub secrets: Option<Secrets>,
     /// Environment variables of every worker and further component.
@@ -128,9 +144,16 @@ pub struct ModelSpec {
     /// Field managers whose changes stator may take back by force when they conflict (`kubectl-edit`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub take_over: Vec<String>,
+    /// Other objects of the namespace that belong to the model: ConfigMaps, volume claims, Services and others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifests: Vec<Manifest>,
     /// Last resort: maps merged over the rendered objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<Override>,
+    /// Fields that weaker layers set and that are not to be set here, by their paths below `spec`: `serving.worker.args`,
+    /// `env.HF_HOME`. Items of lists have no paths. A merged model has no such field any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<FieldPathText>,
 }
 
 /// The engine that runs a model.

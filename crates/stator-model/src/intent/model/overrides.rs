@@ -43,8 +43,10 @@ pub enum OverrideKind {
     DynamoGraphDeploymentRequest,
     /// An adapter.
     DynamoModel,
-    /// The cache.
+    /// The cache, or the volume of the weights.
     PersistentVolumeClaim,
+    /// The download of the weights.
+    Job,
 }
 
 /// The labels that stator finds its objects by.

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 pub struct Resources {
     /// What the scheduler reserves.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["cpu", "memory"]))]
     pub requests: BTreeMap<String, Quantity>,
     /// What the pod may use at most.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -42,9 +43,11 @@ pub enum ExternalScaling {
 pub struct ScalingBounds {
     /// The fewest.
     #[schemars(range(max = 10_000))]
+    #[schemars(extend("x-stator-synonyms" = ["minReplicas"]))]
     pub min: u32,
     /// The most. With a planner, its GPU budget is for so many.
     #[schemars(range(min = 1, max = 10_000))]
+    #[schemars(extend("x-stator-synonyms" = ["maxReplicas"]))]
     pub max: u32,
 }
 
@@ -54,6 +57,7 @@ pub struct ScalingBounds {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rollout {
     /// `rolling` replaces them bit by bit; `recreate` stops all first. Defaults to `rolling`.
+    #[schemars(extend("x-stator-synonyms" = ["updateStrategy"]))]
     pub strategy: Option<RolloutStrategy>,
     /// How many may run above the number wanted, as a count or a share (`25%`). Needs spare GPUs.
     pub max_surge: Option<CountOrPercent>,
@@ -82,6 +86,7 @@ pub struct ModelRollout {
     /// `old-first`.
     pub replace: Option<ReplacementOrder>,
     /// `rolling` replaces pods bit by bit; `recreate` stops all first. Defaults to `rolling`.
+    #[schemars(extend("x-stator-synonyms" = ["updateStrategy"]))]
     pub strategy: Option<RolloutStrategy>,
     /// How many pods may run above the number wanted, as a count or a share (`25%`). Needs spare GPUs.
     pub max_surge: Option<CountOrPercent>,

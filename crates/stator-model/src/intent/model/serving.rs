@@ -1,6 +1,7 @@
 //! How a model runs, component by component.
 
 use super::env::{EnvValue, Secrets};
+use super::pod::PodSettings;
 use super::scaling::{Resources, Rollout, Scaling};
 use crate::intent::scalar::{ComponentName, EnvName, ImageReference, Quantity};
 use schemars::JsonSchema;
@@ -60,6 +61,7 @@ pub struct Frontend {
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
     /// How requests are spread over workers. Defaults to Dynamo's own default, round-robin.
+    #[schemars(extend("x-stator-synonyms" = ["routerMode"]))]
     pub router: Option<RouterMode>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
@@ -75,12 +77,16 @@ pub struct Frontend {
     pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["envs"]))]
     pub env: BTreeMap<EnvName, EnvValue>,
     /// Secrets by name, in place of the model's, of which a frontend takes those that images are pulled with.
     pub secrets: Option<Secrets>,
     /// Probes in Kubernetes' format, instead of the operator's own.
     pub probes: Option<Probes>,
+    /// Fields of the pods by Kubernetes' names: affinity, volumes, security context, annotations, ….
+    pub pod: Option<PodSettings>,
     /// A partial pod template, merged last.
+    #[schemars(extend("x-stator-synonyms" = ["podTemplate", "extraPodSpec"]))]
     pub template: Option<Map<String, Value>>,
 }
 
@@ -114,6 +120,7 @@ pub struct Worker {
     pub name: Option<ComponentName>,
     /// The component type in Dynamo. Defaults to that of their role; set it for a graph that exists with another type.
     #[serde(default, rename = "type")]
+    #[schemars(extend("x-stator-synonyms" = ["componentType"]))]
     pub component_type: Option<ComponentType>,
     /// How many. Defaults to 1; with `scaling`, how many to start with.
     #[schemars(range(max = 10_000))]
@@ -124,6 +131,7 @@ pub struct Worker {
     pub gpus: Option<u32>,
     /// Nodes of one replica. Defaults to gpus / hardware.gpusPerNode, rounded up.
     #[schemars(range(min = 1, max = 128))]
+    #[schemars(extend("x-stator-synonyms" = ["nodeCount"]))]
     pub nodes: Option<u32>,
     /// Tensor parallel size.
     #[schemars(range(min = 1, max = 1024))]
@@ -153,6 +161,7 @@ pub struct Worker {
     #[schemars(range(min = 1))]
     pub block_size: Option<u32>,
     /// Size of /dev/shm; `"0"` for none. Defaults to the operator's 8Gi.
+    #[schemars(extend("x-stator-synonyms" = ["sharedMemorySize"]))]
     pub shared_memory: Option<Quantity>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
@@ -162,7 +171,8 @@ pub struct Worker {
     /// image. In both, `<model>`, `<servedName>` and a field's name such as `<tensorParallel>` are replaced by their
     /// values.
     pub command: Option<Vec<String>>,
-    /// Arguments appended to the engine's command line; with `command`, all of them.
+    /// Arguments appended to the engine's command line; with `command`, all of them. `<--flag>` stands for a flag of the
+    /// engine and the value of its field: with such a name, these are all arguments, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Engine options that have no flag, as a map (TensorRT-LLM's `--override-engine-args`).
@@ -172,6 +182,7 @@ pub struct Worker {
     pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["envs"]))]
     pub env: BTreeMap<EnvName, EnvValue>,
     /// Secrets by name, in place of the model's; `{}` for none.
     pub secrets: Option<Secrets>,
@@ -181,7 +192,10 @@ pub struct Worker {
     pub rollout: Option<Rollout>,
     /// Probes in Kubernetes' format, instead of the operator's own.
     pub probes: Option<Probes>,
+    /// Fields of the pods by Kubernetes' names: affinity, volumes, security context, annotations, ….
+    pub pod: Option<PodSettings>,
     /// A partial pod template, merged last.
+    #[schemars(extend("x-stator-synonyms" = ["podTemplate", "extraPodSpec"]))]
     pub template: Option<Map<String, Value>>,
 }
 
@@ -192,6 +206,7 @@ pub struct Worker {
 pub struct Component {
     /// The component type in Dynamo. Omit it for a component without Dynamo's defaults, such as your own router.
     #[serde(default, rename = "type")]
+    #[schemars(extend("x-stator-synonyms" = ["componentType"]))]
     pub component_type: Option<ComponentType>,
     /// How many. Defaults to 1.
     #[schemars(range(max = 10_000))]
@@ -201,10 +216,12 @@ pub struct Component {
     pub gpus: Option<u32>,
     /// Nodes of one replica.
     #[schemars(range(min = 1, max = 128))]
+    #[schemars(extend("x-stator-synonyms" = ["nodeCount"]))]
     pub nodes: Option<u32>,
     /// The component's own settings: a planner's `--config`, an endpoint picker's plugins.
     pub config: Option<Map<String, Value>>,
     /// Size of /dev/shm; `"0"` for none.
+    #[schemars(extend("x-stator-synonyms" = ["sharedMemorySize"]))]
     pub shared_memory: Option<Quantity>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
@@ -221,6 +238,7 @@ pub struct Component {
     pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["envs"]))]
     pub env: BTreeMap<EnvName, EnvValue>,
     /// Secrets by name, in place of the model's; `{}` for none.
     pub secrets: Option<Secrets>,
@@ -230,7 +248,10 @@ pub struct Component {
     pub rollout: Option<Rollout>,
     /// Probes in Kubernetes' format, instead of the operator's own.
     pub probes: Option<Probes>,
+    /// Fields of the pods by Kubernetes' names: affinity, volumes, security context, annotations, ….
+    pub pod: Option<PodSettings>,
     /// A partial pod template, merged last.
+    #[schemars(extend("x-stator-synonyms" = ["podTemplate", "extraPodSpec"]))]
     pub template: Option<Map<String, Value>>,
 }
 
@@ -247,10 +268,13 @@ pub fn template_has_image(template: &Map<String, Value>) -> bool {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Probes {
     /// Until it succeeds, the others wait. Loading weights takes long.
+    #[schemars(extend("x-stator-synonyms" = ["startupProbe"]))]
     pub startup: Option<Map<String, Value>>,
     /// When it fails, the container is started again.
+    #[schemars(extend("x-stator-synonyms" = ["livenessProbe"]))]
     pub liveness: Option<Map<String, Value>>,
     /// While it fails, no requests come.
+    #[schemars(extend("x-stator-synonyms" = ["readinessProbe"]))]
     pub readiness: Option<Map<String, Value>>,
 }
 

@@ -29,6 +29,7 @@ pub struct Sla {
     /// Settings for a planner in the graph that Dynamo creates; present means on.
     pub planner: Option<Map<String, Value>>,
     /// How the graph that Dynamo creates spreads requests over its workers. Defaults to what the profiler chooses.
+    #[schemars(extend("x-stator-synonyms" = ["routerMode"]))]
     pub router: Option<RouterMode>,
     /// Settings for every worker of the graph that Dynamo creates, whatever the profiler finds. Needs a named engine.
     pub worker: Option<SlaWorker>,

@@ -30,12 +30,16 @@ pub struct Adapter {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Cache {
     /// The PersistentVolumeClaim's name.
+    #[schemars(extend("x-stator-synonyms" = ["persistentVolumeClaim", "pvc", "pvcName", "claimName"]))]
     pub claim: DnsName,
     /// Its size. With it, stator renders the claim; without, the claim must exist.
+    #[schemars(extend("x-stator-synonyms" = ["storage"]))]
     pub size: Option<Quantity>,
     /// Its storage class. Defaults to the cluster's.
+    #[schemars(extend("x-stator-synonyms" = ["storageClassName"]))]
     pub storage_class: Option<DnsName>,
     /// How it may be mounted. Defaults to `ReadWriteMany`.
+    #[schemars(extend("x-stator-synonyms" = ["accessModes", "volumeAccessMode"]))]
     pub access_mode: Option<AccessMode>,
     /// Where it is mounted. Defaults to `/opt/model-cache`.
     #[schemars(regex(pattern = "^/"))]

@@ -50,7 +50,7 @@ fn tree(documents: &[(&str, &str)], there: &[(&str, &[u8])]) -> SourceTree {
     tree
 }
 
-fn resolve(documents: &[(&str, &str)], there: &[(&str, &[u8])], environment: &str) -> ResolvedEnvironment {
+pub(super) fn resolve(documents: &[(&str, &str)], there: &[(&str, &[u8])], environment: &str) -> ResolvedEnvironment {
     Workspace::parse(&tree(documents, there)).resolve_environment(Some(environment)).unwrap()
 }
 
@@ -114,12 +114,18 @@ fn every_fault_of_a_file_is_said_at_its_line_with_a_fix() {
 }
 
 #[test]
-fn a_secret_in_a_file_is_a_warning_in_that_file() {
-    let text = model("    engine: {from: engine.yaml, mountPath: /e/engine.yaml}\n");
+fn a_secret_in_a_file_is_a_warning_in_that_file_and_one_in_a_text_at_the_text() {
+    let text = model(
+        "    engine: {from: engine.yaml, mountPath: /e/engine.yaml}
+    inline: {text: 'api_key: s3cr3t-Value', mountPath: /e/inline.yaml}
+",
+    );
     let there: &[(&str, &[u8])] = &[("chat/engine.yaml", b"max_num_tokens: 8192\nserver:\n  api_key: s3cr3t-Value\n")];
     let resolved = resolve(&[("chat/model.yaml", &text), ("stator.yaml", ROOT)], there, "prod");
     insta::assert_snapshot!(report(&resolved.findings), @"
     chat/engine.yaml:3:3 warning model/file-secret: this looks like a secret in plain text in git, and becomes part of a ConfigMap
+      help: Put it into a Secret, and give it to the pods as a variable under `env`.
+    chat/model.yaml:11:20 warning model/file-secret: this looks like a secret in plain text in git, and becomes part of a ConfigMap
       help: Put it into a Secret, and give it to the pods as a variable under `env`.
     ");
     assert_eq!(resolved.intents.len(), 1);

@@ -6,6 +6,18 @@ use crate::intent::model::ModelSpec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+/// Fields that a valid model may lack.
+const UNSET: [&str; 8] = [
+    "env",
+    "env.A",
+    "hardware",
+    "secrets.imagePull",
+    "serving.frontend",
+    "serving.worker.args",
+    "serving.worker.env.B",
+    "serving.worker.template.spec.a",
+];
+
 /// Partial specs that are valid in any combination. Few keys, so that layers meet.
 fn layer() -> impl Strategy<Value = Map<String, Value>> {
     let word = || "[a-z]{1,3}".prop_map(Value::from);
@@ -40,6 +52,7 @@ fn layer() -> impl Strategy<Value = Map<String, Value>> {
         ("secrets", secrets.boxed()),
         ("hardware", hardware.boxed()),
         ("runtime", "1\\.[2-9]\\.[0-9]".prop_map(Value::from).boxed()),
+        ("unset", prop::sample::subsequence(UNSET.to_vec(), 0..4).prop_map(|paths| json!(paths)).boxed()),
     ]);
     all.prop_map(|value| value.as_object().cloned().unwrap())
 }
@@ -61,6 +74,20 @@ fn fields(all: Vec<(&'static str, BoxedStrategy<Value>)>) -> impl Strategy<Value
     each.prop_map(|found| {
         Value::Object(found.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect())
     })
+}
+
+/// What a layer takes away, and then what it sets.
+fn stand_over(base: &mut Map<String, Value>, strong: &Map<String, Value>) {
+    for path in strong.get("unset").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        let (above, last) = path.rsplit_once('.').map_or((None, path), |(above, last)| (Some(above), last));
+        let mut at = Some(&mut *base);
+        for name in above.into_iter().flat_map(|above| above.split('.')) {
+            at = at.and_then(|map| map.get_mut(name)?.as_object_mut());
+        }
+        at.and_then(|map| map.remove(last));
+    }
+    over(base, strong, false);
+    base.remove("unset");
 }
 
 /// The documented rule in its own words, for a check of the real thing: maps merge by key, everything else is replaced,
@@ -119,8 +146,9 @@ proptest! {
         let workspace = workspace(&texts);
 
         let stronger = |layers: Vec<Option<&Map<String, Value>>>| {
-            let mut merged = root.clone();
-            layers.into_iter().flatten().for_each(|layer| over(&mut merged, layer, false));
+            let mut merged = Map::new();
+            stand_over(&mut merged, &root);
+            layers.into_iter().flatten().for_each(|layer| stand_over(&mut merged, layer));
             merged
         };
         let folders = || folders.iter().map(Option::as_ref);
@@ -133,4 +161,25 @@ proptest! {
             prop_assert_eq!(json!(selection.intents[0].model.spec), json!(expected), "{}", name);
         }
     }
+}
+
+#[test]
+fn what_is_unset_for_nothing_is_pointed_out() {
+    let workspace = workspace(&[
+        (
+            "stator.yaml",
+            "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: r}\nspec:\n  defaults: {runtime: 1.2.0, unset: [restart]}\n  environments: {prod: {namespace: p}}\n",
+        ),
+        (
+            "m/model.yaml",
+            "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: m}\nspec:\n  model: a/b\n  engine: vllm\n  image: x/y:1\n  unset: [runtime, serving.worker.args]\n  serving: {worker: {}}\n",
+        ),
+        ("m/model.prod.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Model\nspec:\n  unset:\n  - env.A\n"),
+    ]);
+    insta::assert_snapshot!(report(&workspace.resolve_environment(Some("prod")).unwrap().findings), @r"
+    m/model.prod.yaml:5:5 warning model/unset: no weaker layer sets `spec.env.A`
+      help: Remove it from `unset`, or correct the path; `stator render --show-origins` shows what each layer sets.
+    m/model.yaml:8:20 warning model/unset: no weaker layer sets `spec.serving.worker.args`
+      help: Remove it from `unset`, or correct the path; `stator render --show-origins` shows what each layer sets.
+    ");
 }

@@ -2,7 +2,7 @@
 
 use super::ModelValidator;
 use super::graph::all_components;
-use crate::intent::model::{Cache, MountedFile};
+use crate::intent::model::{Cache, MountedFile, Weights};
 use crate::intent::mounted_files::{MAX_CONFIG_MAP_BYTES, MAX_MOUNTED_FILES, check_path};
 use crate::intent::rules;
 use crate::intent::scalar::FileName;
@@ -84,11 +84,13 @@ fn check_mounts(judge: &mut ModelValidator<'_>) {
         .map(|(name, path, is_worker)| {
             let field = path.rsplit('.').next().unwrap_or_default().to_owned();
             // A frontend reads the tokenizer from where the model is.
-            let has_cache = path.starts_with("spec.serving.") && (is_worker || spec.model.starts_with('/'));
+            let is_read_by_frontend =
+                spec.model.starts_with('/') || spec.weights.as_ref().is_some_and(|weights| weights.source.is_some());
+            let has_cache = path.starts_with("spec.serving.") && (is_worker || is_read_by_frontend);
             MountTarget { name, field, is_worker, has_cache }
         })
         .collect();
-    let cache = spec.cache.as_ref().map(Cache::mount_path);
+    let caches = [spec.cache.as_ref().map(Cache::mount_path), spec.weights.as_ref().map(Weights::mount_path)];
     for (position, (name, file)) in spec.files.iter().enumerate() {
         let place = format!("spec.files.{name}");
         for (index, wanted) in file.components.iter().flatten().enumerate() {
@@ -128,7 +130,8 @@ fn check_mounts(judge: &mut ModelValidator<'_>) {
                 "Mount one of them elsewhere, or into other components.",
             );
         }
-        if cache.is_some_and(|cache| is_at_or_below(cache, path)) && mounting.iter().any(|one| one.has_cache) {
+        if caches.iter().flatten().any(|cache| is_at_or_below(cache, path)) && mounting.iter().any(|one| one.has_cache)
+        {
             judge.error(
                 rules::MODEL_FILE_MOUNT,
                 &format!("{place}.mountPath"),
@@ -144,7 +147,7 @@ fn mounts(file: &MountedFile, target: &MountTarget) -> bool {
 }
 
 /// Whether a path is another, or below it.
-fn is_at_or_below(path: &str, other: &str) -> bool {
+pub(super) fn is_at_or_below(path: &str, other: &str) -> bool {
     path.trim_end_matches('/').strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

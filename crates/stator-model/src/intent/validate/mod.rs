@@ -6,7 +6,9 @@
 mod files;
 mod graph;
 mod reserved_names;
+mod route;
 mod serving_mode;
+mod weights;
 mod workers;
 
 use super::FieldOrigins;
@@ -20,6 +22,8 @@ pub fn validate_model(model: &Model, origins: &FieldOrigins) -> Vec<Finding> {
     workers::validate_workers(&mut judge);
     graph::validate_graph(&mut judge);
     files::validate_files(&mut judge);
+    weights::validate_weights(&mut judge);
+    route::validate_route(&mut judge);
     reserved_names::validate_reserved_names(&mut judge);
     judge.findings
 }

@@ -19,6 +19,9 @@ pub(super) fn validate_reserved_names(judge: &mut ModelValidator<'_>) {
         check_metadata_key(judge, "annotation", &format!("metadata.annotations.{key}"), key);
     }
     check_env(judge, "spec", &model.spec.env);
+    if let Some(weights) = &model.spec.weights {
+        check_env(judge, "spec.weights", &weights.env);
+    }
     if let Some(frontend) = model.spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref()) {
         check_env(judge, "spec.serving.frontend", &frontend.env);
     }

@@ -7,7 +7,7 @@
 mod parser;
 mod plain_scalar;
 
-pub use parser::{ParsedYaml, parse_yaml};
+pub use parser::{ParsedDocuments, ParsedYaml, parse_yaml, parse_yaml_documents};
 
 use serde_json::{Map, Number, Value};
 use stator_core::finding::Location;
@@ -99,6 +99,16 @@ impl<P> YamlNode<P> {
             | YamlValue::Number(_)
             | YamlValue::Text(_)
             | YamlValue::List(_) => &[],
+        }
+    }
+
+    /// The items of a list, none for anything else.
+    pub fn items(&self) -> &[Self] {
+        match &self.value {
+            YamlValue::List(items) => items,
+            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) | YamlValue::Map(_) => {
+                &[]
+            }
         }
     }
 

@@ -17,8 +17,34 @@ pub struct ParsedYaml {
     pub findings: Vec<Finding>,
 }
 
+/// What a file of several documents holds.
+#[derive(Clone, Debug, Default)]
+pub struct ParsedDocuments {
+    /// The documents, as far as they could be read, without empty ones.
+    pub roots: Vec<YamlNode>,
+    /// Everything that strict YAML refuses.
+    pub findings: Vec<Finding>,
+}
+
+/// How many documents a file may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DocumentCount {
+    One,
+    Any,
+}
+
 /// Reads one file. Never panics, whatever the bytes; time and memory are bounded by [`MAX_BYTES`].
 pub fn parse_yaml(bytes: &[u8], file: FileId, path: &str) -> ParsedYaml {
+    let ParsedDocuments { mut roots, findings } = parse_documents(bytes, file, path, DocumentCount::One);
+    ParsedYaml { root: roots.pop(), findings }
+}
+
+/// Reads one file of any number of documents, as [`parse_yaml`] does one.
+pub fn parse_yaml_documents(bytes: &[u8], file: FileId, path: &str) -> ParsedDocuments {
+    parse_documents(bytes, file, path, DocumentCount::Any)
+}
+
+fn parse_documents(bytes: &[u8], file: FileId, path: &str, allowed: DocumentCount) -> ParsedDocuments {
     if bytes.len() > MAX_BYTES {
         // How much larger is not known: sources stop reading here.
         let message = format!("the file is larger than {MAX_BYTES} bytes (1 MiB), which is the limit");
@@ -35,11 +61,20 @@ pub fn parse_yaml(bytes: &[u8], file: FileId, path: &str) -> ParsedYaml {
     };
     // A byte order mark at the very start is what some editors write; it has no width.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut builder =
-        YamlBuilder { file, path, nodes: 0, stack: Vec::new(), root: None, findings: FileFindings::default() };
+    let mut builder = YamlBuilder {
+        file,
+        path,
+        allowed,
+        nodes: 0,
+        stack: Vec::new(),
+        earlier: Vec::new(),
+        root: None,
+        findings: FileFindings::default(),
+    };
     builder.check_byte_order_mark(text);
     builder.consume_events(text);
-    if builder.root.is_none() && builder.findings.is_empty() {
+    let roots: Vec<YamlNode> = builder.earlier.into_iter().chain(builder.root).collect();
+    if roots.is_empty() && builder.findings.is_empty() {
         builder.findings.push(Finding::error(
             rules::YAML_EMPTY,
             Location::file(path),
@@ -47,11 +82,11 @@ pub fn parse_yaml(bytes: &[u8], file: FileId, path: &str) -> ParsedYaml {
             "Write a document, or remove the file.",
         ));
     }
-    ParsedYaml { root: builder.root, findings: builder.findings.finish(Location::file(path)) }
+    ParsedDocuments { roots, findings: builder.findings.finish(Location::file(path)) }
 }
 
-fn rejected_file(finding: Finding) -> ParsedYaml {
-    ParsedYaml { root: None, findings: vec![finding] }
+fn rejected_file(finding: Finding) -> ParsedDocuments {
+    ParsedDocuments { roots: Vec::new(), findings: vec![finding] }
 }
 
 fn not_utf8(bytes: &[u8], valid: usize, path: &str) -> Finding {
@@ -103,6 +138,9 @@ struct YamlBuilder<'a> {
     path: &'a str,
     nodes: usize,
     stack: Vec<OpenCollection>,
+    allowed: DocumentCount,
+    /// The documents before the one that is being read.
+    earlier: Vec<YamlNode>,
     root: Option<YamlNode>,
     findings: FileFindings,
 }
@@ -142,7 +180,8 @@ impl YamlBuilder<'_> {
                 Event::StreamStart | Event::StreamEnd | Event::DocumentEnd | Event::Comment(..) => {}
                 Event::DocumentStart(..) => {
                     documents += 1;
-                    if documents > 1 {
+                    self.earlier.extend(self.root.take_if(|_| self.allowed == DocumentCount::Any));
+                    if documents > 1 && self.allowed == DocumentCount::One {
                         self.error(
                             rules::YAML_DOCUMENTS,
                             span,
@@ -170,6 +209,10 @@ impl YamlBuilder<'_> {
                 }
                 Event::Scalar(value, style, _, tag) => {
                     self.reject_tag(tag.as_deref(), &place);
+                    if self.allowed == DocumentCount::Any && self.stack.is_empty() && place.is_empty() {
+                        // Nothing between two `---`.
+                        continue;
+                    }
                     // The parser gives an empty value as `~` without a width.
                     let value = if place.is_empty() && style == ScalarStyle::Plain { "" } else { &*value };
                     let content = self.scalar_value(value, style, span);

@@ -2,7 +2,7 @@
 
 use super::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, MountedChange, OwnershipDoubt};
 use crate::intent::{UnreadCause, UnreadPlace};
-use crate::plan::{AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget};
+use crate::plan::{AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget, UnlistedCause, UnlistedKind};
 use stator_core::dynamo::addresses::GraphAddress;
 use stator_core::dynamo::disruption::DisruptionNote;
 use stator_core::dynamo::kinds::GRAPH;
@@ -101,6 +101,16 @@ impl fmt::Display for ChangeReason {
                 let noun = if workload.kind == GRAPH.kind { "graph" } else { "request" };
                 write!(f, "applied once {noun} {} is Ready", workload.name)
             }
+            Self::DownloadsWeights { source } => {
+                write!(f, "downloads {source}, and the graph follows once that is complete")
+            }
+            Self::WaitsForDownload { job, serves_old } => {
+                write!(f, "applied once {job} has downloaded its weights")?;
+                f.write_str(if *serves_old { "; it keeps serving what it serves until then" } else { "" })
+            }
+            Self::DownloadSuperseded { graph } => {
+                write!(f, "deleted once {graph} is Healthy; what it downloaded stays on the volume")
+            }
             Self::GpuSearch(budget) => write_gpu_search(f, *budget),
             Self::RequestFailed { message } | Self::RecordForeign { message } | Self::ApplyRefused { message } => {
                 f.write_str(message)
@@ -111,6 +121,8 @@ impl fmt::Display for ChangeReason {
             }
             Self::FateUnknown => f.write_str("the model has errors, so its changes are unknown"),
             Self::Unreadable { message } => write!(f, "cannot be read from the cluster: {message}"),
+            Self::KindUnlisted(unlisted) => write_unlisted(f, unlisted),
+            Self::Needs { object } => write!(f, "waits for {object}, which cannot be applied"),
             Self::Foreign(owner) => owner.fmt(f),
             Self::UnknownVersion { api_version } => {
                 write!(f, "the cluster serves it as {api_version}, which stator does not support")
@@ -168,7 +180,7 @@ impl fmt::Display for ChangeReason {
                     DeletionSequel::Recreate => ": created again once it is gone",
                 })
             }
-            Self::SharedClaim { owner } => write!(f, "shared: model {owner} renders the same claim and applies it"),
+            Self::SharedObject { owner } => write!(f, "shared: model {owner} renders the same object and applies it"),
             Self::Disputed { others } => {
                 write!(f, "is rendered by {} as well: give one of them another name", others.join(", "))
             }
@@ -242,9 +254,17 @@ impl fmt::Display for KeptBy {
                 let state = if *is_held { "held back" } else { "blocked" };
                 write!(f, "keeps serving, as {graph}, which takes its place, is {state}")
             }
+            Self::GraphUnchanged { graph, is_held } => {
+                let state = if *is_held { "held back" } else { "blocked" };
+                write!(f, "git no longer has it; it stays until {graph} is changed, and that is {state}")
+            }
             Self::StillMounted { graph, is_held } => {
                 let state = if *is_held { "held back" } else { "left as it is" };
                 write!(f, "git no longer has it; it stays, as pods of {graph} mount it, and that is {state}")
+            }
+            Self::KindUnlisted(unlisted) => {
+                f.write_str("git no longer has it; it is kept, if it is there still: ")?;
+                write_unlisted(f, unlisted)
             }
             Self::PruningOff => f.write_str("git no longer has it; it is kept because pruning is off"),
         }
@@ -276,6 +296,17 @@ impl fmt::Display for ForeignOwner {
             Self::ApplySet => f.write_str(
                 "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): remove it from that one first",
             ),
+        }
+    }
+}
+
+fn write_unlisted(f: &mut fmt::Formatter<'_>, unlisted: &UnlistedKind) -> fmt::Result {
+    match &unlisted.cause {
+        UnlistedCause::Forbidden { message, fix: _ } => {
+            write!(f, "{}s cannot be listed: {message}", unlisted.kind.kind)
+        }
+        UnlistedCause::NotServed => {
+            write!(f, "the cluster does not serve {} {}", unlisted.kind.api_version(), unlisted.kind.kind)
         }
     }
 }

@@ -307,7 +307,7 @@ fn two_models_share_a_claim_that_both_render_alike() {
     Create a DynamoGraphDeployment prod/a none 0->1 peak 1 [apply]
       - is not in the cluster yet
     Keep b PersistentVolumeClaim prod/cache none 0->0 peak 0
-      - shared: model a renders the same claim and applies it
+      - shared: model a renders the same object and applies it
     Create b DynamoGraphDeployment prod/b none 0->1 peak 1 [apply]
       - is not in the cluster yet
     "#);

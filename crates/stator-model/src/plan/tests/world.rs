@@ -25,6 +25,7 @@ pub(super) struct PlanScenario {
     pub(super) live: BTreeMap<ObjectIdentity, Object>,
     pub(super) records: BTreeMap<String, Record>,
     pub(super) damaged: Vec<crate::plan::UnreadableObject>,
+    pub(super) unlisted: Vec<crate::plan::UnlistedKind>,
     pub(super) allow: Vec<HoldKind>,
     pub(super) scope: PlanScope,
     pub(super) guards: Guards,
@@ -56,6 +57,7 @@ impl PlanScenario {
             live: self.live.values().cloned().collect(),
             records: self.records.values().cloned().collect(),
             unreadable: self.damaged.clone(),
+            unlisted: self.unlisted.clone(),
             guards: self.guards.clone(),
             allow: self.allow.iter().copied().collect(),
             prune: !self.keep_leftovers,
@@ -280,7 +282,14 @@ pub(super) fn object(kind: &str, api_version: &str, model: &str, name: &str, spe
 }
 
 pub(super) fn desired(object: Object, stage: ApplyStage, prune: bool) -> RenderedObject {
-    RenderedObject { object, stage, prune, initial_replicas: BTreeMap::new(), replica_bounds: BTreeMap::new() }
+    RenderedObject {
+        object,
+        stage,
+        prune,
+        initial_replicas: BTreeMap::new(),
+        replica_bounds: BTreeMap::new(),
+        location: stator_core::finding::Location::default(),
+    }
 }
 
 pub(super) fn worker(name: &str, replicas: u64, gpus: u64, image: &str) -> Value {

@@ -1,6 +1,8 @@
-//! A worker's own command line, in which names in angle brackets stand for what the intent says elsewhere.
+//! A worker's own command line, in which names in angle brackets stand for what the intent says elsewhere: `<model>` for a
+//! value, and `<--model>` for a flag with its value.
 
-use super::{EngineSetting, WorkerInputs, format_argument};
+use super::{EngineRow, EngineSetting, EngineTable, WorkerInputs, format_argument};
+use serde_json::Value;
 
 /// The word that stands for a setting between `<` and `>`: the intent's own field name.
 pub fn placeholder_name(setting: EngineSetting) -> Option<&'static str> {
@@ -61,11 +63,88 @@ impl WorkerInputs<'_> {
         filled
     }
 
-    /// Whether a command line names a setting.
-    pub fn names(&self, setting: EngineSetting, command_line: &[&String]) -> bool {
-        placeholder_name(setting).is_some_and(|word| {
-            let name = format!("<{word}>");
-            command_line.iter().any(|argument| argument.contains(&name))
+    /// Whether a command line names a setting, by its value or by a flag that carries it.
+    pub fn names(&self, table: &EngineTable, setting: EngineSetting, command_line: &[&String]) -> bool {
+        let by_value = placeholder_name(setting).map(|word| format!("<{word}>"));
+        command_line.iter().any(|argument| {
+            by_value.as_ref().is_some_and(|name| argument.contains(name))
+                || named_flag(argument).is_some_and(|flag| table.carries(flag, setting))
         })
+    }
+}
+
+/// The flag that an argument stands for: `--model` of `<--model>`.
+pub fn named_flag(argument: &str) -> Option<&str> {
+    let flag = argument.strip_prefix('<')?.strip_suffix('>')?;
+    let name = flag.trim_start_matches('-');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (flag.starts_with('-') && !name.is_empty() && name.chars().all(is_plain)).then_some(flag)
+}
+
+/// Whether arguments say where the flags of fields stand, and so are all arguments.
+pub fn names_flags(args: &[String]) -> bool {
+    args.iter().any(|argument| named_flag(argument).is_some())
+}
+
+/// What of a command line could not be filled in.
+#[derive(Debug, Default)]
+pub struct UnknownNames {
+    /// Names of fields without a value.
+    pub fields: Vec<&'static str>,
+    /// Flags that no field carries, or whose field has no value.
+    pub flags: Vec<String>,
+}
+
+impl EngineTable {
+    /// Whether a flag says a setting, as its value, as a switch, or in the engine's options.
+    fn carries(&self, flag: &str, setting: EngineSetting) -> bool {
+        self.setting_of_flag(flag) == Some(setting)
+            || self.switches().any(|(own, name, _)| own == setting && name == flag)
+            || (self.options_flag == Some(flag) && self.option_of_setting(setting).is_some())
+    }
+
+    /// A flag as it is spelled, and its value, where a field or the worker's role gives it.
+    pub fn flag_words(&self, flag: &str, inputs: &WorkerInputs<'_>) -> Option<Vec<String>> {
+        if let Some(setting) = self.setting_of_flag(flag) {
+            return Some(vec![flag.to_owned(), inputs.setting_text(setting)?]);
+        }
+        if self.options_flag == Some(flag) {
+            let options = self.options(inputs);
+            return (!options.is_empty()).then(|| vec![flag.to_owned(), Value::Object(options).to_string()]);
+        }
+        self.rows.iter().find_map(|row| match *row {
+            EngineRow::Switch(setting, name, _) => {
+                let size = inputs.setting_value(setting).and_then(|value| value.as_u64());
+                (name == flag && size.is_some_and(|size| size > 1)).then(|| vec![flag.to_owned()])
+            }
+            EngineRow::Fixed(when, words) if inputs.matches_condition(when) => {
+                let start = words.iter().position(|word| *word == flag)?;
+                let (first, rest) = words.get(start..)?.split_first()?;
+                let values = rest.iter().take_while(|word| !word.starts_with("--"));
+                Some(std::iter::once(first).chain(values).map(|&word| word.to_owned()).collect())
+            }
+            EngineRow::Flag(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
+                None
+            }
+        })
+    }
+
+    /// Arguments with the flags and values in place of their names. A name that stands for nothing stays.
+    pub fn fill_args(&self, inputs: &WorkerInputs<'_>, args: &[String], unknown: &mut UnknownNames) -> Vec<String> {
+        let mut filled = Vec::with_capacity(args.len());
+        for argument in args {
+            let Some(flag) = named_flag(argument) else {
+                filled.push(inputs.fill_placeholders(argument, &mut unknown.fields));
+                continue;
+            };
+            match self.flag_words(flag, inputs) {
+                Some(words) => filled.extend(words),
+                None => {
+                    unknown.flags.push(flag.to_owned());
+                    filled.push(argument.clone());
+                }
+            }
+        }
+        filled
     }
 }

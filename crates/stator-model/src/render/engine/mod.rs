@@ -1,96 +1,12 @@
-//! Engines as tables: which flag carries which setting. No engine has a branch in the code; a difference is a row.
-//!
-//! Source: each backend's argument parser in Dynamo 1.2 and upstream's examples.
+//! A worker's command line, from its engine's table ([`crate::engine_tables`]).
 
 mod command_line;
-mod custom;
-mod mocker;
-mod sglang;
-mod trtllm;
-mod vllm;
 
+use crate::engine_tables;
+pub use crate::engine_tables::{EngineRow, EngineSetting, EngineTable, RowCondition};
 use crate::intent::model::{Engine, Worker};
-pub use command_line::{placeholder_name, placeholder_settings};
+pub use command_line::{UnknownNames, named_flag, names_flags, placeholder_name, placeholder_settings};
 use serde_json::{Map, Value};
-
-/// A setting of the intent that some engine takes as a flag or an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum EngineSetting {
-    /// `spec.model`.
-    Model,
-    /// `spec.servedName`.
-    ServedName,
-    /// `tensorParallel`.
-    TensorParallel,
-    /// `pipelineParallel`.
-    PipelineParallel,
-    /// `dataParallel`.
-    DataParallel,
-    /// `expertParallel`.
-    ExpertParallel,
-    /// `dtype`.
-    Dtype,
-    /// `maxSequences`.
-    MaxSequences,
-    /// `maxLength`.
-    MaxLength,
-    /// `memoryFraction`.
-    MemoryFraction,
-    /// `blockSize`.
-    BlockSize,
-    /// `prefill` or `decode`, only where the two are apart.
-    DisaggregationMode,
-    /// The largest `maxRank` of the adapters, only where there are any.
-    AdapterRank,
-}
-
-impl EngineSetting {
-    /// The intent's word for settings of a worker; none for those that every engine has.
-    pub fn worker_field(self) -> Option<&'static str> {
-        match self {
-            Self::TensorParallel => Some("tensorParallel"),
-            Self::PipelineParallel => Some("pipelineParallel"),
-            Self::DataParallel => Some("dataParallel"),
-            Self::ExpertParallel => Some("expertParallel"),
-            Self::Dtype => Some("dtype"),
-            Self::MaxSequences => Some("maxSequences"),
-            Self::MaxLength => Some("maxLength"),
-            Self::MemoryFraction => Some("memoryFraction"),
-            Self::BlockSize => Some("blockSize"),
-            Self::Model | Self::ServedName | Self::DisaggregationMode | Self::AdapterRank => None,
-        }
-    }
-
-    /// Whether it multiplies the GPUs of a replica.
-    pub fn counts_gpus(self) -> bool {
-        match self {
-            Self::TensorParallel | Self::PipelineParallel | Self::DataParallel => true,
-            Self::Model
-            | Self::ServedName
-            | Self::ExpertParallel
-            | Self::Dtype
-            | Self::MaxSequences
-            | Self::MaxLength
-            | Self::MemoryFraction
-            | Self::BlockSize
-            | Self::DisaggregationMode
-            | Self::AdapterRank => false,
-        }
-    }
-
-    /// Every setting that a worker may carry.
-    const WORKER_SETTINGS: &'static [Self] = &[
-        Self::TensorParallel,
-        Self::PipelineParallel,
-        Self::DataParallel,
-        Self::ExpertParallel,
-        Self::Dtype,
-        Self::MaxSequences,
-        Self::MaxLength,
-        Self::MemoryFraction,
-        Self::BlockSize,
-    ];
-}
 
 /// What a worker does in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,69 +19,14 @@ pub enum WorkerRole {
     Decode,
 }
 
-/// When a fixed row of a table holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowCondition {
-    /// For every worker.
-    Always,
-    /// For the prefill half.
-    Prefill,
-    /// For both halves.
-    Disaggregated,
-    /// Where a router follows KV events: aggregated and prefill workers behind router `kv` or an endpoint picker.
-    KvEvents,
-    /// Where the model has adapters.
-    Adapters,
-}
-
-/// One row of an engine's table. Rows are rendered in the table's order.
-#[derive(Clone, Copy, Debug)]
-pub enum EngineRow {
-    /// A setting as a flag and its value: two list items, since the operator reads parallel sizes from separate items.
-    Flag(EngineSetting, &'static str),
-    /// A setting as a switch that is on when the setting is above 1. Its size is then the product of other settings.
-    Switch(EngineSetting, &'static str, &'static [EngineSetting]),
-    /// A setting as an engine option, a field of the options' JSON.
-    OptionField(EngineSetting, &'static str),
-    /// Fixed arguments.
-    Fixed(RowCondition, &'static [&'static str]),
-    /// Fixed engine options, as a JSON map.
-    FixedOptions(RowCondition, &'static str),
-}
-
-/// All that stator knows of an engine.
-#[derive(Clone, Copy, Debug)]
-pub struct EngineTable {
-    /// `spec.backendFramework`, where Dynamo has a word for it.
-    pub framework: Option<&'static str>,
-    /// The Python module that `python3 -m` runs.
-    pub module: &'static str,
-    /// NVIDIA's image, without registry and tag.
-    pub image: &'static str,
-    /// The directory that upstream's manifests start it in, where relative paths matter.
-    pub working_dir: Option<&'static str>,
-    /// The component type of an aggregated worker.
-    pub aggregated_type: &'static str,
-    /// Environment variables where the model has adapters; empty when the engine loads none.
-    pub adapter_env: &'static [(&'static str, &'static str)],
-    /// What the profiler calls the workers of a graph that it makes, over its releases; none for what it cannot make.
-    pub generated_workers: &'static [&'static str],
-    /// The flag that takes engine options as one JSON map.
-    pub options_flag: Option<&'static str>,
-    /// Other spellings that the engine takes for a setting's flag. They are read, never rendered.
-    pub aliases: &'static [(EngineSetting, &'static str)],
-    /// The rows.
-    pub rows: &'static [EngineRow],
-}
-
 /// The table of an engine; none for `auto`, which only a request may carry.
 pub fn table(engine: Engine) -> Option<&'static EngineTable> {
     match engine {
-        Engine::Vllm => Some(&vllm::TABLE),
-        Engine::Sglang => Some(&sglang::TABLE),
-        Engine::Trtllm => Some(&trtllm::TABLE),
-        Engine::Mocker => Some(&mocker::TABLE),
-        Engine::Custom => Some(&custom::TABLE),
+        Engine::Vllm => Some(&engine_tables::VLLM),
+        Engine::Sglang => Some(&engine_tables::SGLANG),
+        Engine::Trtllm => Some(&engine_tables::TRTLLM),
+        Engine::Mocker => Some(&engine_tables::MOCKER),
+        Engine::Custom => Some(&engine_tables::CUSTOM),
         Engine::Auto => None,
     }
 }
@@ -232,10 +93,13 @@ impl EngineTable {
         }
     }
 
-    /// The arguments of a worker: table rows, then engine options, then what the intent appends.
+    /// The arguments of a worker: table rows, then engine options, then what the intent appends. Arguments that name flags
+    /// are all there are.
     pub fn args(&self, inputs: &WorkerInputs<'_>) -> Vec<String> {
+        if names_flags(&inputs.worker.args) {
+            return self.fill_args(inputs, &inputs.worker.args, &mut UnknownNames::default());
+        }
         let mut args = Vec::new();
-        let mut options = Map::new();
         for row in self.rows {
             match *row {
                 EngineRow::Flag(setting, flag) => {
@@ -249,14 +113,27 @@ impl EngineTable {
                         args.push(flag.to_owned());
                     }
                 }
-                EngineRow::OptionField(setting, field) => {
-                    if let Some(value) = inputs.setting_value(setting) {
-                        options.insert(field.to_owned(), value);
-                    }
-                }
                 EngineRow::Fixed(when, fixed) => {
                     if inputs.matches_condition(when) {
                         args.extend(fixed.iter().map(|&argument| argument.to_owned()));
+                    }
+                }
+                EngineRow::OptionField(..) | EngineRow::FixedOptions(..) => {}
+            }
+        }
+        args.extend(self.options_flag.and_then(|flag| self.flag_words(flag, inputs)).into_iter().flatten());
+        args.extend(inputs.worker.args.iter().cloned());
+        args
+    }
+
+    /// The engine options of a worker: table rows, and what the intent merges over them.
+    fn options(&self, inputs: &WorkerInputs<'_>) -> Map<String, Value> {
+        let mut options = Map::new();
+        for row in self.rows {
+            match *row {
+                EngineRow::OptionField(setting, field) => {
+                    if let Some(value) = inputs.setting_value(setting) {
+                        options.insert(field.to_owned(), value);
                     }
                 }
                 EngineRow::FixedOptions(when, json) => {
@@ -266,22 +143,19 @@ impl EngineTable {
                         options.extend(fixed);
                     }
                 }
+                EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Fixed(..) => {}
             }
         }
-        if let Some(flag) = self.options_flag {
-            super::strategic_merge::merge_maps(&mut options, inputs.worker.engine_options.as_ref());
-            if !options.is_empty() {
-                args.push(flag.to_owned());
-                args.push(Value::Object(options).to_string());
-            }
-        }
-        args.extend(inputs.worker.args.iter().cloned());
-        args
+        super::strategic_merge::merge_maps(&mut options, inputs.worker.engine_options.as_ref());
+        options
     }
 
     /// What the intent says of a worker, and nothing that makes a worker one: for a command line that somebody else
     /// writes.
     pub fn override_args(&self, inputs: &WorkerInputs<'_>) -> Vec<String> {
+        if names_flags(&inputs.worker.args) {
+            return self.fill_args(inputs, &inputs.worker.args, &mut UnknownNames::default());
+        }
         let mut args = Vec::new();
         for row in self.rows {
             match *row {
@@ -389,6 +263,14 @@ impl EngineTable {
     pub fn setting_of_option(&self, option: &str) -> Option<EngineSetting> {
         self.rows.iter().find_map(|row| match *row {
             EngineRow::OptionField(setting, field) => (field == option).then_some(setting),
+            EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => None,
+        })
+    }
+
+    /// The engine option that carries a setting.
+    fn option_of_setting(&self, wanted: EngineSetting) -> Option<&'static str> {
+        self.rows.iter().find_map(|row| match *row {
+            EngineRow::OptionField(setting, field) => (setting == wanted).then_some(field),
             EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => None,
         })
     }

@@ -7,14 +7,16 @@ mod emission;
 mod files;
 mod laws;
 mod locked;
+mod routes;
 mod scenarios;
 mod schema;
 pub(crate) mod strategy;
 mod targets;
+mod weights;
 
 use super::{RenderTarget, RenderedModel, render};
 use crate::intent::model::Model;
-use crate::intent::{FieldOrigins, Intent};
+use crate::intent::{FieldOrigins, Intent, SourceFile, read_manifests};
 use serde_json::Value;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds;
@@ -33,7 +35,15 @@ pub(crate) fn of_model(model: Model) -> Intent {
     let from_folder = model.spec.files.iter().filter_map(|(name, file)| Some((name, file.from.as_ref()?)));
     let files =
         from_folder.map(|(name, from)| (name.to_string(), format!("content of {from}").into_bytes().into())).collect();
-    Intent { source, model, origins: FieldOrigins::default(), files, lock: None }
+    let origins = FieldOrigins::default();
+    let manifests = read_manifests(&model, &origins, "", &[manifest_file("")], &mut Vec::new());
+    Intent { source, model, origins, files, manifests, lock: None }
+}
+
+/// The file of other objects that generated models name.
+pub(crate) fn manifest_file(folder: &str) -> SourceFile {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other.object.file}\n";
+    SourceFile { path: format!("{folder}{}", strategy::MANIFEST_FILE), content: Ok(text.as_bytes().into()) }
 }
 
 /// Where tests render to.

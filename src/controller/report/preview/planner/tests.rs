@@ -102,6 +102,33 @@ fn policy_guards_and_prices_are_those_of_the_base_branch() {
 }
 
 #[test]
+fn a_preview_is_held_to_what_administrators_allow() {
+    let policy = "apiVersion: stator.dev/v1alpha1
+kind: FleetPolicy
+metadata: {name: tenants}
+spec: {quotas: {models: 2}}
+";
+    let policies = stator_model::fleet_policy::read_policies("p.yaml", policy.as_bytes()).unwrap();
+    let policies = SourcePolicies {
+        policies: stator_model::fleet_policy::FleetPolicies::new(policies, Vec::new()),
+        source: stator_model::fleet_policy::JudgedSource::default(),
+    };
+    let (a, b, c) = (model("a", 1), model("b", 1), model("c", 1));
+    let base = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &b)]);
+    let more = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &b), ("c/model.yaml", &c)]);
+    let node = model("b", 1).replace("gpus: 2", "gpus: 2, template: {spec: {hostPID: true}}");
+    let attack = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &node)]);
+    for (head, told_of) in [(more, "the source has 3 models; allowed: at most 2"), (attack, "hostPID` is `true`")] {
+        let mut planner = planner();
+        planner.plan(&sides(base.clone(), base.clone(), head.clone())).unwrap();
+        planner.hold_to(policies.clone());
+        let planned = planner.plan(&sides(base.clone(), base.clone(), head)).unwrap();
+        assert!(told(&planned).contains(told_of), "{}", told(&planned));
+        assert!(planned.plan.findings.iter().any(Finding::is_error));
+    }
+}
+
+#[test]
 fn the_policy_of_today_judges_and_not_that_of_the_day_of_the_branch() {
     let strict = ROOT.replace(
         "{namespace: prod}",
@@ -261,7 +288,7 @@ proptest! {
             prop_assert_eq!(&seen.plan, &cold.plan);
             prop_assert_eq!(seen.models, cold.models);
 
-            let whole = |tree: &SourceTree| DesiredState::render(Workspace::parse(tree).resolve_environment(Some("prod")).unwrap());
+            let whole = |tree: &SourceTree| DesiredState::render(Workspace::parse(tree).resolve_environment(Some("prod")).unwrap(), &Default::default());
             let (base, head) = (whole(&sides.base), whole(&sides.head));
             let whole = plan::compare_revisions(&RevisionComparison {
                 repository: "models",

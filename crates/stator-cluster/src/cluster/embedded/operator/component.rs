@@ -80,7 +80,7 @@ fn component(value: &Value, shared: &str) -> Option<SimulatedComponent> {
 
 /// Images that the simulated nodes cannot pull: with `broken` or `does-not-exist` in their name or tag, or from the
 /// registry `broken.invalid`.
-fn is_broken(image: &str) -> bool {
+pub(super) fn is_broken(image: &str) -> bool {
     let last = image.rsplit_once('/').map_or(image, |(_, last)| last);
     image.starts_with("broken.invalid/") || last.contains("broken") || last.contains("does-not-exist")
 }

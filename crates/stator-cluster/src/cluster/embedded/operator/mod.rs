@@ -2,10 +2,13 @@
 //!
 //! It moves status as the recordings under `tests/data/dynamo/recordings/` show the real one doing it, puts its
 //! finalizer and annotations on, makes scaling adapters, and lets go of what is deleted. It binds claims too, as a
-//! storage provisioner would. What a person can do with it:
+//! storage provisioner would, runs downloads, as the Job controller would, and takes routes, as the controller of a gateway
+//! would. What a person can do with it:
 //!
 //! - an image with `broken` or `does-not-exist` in its name or tag, or from the registry `broken.invalid`, never
 //!   becomes ready, and is never called failed;
+//! - a download of something with `does-not-exist` in its name fails;
+//! - a gateway with `does-not-exist` in its name takes no route;
 //! - a request whose `sla.ttft` is below one millisecond fails in profiling;
 //! - editing the replicas of a scaling adapter scales its component.
 //!
@@ -15,6 +18,8 @@
 mod adapter_script;
 mod claim_script;
 mod component;
+mod download_script;
+mod gateway_script;
 mod graph_script;
 mod graph_status;
 mod request_script;
@@ -30,7 +35,7 @@ use crate::cluster::api_conventions::format_time;
 use crate::cluster::{Cluster, ClusterError, Preconditions, WatchEvent};
 use component::DeployedComponents;
 use script::ScriptStep;
-use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, REQUEST, SCALING_ADAPTER};
+use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, HTTP_ROUTE, JOB, REQUEST, SCALING_ADAPTER, SERVICE};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -107,7 +112,7 @@ struct ScriptProgress {
 
 impl OperatorDriver {
     async fn run_until_resync(&mut self) -> Result<(), ClusterError> {
-        let kinds = [CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
+        let kinds = [CLAIM, JOB, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER, SERVICE, HTTP_ROUTE];
         let mut events = self.cluster.watch(&kinds, None).await?;
         self.objects.clear();
         for kind in kinds {
@@ -167,6 +172,10 @@ impl OperatorDriver {
                 graph_script::build_script(object, before)
             } else if object.kind() == CLAIM.kind {
                 claim_script::build_script(object)
+            } else if object.kind() == JOB.kind {
+                download_script::build_script(object)
+            } else if object.kind() == HTTP_ROUTE.kind {
+                gateway_script::build_script(object, &gateway_script::missing_backends(object, &self.objects))
             } else if object.kind() == REQUEST.kind {
                 request_script::build_script(object, self.objects.get(&request_script::graph_of(object)))
             } else {
@@ -190,6 +199,13 @@ impl OperatorDriver {
         }
         if object.kind() == CLAIM.kind {
             return Some((format!("{own} {}", claim_script::is_bound(object)), Vec::new()));
+        }
+        if object.kind() == JOB.kind {
+            return Some((format!("{own} {}", download_script::is_over(object)), Vec::new()));
+        }
+        if object.kind() == HTTP_ROUTE.kind {
+            let missing = gateway_script::missing_backends(object, &self.objects);
+            return Some((format!("{own} {missing:?}"), Vec::new()));
         }
         if object.kind() == REQUEST.kind {
             let settled = matches!(object.str_at("/status/phase"), Some("Deploying" | "Deployed"));

@@ -76,17 +76,14 @@ impl ScriptStep {
 }
 
 /// A status with its times: a condition's time moves when its status does; a rollout starts when it becomes pending and
-/// ends when it completes.
+/// ends when it completes; a Job starts and completes once.
 pub(super) fn with_times(mut status: Value, old: &Value, now: &str) -> Value {
-    let known = |kind: &Value| {
-        old.get("conditions").and_then(Value::as_array).into_iter().flatten().find(|own| own.get("type") == Some(kind))
-    };
-    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-        let before = known(&condition["type"]).filter(|own| own["status"] == condition["status"]);
-        let time = before.and_then(|own| own.get("lastTransitionTime")).cloned().unwrap_or_else(|| json!(now));
-        if let Some(map) = condition.as_object_mut() {
-            map.insert("lastTransitionTime".to_owned(), time);
-        }
+    time_conditions(&mut status, old, now);
+    // Of a route each gateway has its own.
+    for parent in status.get_mut("parents").and_then(Value::as_array_mut).into_iter().flatten() {
+        let mut before = old.get("parents").and_then(Value::as_array).into_iter().flatten();
+        let before = before.find(|own| own.get("parentRef") == parent.get("parentRef")).cloned().unwrap_or_default();
+        time_conditions(parent, &before, now);
     }
     if let Some(roll) = status.get_mut("rollingUpdate").and_then(Value::as_object_mut) {
         let before = |field: &str| old.pointer(&format!("/rollingUpdate/{field}")).cloned();
@@ -98,7 +95,27 @@ pub(super) fn with_times(mut status: Value, old: &Value, now: &str) -> Value {
             roll.insert("endTime".to_owned(), end.unwrap_or_else(|| json!(now)));
         }
     }
+    // When something began or ended once, left open by its script.
+    for field in ["startTime", "completionTime"] {
+        if let Some(time) = status.get_mut(field).filter(|time| time.is_null()) {
+            *time = old.get(field).cloned().unwrap_or_else(|| json!(now));
+        }
+    }
     status
+}
+
+/// Gives the conditions of a status their times.
+fn time_conditions(status: &mut Value, old: &Value, now: &str) {
+    let known = |kind: &Value| {
+        old.get("conditions").and_then(Value::as_array).into_iter().flatten().find(|own| own.get("type") == Some(kind))
+    };
+    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        let before = known(&condition["type"]).filter(|own| own["status"] == condition["status"]);
+        let time = before.and_then(|own| own.get("lastTransitionTime")).cloned().unwrap_or_else(|| json!(now));
+        if let Some(map) = condition.as_object_mut() {
+            map.insert("lastTransitionTime".to_owned(), time);
+        }
+    }
 }
 
 /// A condition without its time.

@@ -11,8 +11,9 @@
 
 use super::component::{self, DeployedComponents};
 use super::script::{ScriptStep, with_times};
-use super::{adapter_script, graph_script, request_script};
+use super::{adapter_script, download_script, graph_script, request_script};
 use serde_json::{Value, json};
+use stator_core::dynamo::health;
 use stator_core::object::Object;
 
 fn recording(name: &str) -> Vec<Object> {
@@ -375,4 +376,38 @@ fn a_graph_that_was_left_half_way_is_not_ready_between_its_components() {
     for status in earlier {
         assert_eq!(status["state"], "pending", "{status:#}");
     }
+}
+
+/// The statuses that a download goes through.
+fn downloaded(image: &str, repository: &str) -> Vec<String> {
+    let mut job = Object::from_value(json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "weights", "namespace": "prod"},
+        "spec": {"activeDeadlineSeconds": 60, "backoffLimit": 1, "template": {"spec": {"containers": [
+            {"name": "download", "image": image, "env": [{"name": "WEIGHTS_REPOSITORY", "value": repository}]}]}}},
+    }))
+    .unwrap();
+    let mut said = Vec::new();
+    for step in download_script::build_script(&job) {
+        job = perform(job, &step);
+        said.push(health::assess_health(&job, None).message);
+    }
+    assert_eq!(download_script::build_script(&job), [], "a Job that is over stays so");
+    said
+}
+
+#[test]
+fn a_download_completes_or_fails_as_its_image_and_its_source_say() {
+    let said = [("python:3.10-slim", "a/b"), ("python:broken", "a/b"), ("python:3.10-slim", "a/does-not-exist")];
+    let said = said.map(|(image, repository)| downloaded(image, repository).join("\n"));
+    insta::assert_snapshot!(said.join("\n--\n"), @"
+    downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 0 failed, 0 succeeded)
+    the weights are downloaded
+    --
+    downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 0 failed, 0 succeeded)
+    the weights were not downloaded within 1m (0 active, 1 failed, 0 succeeded): raise `weights.deadline`; what is on the volume is not downloaded again
+    --
+    downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 0 failed, 0 succeeded)
+    downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 1 failed, 0 succeeded)
+    the download of the weights failed (0 active, 2 failed, 0 succeeded), BackoffLimitExceeded: Job has reached the specified backoff limit; read `kubectl logs -n prod job/weights`, then correct `weights`, or increase `weights.attempt` by one to try again
+    ");
 }

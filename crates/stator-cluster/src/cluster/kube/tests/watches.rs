@@ -5,6 +5,7 @@ use crate::cluster::kube::{ConnectOptions, KubeCluster, WatchUpdate};
 use crate::cluster::{Cluster as _, WatchEvent};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -133,8 +134,9 @@ async fn delays_before_lists(answers: Vec<Reply>) -> Vec<Duration> {
             listed.notify_one();
         }
     };
+    let everything = BTreeMap::new();
     tokio::select! {
-        () = cluster.list_and_watch(&GRAPH, "prod", &nudge, &tell) => {}
+        () = cluster.list_and_watch(&GRAPH, "prod", &everything, &nudge, &tell) => {}
         () = listed.notified() => {}
     }
     let moments = moments.into_inner().unwrap();

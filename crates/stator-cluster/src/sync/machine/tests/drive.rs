@@ -99,6 +99,7 @@ impl CallInFlight {
 pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, drive: &Drive) -> Ran {
     let Drive { settings, order, crash_at, cancel_at } = drive;
     world.new_graphs = super::world::new_graphs(&plan);
+    world.downloads = super::world::downloads(&plan);
     let mut machine = SyncMachine::new(plan, bookkeeping, settings.clone());
     let mut chance = JitterSource::new(*order);
     let mut now = Duration::ZERO;

@@ -5,19 +5,21 @@ use super::world::{Fault, Git, World, journals_identity, model_record, reference
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Up to four models, each with up to a claim, two graphs and two adapters.
+/// Up to four models, each with up to a claim, two graphs, two adapters and two downloads.
 fn any_git() -> impl Strategy<Value = Git> {
     // A graph of another hundred is another graph: some come up beside what they replace.
     let far = prop_oneof![8 => Just(0_u64), 1 => Just(100), 2 => Just(500), 1 => Just(600)];
-    let object = ((0..3_usize), (0..2_usize), (1..4_u64), far);
+    let object = ((0..4_usize), (0..2_usize), (1..4_u64), far);
     let model = prop::collection::vec(object, 1..4);
     prop::collection::btree_map(0..4_usize, model, 0..4).prop_map(|models| {
         models
             .into_iter()
             .map(|(model, objects)| {
-                let objects = objects
-                    .into_iter()
-                    .map(|(kind, index, payload, far)| ((kind, format!("m{model}-{index}")), payload + far));
+                let objects = objects.into_iter().map(|(kind, index, payload, far)| match kind {
+                    // What a Job does cannot be changed: another one is another Job.
+                    3 => ((kind, format!("m{model}-{payload}")), 1),
+                    _ => ((kind, format!("m{model}-{index}")), payload + far),
+                });
                 (format!("m{model}"), objects.collect())
             })
             .collect()
@@ -31,18 +33,18 @@ fn any_fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Faults by model, kind (3 is the record, 4 any journal) and name.
+/// Faults by model, kind (4 is the record, 5 any journal) and name.
 type Faults = BTreeMap<(usize, usize, usize), Vec<Fault>>;
 
 fn any_faults() -> impl Strategy<Value = Faults> {
-    prop::collection::btree_map((0..4_usize, 0..5_usize, 0..2_usize), prop::collection::vec(any_fault(), 1..4), 0..5)
+    prop::collection::btree_map((0..4_usize, 0..6_usize, 0..2_usize), prop::collection::vec(any_fault(), 1..4), 0..5)
 }
 
 fn inject(world: &mut World, faults: &Faults) {
     for ((model, kind, index), list) in faults {
         let identity = match kind {
-            3 => model_record(&format!("m{model}")),
-            4 => journals_identity(),
+            4 => model_record(&format!("m{model}")),
+            5 => journals_identity(),
             _ => reference(*kind, &format!("m{model}-{index}")).identity(),
         };
         world.faults.insert(identity, VecDeque::from(list.clone()));

@@ -1,9 +1,10 @@
-//! Replacing a graph new-first: the new one comes up under another name, and the old one goes once it is Healthy.
+//! Replacing a graph. New-first: the new one comes up under another name, and the old one goes once it is Healthy.
+//! Old-first: nothing goes in whose place nothing can come.
 
 use super::drive::{Drive, settings, settled, sync};
 use super::stories::{run, told};
 use super::world::{Fault, World, git, reference};
-use stator_core::dynamo::kinds::{ADAPTER, GRAPH, ObjectKind};
+use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, ObjectKind};
 use std::collections::VecDeque;
 
 const TOGETHER: &[(ObjectKind, &str, u64)] = &[(GRAPH, "llama", 1), (ADAPTER, "sql", 1)];
@@ -128,4 +129,22 @@ fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
     2 writes
     ");
     settled(&mut world, &git(&[("llama", back)]));
+}
+
+#[test]
+fn a_graph_is_not_deleted_for_its_successor_where_what_that_needs_could_not_be_applied() {
+    let mut world = World::operated();
+    let model =
+        |payload| git(&[("llama", &[(CLAIM, "weights", payload), (GRAPH, "llama", payload), (ADAPTER, "sql", 1)])]);
+    run(&mut world, &model(1));
+    world.faults.insert(reference(0, "weights").identity(), VecDeque::from([Fault::Invalid]));
+    let (from, git) =
+        (world.writes.len(), git(&[("llama", &[(CLAIM, "weights", 2), (GRAPH, "llama", 101), (ADAPTER, "sql", 1)])]));
+    insta::assert_snapshot!(run(&mut world, &git), @"
+    llama: Failed (0 applied, 0 pruned) PersistentVolumeClaim prod/weights is invalid: ; DynamoGraphDeployment prod/llama is skipped for now
+    1 writes
+    ");
+    insta::assert_snapshot!(writes_since(&world, from), @"record llama");
+    run(&mut world, &git);
+    settled(&mut world, &git);
 }

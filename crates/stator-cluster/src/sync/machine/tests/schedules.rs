@@ -35,7 +35,7 @@ impl Chance {
         self.below(sides) == 0
     }
 
-    /// Up to four models, each with up to a claim, two graphs and two adapters.
+    /// Up to four models, each with up to a claim, two graphs, two adapters and two downloads.
     fn git(&mut self, fewest: usize) -> Git {
         let mut git = Git::new();
         while git.len() < fewest + self.below(5 - fewest) {
@@ -44,7 +44,10 @@ impl Chance {
             for _ in 0..=self.below(3) {
                 let far = if self.one_in(7) { 100 } else { 0 };
                 let payload = u64::try_from(1 + self.below(3)).unwrap() + far;
-                objects.insert((self.below(3), format!("m{model}-{}", self.below(2))), payload);
+                let (kind, index) = (self.below(4), self.below(2));
+                // What a Job does cannot be changed: another one is another Job.
+                let payload = if kind == 3 { 1 } else { payload };
+                objects.insert((kind, format!("m{model}-{index}")), payload);
             }
             git.insert(format!("m{model}"), objects);
         }

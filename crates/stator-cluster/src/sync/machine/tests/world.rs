@@ -23,7 +23,7 @@ pub type Git = BTreeMap<String, BTreeMap<(usize, String), u64>>;
 /// Payloads from here on are of graphs that come up beside what they replace.
 const NEW_FIRST: u64 = 500;
 
-const KINDS: [ObjectKind; 3] = [kinds::CLAIM, kinds::GRAPH, kinds::ADAPTER];
+const KINDS: [ObjectKind; 4] = [kinds::CLAIM, kinds::GRAPH, kinds::ADAPTER, kinds::JOB];
 
 /// A model by name, with its objects by kind and name and their payloads.
 pub type GitModel<'a> = (&'a str, &'a [(ObjectKind, &'a str, u64)]);
@@ -109,6 +109,10 @@ pub struct World {
     pub looks: Vec<String>,
     /// Graphs that another takes the place of, with that one: they must go only while it is Healthy.
     pub new_graphs: BTreeMap<ObjectIdentity, ObjectIdentity>,
+    /// Whether downloads fail.
+    pub breaks_downloads: bool,
+    /// Graphs that are to serve what a Job downloads: they must not be written before it is complete.
+    pub downloads: BTreeMap<ObjectIdentity, ObjectIdentity>,
     /// What frontends answer, one after the other, the last one for ever. Graphs have none where this is empty.
     pub answers: VecDeque<FrontendAnswer>,
     /// How often frontends were asked.
@@ -167,7 +171,18 @@ impl World {
             return events;
         }
         for object in self.live.values_mut() {
-            if object.kind() == kinds::CLAIM.kind {
+            if object.kind() == kinds::JOB.kind && object.status().is_null() {
+                let (ended, reason) =
+                    if self.breaks_downloads { ("Failed", "BackoffLimitExceeded") } else { ("Complete", "") };
+                let status = json!({
+                    "startTime": "2026-01-01T00:00:00Z",
+                    "conditions": [{"type": ended, "status": "True", "reason": reason, "message": ""}],
+                });
+                set(object, "/status", status);
+                set(object, "/metadata/resourceVersion", json!(version));
+                events.push(MachineEvent::Observed(object.clone()));
+            }
+            if object.kind() == kinds::CLAIM.kind || object.kind() == kinds::JOB.kind {
                 continue;
             }
             let generation = object.generation().unwrap();
@@ -229,16 +244,21 @@ impl World {
             if kept || object.is_deleting() {
                 change.action = Action::Keep;
             } else {
+                // What is no longer served stays until the graph serves something else.
+                let is_graph = |one: &&Change| one.model == model && one.object.kind == kinds::GRAPH.kind;
+                let graph = changes.iter().filter(|one| one.inventory.is_some()).find(is_graph);
+                let graph = graph.filter(|_| object.kind() == kinds::JOB.kind).and_then(|one| one.inventory.as_ref());
                 change.step = PlanStep::Write(PlannedWrite::Delete(DeleteStep {
                     object: object.reference(),
                     stage: stage_of(&object.reference()),
                     uid: object.uid().unwrap().to_owned(),
                     resource_version: object.resource_version().unwrap().to_owned(),
-                    after: None,
+                    after: graph.map(|entry| Box::new(entry.object.clone())),
                 }));
             }
             changes.push(change);
         }
+        self.wait_for_downloads(&mut changes);
         for change in &mut changes {
             let own = format!("{}/model.yaml", change.model);
             change.source = self.sources.get(&change.model).cloned().unwrap_or(own);
@@ -265,6 +285,23 @@ impl World {
             findings: Vec::new(),
         };
         (plan, SyncBookkeeping { records, journals })
+    }
+
+    /// Every graph that is written serves what the model's Job downloads.
+    fn wait_for_downloads(&self, changes: &mut [Change]) {
+        let wanted = changes.iter().filter(|one| one.object.kind == kinds::JOB.kind && one.inventory.is_some());
+        let jobs: Vec<(String, ObjectRef)> = wanted.map(|one| (one.model.clone(), one.object.clone())).collect();
+        for change in changes.iter_mut().filter(|one| one.object.kind == kinds::GRAPH.kind) {
+            let Some((_, job)) = jobs.iter().find(|(model, _)| *model == change.model) else { continue };
+            let is_complete =
+                self.live.get(&job.identity()).is_some_and(|job| assess_health(job, None).health.is_good());
+            match &mut change.step {
+                PlanStep::Write(PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply }) => {
+                    apply.after = (!is_complete).then(|| Box::new(job.clone()));
+                }
+                PlanStep::Write(PlannedWrite::Delete(_)) | PlanStep::NoWrite | PlanStep::Held { .. } => {}
+            }
+        }
     }
 
     /// Which of its two names a graph has, and the other one; other objects have one name.
@@ -333,6 +370,8 @@ impl World {
             planned_resource_version: live.and_then(Object::resource_version).map(str::to_owned),
             seed_replicas: BTreeMap::new(),
             transfer: None,
+            after: None,
+            after_graphs: Vec::new(),
         };
         change.step = match action {
             Action::Create | Action::Update => PlanStep::Write(PlannedWrite::Apply(apply)),
@@ -473,6 +512,10 @@ impl World {
         let ApplyRequest { object, manager, force: _, dry_run: _, status: _, transfer: _ } = request;
         let reference = object.reference();
         let identity = reference.identity();
+        if let Some(job) = self.downloads.get(&identity) {
+            let job = self.live.get(job).map(|job| assess_health(job, None).health.is_good());
+            assert_eq!(job, Some(true), "{reference} before its weights are downloaded");
+        }
         let precondition =
             |message: &str| ClusterError::Precondition { object: reference.clone(), message: message.to_owned() };
         match self.live.get(&identity) {
@@ -571,6 +614,15 @@ pub fn new_graphs(plan: &Plan) -> BTreeMap<ObjectIdentity, ObjectIdentity> {
         PlannedWrite::Apply(_) => None,
     });
     deletes.filter_map(|delete| Some((delete.object.identity(), delete.after.as_ref()?.identity()))).collect()
+}
+
+/// The graphs of a plan that wait for downloads.
+pub fn downloads(plan: &Plan) -> BTreeMap<ObjectIdentity, ObjectIdentity> {
+    let applies = plan.changes.iter().filter_map(|change| match change.step.write()? {
+        PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply } => Some(apply),
+        PlannedWrite::Delete(_) => None,
+    });
+    applies.filter_map(|apply| Some((apply.object.reference().identity(), apply.after.as_ref()?.identity()))).collect()
 }
 
 /// A JSON pointer whose last step may be new.

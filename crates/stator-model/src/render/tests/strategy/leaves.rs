@@ -131,3 +131,63 @@ pub(super) fn resources() -> BoxedStrategy<Resources> {
 pub(super) fn image() -> impl Strategy<Value = crate::intent::scalar::ImageReference> {
     scalar("([a-z]{1,6}\\.io/)?[a-z]{1,8}:1\\.[0-9]\\.0|[a-z]{1,6}/[a-z]{1,8}@sha256:[0-9a-f]{64}")
 }
+
+/// Fields of a component's pods.
+pub(super) fn pod_settings() -> BoxedStrategy<PodSettings> {
+    let map = |value: Value| value.as_object().cloned().unwrap_or_default();
+    let maps = move |value: Value| {
+        option::of(Just(value)).prop_map(move |value| value.into_iter().map(map).collect::<Vec<_>>())
+    };
+    let policy =
+        prop_oneof![Just(ImagePullPolicy::Always), Just(ImagePullPolicy::IfNotPresent), Just(ImagePullPolicy::Never)];
+    let texts = || btree_map("[a-z]{1,5}", "[a-z]{1,5}", 0..2);
+    (
+        (texts(), texts(), texts(), maps(json!({"operator": "Exists"}))),
+        (
+            option::of(Just(map(json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}]}})))),
+            maps(json!({"maxSkew": 2, "topologyKey": "node", "whenUnsatisfiable": "DoNotSchedule"})),
+            (option::of("[a-z]{1,5}"), option::of("[a-z]{1,5}"), option::of("[a-z]{1,5}")),
+        ),
+        (
+            option::of(Just(map(json!({"fsGroup": 2000})))),
+            option::of(Just(map(json!({"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}})))),
+            option::of(policy),
+            maps(json!({"name": "gpu", "resourceClaimTemplateName": "one"})),
+        ),
+        (option::of(0_u32..900), option::of(any::<bool>())),
+        (maps(json!({"name": "p", "emptyDir": {"sizeLimit": "1Gi"}})), any::<bool>()),
+    )
+        .prop_map(
+            move |(
+                (annotations, labels, node_selector, tolerations),
+                (affinity, topology_spread_constraints, (priority_class_name, scheduler_name, runtime_class_name)),
+                (security_context, container_security_context, image_pull_policy, resource_claims),
+                (termination_grace_period_seconds, host_network),
+                (volumes, mounts),
+            )| {
+                let volume_mounts: Vec<Map<String, Value>> =
+                    volumes.iter().filter(|_| mounts).map(|_| map(json!({"name": "p", "mountPath": "/p"}))).collect();
+                PodSettings {
+                    annotations,
+                    labels,
+                    node_selector,
+                    tolerations,
+                    affinity,
+                    topology_spread_constraints,
+                    priority_class_name,
+                    scheduler_name,
+                    runtime_class_name,
+                    security_context,
+                    container_security_context,
+                    image_pull_policy,
+                    resource_claims,
+                    termination_grace_period_seconds,
+                    host_network,
+                    volumes,
+                    volume_mounts,
+                }
+            },
+        )
+        .boxed()
+}

@@ -9,7 +9,7 @@ mod sla;
 
 use crate::intent::model::*;
 use leaves::{env, image, model_rollout, scalar, size};
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -80,6 +80,74 @@ fn cache() -> BoxedStrategy<Cache> {
         .boxed()
 }
 
+/// Weights of Hugging Face or of a bucket, or a claim that others fill. What each may have, `settle` sees to.
+fn weights() -> BoxedStrategy<Weights> {
+    let source = prop_oneof![
+        Just("hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a"),
+        Just("s3://weights/gpt-oss-120b")
+    ];
+    let claim = (
+        (scalar("w-[a-z]{1,8}"), option::of(scalar("[1-9]Gi")), option::of(scalar("[a-z]{1,8}"))),
+        option::of(Just(AccessMode::ReadWriteMany)),
+        option::of(any::<bool>()),
+    );
+    (
+        option::weighted(0.8, source.prop_map(|uri| uri.parse().unwrap_or_else(|error| panic!("{uri}: {error}")))),
+        claim,
+        (option::of(scalar("/W[a-z]{1,8}")), option::of(scalar("w[a-z]{1,5}"))),
+        (vec(scalar("\\*\\.[a-z]{1,6}"), 0..2), vec(scalar("[a-z]{1,6}/\\*"), 0..2)),
+        (option::of(image()), option::of(scalar("[a-z]{1,8}")), env()),
+        (option::of(scalar("[1-9][mh]")), option::of(1_u32..9)),
+    )
+        .prop_map(
+            |(
+                source,
+                claim,
+                (mount_path, volume),
+                (include, exclude),
+                (image, token_secret, env),
+                (deadline, attempt),
+            )| {
+                let ((name, size, storage_class), access_mode, prune) = claim;
+                let claim = WeightsClaim { name, size, storage_class, access_mode, prune };
+                Weights {
+                    source,
+                    claim,
+                    mount_path,
+                    volume,
+                    include,
+                    exclude,
+                    image,
+                    token_secret,
+                    env,
+                    deadline,
+                    attempt,
+                }
+            },
+        )
+        .boxed()
+}
+
+/// A route of a gateway, with a canary or without. What leads nowhere `settle` takes away.
+fn route() -> BoxedStrategy<Route> {
+    let gateway = (scalar("[a-z]{1,8}"), option::of(scalar("[a-z]{1,8}")), option::of(scalar("[a-z]{1,8}")))
+        .prop_map(|(name, namespace, section_name)| RouteGateway { name, namespace, section_name });
+    let canary = (scalar("other-[a-z]{1,8}"), 0_u32..=100).prop_map(|(model, weight)| RouteCanary { model, weight });
+    (
+        gateway,
+        btree_set("(\\*\\.)?[a-z]{1,8}\\.example\\.com", 0..3),
+        option::of(scalar("(/[a-z0-9]{1,8}){1,3}")),
+        option::of(scalar("[1-9][0-9]{0,2}(s|m)")),
+        option::of(canary),
+    )
+        .prop_map(|(gateway, hostnames, path, timeout, canary)| {
+            let hostnames =
+                hostnames.iter().map(|host| host.parse().unwrap_or_else(|error| panic!("{host}: {error}"))).collect();
+            Route { gateway, hostnames, path, timeout, canary }
+        })
+        .boxed()
+}
+
 fn adapter() -> BoxedStrategy<Adapter> {
     (
         scalar("[a-z]([-a-z0-9]{0,20}[a-z0-9])?"),
@@ -109,6 +177,52 @@ fn mounted_file() -> BoxedStrategy<MountedFile> {
         .boxed()
 }
 
+/// Other objects: of each kind, in the model and in a file of its folder ([`MANIFEST_FILE`]).
+fn manifest(index: usize) -> BoxedStrategy<Manifest> {
+    let map = |value: Value| value.as_object().cloned();
+    let object = move |kind: &str, labels: Option<String>| {
+        let mut metadata = json!({"name": format!("other.object.{index}")});
+        if let Some(team) = labels {
+            metadata["labels"] = json!({"team": team});
+        }
+        let (api_version, kind) = (Some("v1".to_owned()), Some(kind.to_owned()));
+        Manifest { api_version, kind, metadata: map(metadata), ..Manifest::default() }
+    };
+    let spec = json!({"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "5Gi"}}});
+    let other = move |api_version: &str, kind: &str, spec: Value| {
+        Just(Manifest { api_version: Some(api_version.to_owned()), spec: map(spec), ..object(kind, None) })
+    };
+    let claims = json!({"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}});
+    prop_oneof![
+        other("v1", "Service", json!({"ports": [{"port": 80}]})),
+        other("gateway.networking.k8s.io/v1", "HTTPRoute", json!({"hostnames": ["chat.example.com"]})),
+        other("resource.k8s.io/v1", "ResourceClaimTemplate", json!({"spec": claims})),
+        other(
+            "resource.nvidia.com/v1beta1",
+            "ComputeDomain",
+            json!({"channel": {"resourceClaimTemplate": {"name": "channel"}}})
+        ),
+        (option::of("[a-z]{1,6}"), "[a-z]{0,9}", option::of(any::<bool>())).prop_map(
+            move |(labels, text, immutable)| {
+                let data = map(json!({"a.txt": text}));
+                Manifest { data, immutable, ..object("ConfigMap", labels) }
+            }
+        ),
+        Just(Manifest { binary_data: map(json!({"a.bin": "AP8="})), ..object("ConfigMap", None) }),
+        Just(Manifest { spec: map(spec), ..object("PersistentVolumeClaim", None) }),
+        Just(Manifest { from: (index == 0).then(|| MANIFEST_FILE.to_owned()), ..object_of_file(index, &object) }),
+    ]
+    .boxed()
+}
+
+/// The file of other objects that models name.
+pub(crate) const MANIFEST_FILE: &str = "objects.yaml";
+
+/// Nothing beside the path of the one file; for any other item, an object.
+fn object_of_file(index: usize, object: &impl Fn(&str, Option<String>) -> Manifest) -> Manifest {
+    if index == 0 { Manifest::default() } else { object("ConfigMap", None) }
+}
+
 fn component_name(text: &str) -> crate::intent::scalar::ComponentName {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
@@ -131,6 +245,11 @@ fn override_of() -> BoxedStrategy<(Override, bool)> {
         Just((OverrideKind::DynamoGraphDeploymentRequest, json!({"spec": {"hardware": {"totalGpus": 16}}}))),
         Just((OverrideKind::DynamoModel, json!({"metadata": {"annotations": {"example.com/a": "b"}}}))),
         Just((OverrideKind::PersistentVolumeClaim, json!({"spec": {"volumeMode": "Filesystem"}}))),
+        Just((
+            OverrideKind::Job,
+            json!({"spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}], "containers": [
+                {"name": "download", "resources": {"requests": {"cpu": "4"}}}]}}}})
+        )),
     ];
     (change, any::<bool>())
         .prop_map(|((kind, merge), named)| {
@@ -168,11 +287,13 @@ prop_compose! {
         (model, served_name) in ("[A-Za-z0-9./-]{1,20}", option::of("[A-Za-z0-9./-]{1,12}")),
         (runtime, own_image) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image())),
         (hardware, cache, secrets) in (option::of(hardware()), option::of(cache()), option::of(secrets())),
+        (weights, route) in (option::weighted(0.3, weights()), option::weighted(0.3, route())),
         (adapters, env, files) in (vec(adapter(), 0..3), env(), btree_map(scalar("[a-z]{1,6}"), mounted_file(), 0..3)),
         backend_framework in option::of(prop_oneof![Just(BackendFramework::Declared), Just(BackendFramework::Detected)]),
         (rollout, restart) in (option::of(model_rollout()), option::of("[a-z0-9]{1,6}")),
         components in btree_map(scalar("[a-z]{1,6}"), serving::component(), 0..3),
         (take_over, overrides) in (vec("[a-z-]{1,9}", 0..2), vec(override_of(), 0..2)),
+        (manifests, has_manifests, unset) in ((manifest(0), manifest(1)), 0..3_usize, vec(scalar("[a-z]{1,6}(\\.[a-z]{1,6}){0,2}"), 0..2)),
     ) -> Model {
         // `image` stands in place of `runtime`.
         let image = own_image.filter(|_| runtime.is_none());
@@ -181,8 +302,8 @@ prop_compose! {
             kind: ModelKind::default(),
             metadata: Metadata { name, labels, annotations },
             spec: ModelSpec {
-                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, files, secrets, env,
-                rollout, restart, components, take_over, overrides: vec![],
+                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, weights, files, route, secrets, env,
+                rollout, restart, components, take_over, manifests: [manifests.0, manifests.1].into_iter().take(has_manifests).collect(), overrides: vec![], unset,
             },
         };
         settle::aim(&mut model, overrides);

@@ -1,6 +1,6 @@
 //! Models by component.
 
-use super::leaves::{env, image, json_map, resources, rollout, scalar, scaling, size, template};
+use super::leaves::{env, image, json_map, pod_settings, resources, rollout, scalar, scaling, size, template};
 use super::secrets;
 use crate::intent::model::*;
 use proptest::collection::vec;
@@ -20,13 +20,13 @@ prop_compose! {
         (command, working_dir, own_secrets) in (option::of(vec("[a-z]{1,4}", 0..2)), option::of("/[a-z]{1,4}"), option::of(secrets())),
         probes in option::of(probes()),
         component_type in option::of(prop_oneof![Just(ComponentType::Worker), Just(ComponentType::Decode)]),
-        (resources, engine_options, template) in
-            (option::of(resources()), option::of(json_map()), option::of(template())),
+        (resources, engine_options, template, pod) in
+            (option::of(resources()), option::of(json_map()), option::of(template()), option::of(pod_settings())),
     ) -> Worker {
         Worker {
             replicas, gpus, nodes, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel, dtype,
             max_sequences, max_length, memory_fraction, block_size, shared_memory, image, resources, args,
-            engine_options, env, scaling, rollout, template, command, working_dir, component_type, probes,
+            engine_options, env, scaling, rollout, pod, template, command, working_dir, component_type, probes,
             secrets: own_secrets,
             name: None,
         }
@@ -62,7 +62,7 @@ fn probes() -> BoxedStrategy<Probes> {
 fn frontend() -> BoxedStrategy<Frontend> {
     (
         (option::of(0_u32..4), option::of(router()), option::of(image())),
-        (option::of(resources()), vec("-[a-z]{1,4}", 0..2), env(), option::of(template())),
+        (option::of(resources()), vec("-[a-z]{1,4}", 0..2), env(), option::of(template()), option::of(pod_settings())),
         (
             option::of(vec("[a-z]{1,4}", 0..2)),
             option::of("/[a-z]{1,4}"),
@@ -74,7 +74,7 @@ fn frontend() -> BoxedStrategy<Frontend> {
         .prop_map(
             |(
                 (replicas, router, image),
-                (resources, args, env, template),
+                (resources, args, env, template, pod),
                 (command, working_dir, secrets, name, probes),
             )| {
                 Frontend {
@@ -89,6 +89,7 @@ fn frontend() -> BoxedStrategy<Frontend> {
                     resources,
                     args,
                     env,
+                    pod,
                     template,
                 }
             },
@@ -133,7 +134,7 @@ pub(super) fn component() -> BoxedStrategy<Component> {
         (component_type, option::of(0_u32..4), size(), size()),
         (option::of(json_map()), option::of(scalar("[1-9]Gi")), option::of(image()), option::of(resources())),
         (vec("[a-z]{1,4}", 0..2), vec("\\PC{0,6}", 0..2), env()),
-        (option::of(scaling()), option::of(rollout()), option::of(template())),
+        (option::of(scaling()), option::of(rollout()), option::of(template()), option::of(pod_settings())),
         (option::of("/[a-z]{1,4}"), option::of(secrets()), option::of(probes())),
     )
         .prop_map(
@@ -141,7 +142,7 @@ pub(super) fn component() -> BoxedStrategy<Component> {
                 (component_type, replicas, gpus, nodes),
                 (config, shared_memory, image, resources),
                 (command, args, env),
-                (scaling, rollout, template),
+                (scaling, rollout, template, pod),
                 (working_dir, secrets, probes),
             )| Component {
                 probes,
@@ -160,6 +161,7 @@ pub(super) fn component() -> BoxedStrategy<Component> {
                 env,
                 scaling,
                 rollout,
+                pod,
                 template,
             },
         )

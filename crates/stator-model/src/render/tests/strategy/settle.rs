@@ -16,6 +16,8 @@ pub(super) fn aim(model: &mut Model, overrides: Vec<(Override, bool)>) {
             OverrideKind::DynamoGraphDeploymentRequest => (spec.sla.is_some(), None),
             OverrideKind::DynamoModel => (!spec.adapters.is_empty(), None),
             OverrideKind::PersistentVolumeClaim => (claim.is_some(), claim.clone()),
+            // Of a Job, `remove` names a field that is not there.
+            OverrideKind::Job => (spec.weights.is_some() && change.remove.is_empty(), None),
         };
         change.target.name = name.filter(|_| named);
         rendered.then_some(change)
@@ -33,13 +35,17 @@ pub(super) fn settle(mut model: Model) -> Model {
     }
     components(spec);
     adapters(spec);
+    weights(spec);
     files(spec);
+    route(spec);
     if let Some(rollout) = &mut spec.rollout {
         settle_surge(&mut rollout.max_surge);
     }
     // Without adapters there is nothing to override.
     let adapters = !spec.adapters.is_empty();
     spec.overrides.retain(|change| adapters || change.target.kind != OverrideKind::DynamoModel);
+    let downloads = spec.weights.as_ref().is_some_and(|weights| weights.source.is_some());
+    spec.overrides.retain(|change| downloads || change.target.kind != OverrideKind::Job);
     // Grove's budget: the name, a component's name twice, and `-ldr` in 45 characters.
     let longest = spec.components.keys().map(|name| name.as_str().len()).max().unwrap_or(0).max("frontend".len());
     let room = 45_usize.saturating_sub(2 * longest + "-ldr".len());
@@ -184,6 +190,17 @@ fn files(spec: &mut ModelSpec) {
     });
 }
 
+/// A route leads to a frontend, or to a picker.
+fn route(spec: &mut ModelSpec) {
+    let Some(serving) = &spec.serving else { return };
+    let fronts = |kind| matches!(kind, Some(ComponentType::Epp | ComponentType::Frontend));
+    let replaced = spec.components.values().any(|one| fronts(one.component_type));
+    let implied = serving.headless != Some(true) && serving.workers().next().is_some();
+    if !(replaced || serving.frontend.is_some() || implied) {
+        spec.route = None;
+    }
+}
+
 fn adapters(spec: &mut ModelSpec) {
     if spec.engine != Engine::Vllm || spec.serving.is_none() {
         spec.adapters.clear();
@@ -194,4 +211,39 @@ fn adapters(spec: &mut ModelSpec) {
         let shown = adapter.served_name.clone().unwrap_or_else(|| adapter.name.to_string());
         names.insert(adapter.name.clone()) && served.insert(shown)
     });
+}
+
+/// Weights go to a volume of their own, are served by a graph, and come from what they are called after.
+fn weights(spec: &mut ModelSpec) {
+    if spec.sla.is_some() {
+        spec.weights = None;
+    }
+    let Some(weights) = &mut spec.weights else { return };
+    match weights.parse_source() {
+        Ok(Some(WeightsSource::HuggingFace { repository, revision: _ })) => spec.model = repository,
+        Ok(Some(WeightsSource::Other { .. })) => {
+            spec.model = spec.model.trim_start_matches('/').to_owned() + "m";
+            weights.image.get_or_insert_with(|| "fetch:1.2.0".parse().unwrap_or_else(|error| panic!("{error}")));
+            weights.token_secret = None;
+        }
+        Ok(None) | Err(_) => {
+            *weights = Weights {
+                claim: weights.claim.clone(),
+                mount_path: weights.mount_path.clone(),
+                volume: weights.volume.clone(),
+                source: None,
+                include: Vec::new(),
+                exclude: Vec::new(),
+                image: None,
+                token_secret: None,
+                env: std::collections::BTreeMap::new(),
+                deadline: None,
+                attempt: None,
+            };
+        }
+    }
+    // Both are mounted at the same place unless they say otherwise.
+    if weights.mount_path.is_none() && spec.cache.is_some() {
+        weights.mount_path = Some("/Weights".parse().unwrap_or_else(|error| panic!("{error}")));
+    }
 }

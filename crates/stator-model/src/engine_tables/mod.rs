@@ -1,0 +1,184 @@
+//! Engines as tables: which flag carries which setting. No engine has a branch in the code; a difference is a row.
+//!
+//! Source: each backend's argument parser in Dynamo 1.2 and upstream's examples. What is made of a table is
+//! [`crate::render::engine`]'s; [`crate::intent::check`] knows an engine's words for a field by them.
+
+mod custom;
+mod mocker;
+mod sglang;
+mod trtllm;
+mod vllm;
+
+pub use custom::TABLE as CUSTOM;
+pub use mocker::TABLE as MOCKER;
+pub use sglang::TABLE as SGLANG;
+pub use trtllm::TABLE as TRTLLM;
+pub use vllm::TABLE as VLLM;
+
+/// Every engine's table.
+pub const ALL: [&EngineTable; 5] = [&VLLM, &SGLANG, &TRTLLM, &MOCKER, &CUSTOM];
+
+/// A setting of the intent that some engine takes as a flag or an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EngineSetting {
+    /// `spec.model`.
+    Model,
+    /// `spec.servedName`.
+    ServedName,
+    /// `tensorParallel`.
+    TensorParallel,
+    /// `pipelineParallel`.
+    PipelineParallel,
+    /// `dataParallel`.
+    DataParallel,
+    /// `expertParallel`.
+    ExpertParallel,
+    /// `dtype`.
+    Dtype,
+    /// `maxSequences`.
+    MaxSequences,
+    /// `maxLength`.
+    MaxLength,
+    /// `memoryFraction`.
+    MemoryFraction,
+    /// `blockSize`.
+    BlockSize,
+    /// `prefill` or `decode`, only where the two are apart.
+    DisaggregationMode,
+    /// The largest `maxRank` of the adapters, only where there are any.
+    AdapterRank,
+}
+
+impl EngineSetting {
+    /// The intent's word for settings of a worker; none for those that every engine has.
+    pub fn worker_field(self) -> Option<&'static str> {
+        match self {
+            Self::TensorParallel => Some("tensorParallel"),
+            Self::PipelineParallel => Some("pipelineParallel"),
+            Self::DataParallel => Some("dataParallel"),
+            Self::ExpertParallel => Some("expertParallel"),
+            Self::Dtype => Some("dtype"),
+            Self::MaxSequences => Some("maxSequences"),
+            Self::MaxLength => Some("maxLength"),
+            Self::MemoryFraction => Some("memoryFraction"),
+            Self::BlockSize => Some("blockSize"),
+            Self::Model | Self::ServedName | Self::DisaggregationMode | Self::AdapterRank => None,
+        }
+    }
+
+    /// The intent's field that says it, wherever that stands; none for what follows from other fields.
+    pub fn field(self) -> Option<&'static str> {
+        match self {
+            Self::Model => Some("model"),
+            Self::ServedName => Some("servedName"),
+            Self::AdapterRank => Some("maxRank"),
+            Self::TensorParallel
+            | Self::PipelineParallel
+            | Self::DataParallel
+            | Self::ExpertParallel
+            | Self::Dtype
+            | Self::MaxSequences
+            | Self::MaxLength
+            | Self::MemoryFraction
+            | Self::BlockSize
+            | Self::DisaggregationMode => self.worker_field(),
+        }
+    }
+
+    /// Whether it multiplies the GPUs of a replica.
+    pub fn counts_gpus(self) -> bool {
+        match self {
+            Self::TensorParallel | Self::PipelineParallel | Self::DataParallel => true,
+            Self::Model
+            | Self::ServedName
+            | Self::ExpertParallel
+            | Self::Dtype
+            | Self::MaxSequences
+            | Self::MaxLength
+            | Self::MemoryFraction
+            | Self::BlockSize
+            | Self::DisaggregationMode
+            | Self::AdapterRank => false,
+        }
+    }
+
+    /// Every setting that a worker may carry.
+    pub const WORKER_SETTINGS: &'static [Self] = &[
+        Self::TensorParallel,
+        Self::PipelineParallel,
+        Self::DataParallel,
+        Self::ExpertParallel,
+        Self::Dtype,
+        Self::MaxSequences,
+        Self::MaxLength,
+        Self::MemoryFraction,
+        Self::BlockSize,
+    ];
+}
+
+/// When a fixed row of a table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowCondition {
+    /// For every worker.
+    Always,
+    /// For the prefill half.
+    Prefill,
+    /// For both halves.
+    Disaggregated,
+    /// Where a router follows KV events: aggregated and prefill workers behind router `kv` or an endpoint picker.
+    KvEvents,
+    /// Where the model has adapters.
+    Adapters,
+}
+
+/// One row of an engine's table. Rows are rendered in the table's order.
+#[derive(Clone, Copy, Debug)]
+pub enum EngineRow {
+    /// A setting as a flag and its value: two list items, since the operator reads parallel sizes from separate items.
+    Flag(EngineSetting, &'static str),
+    /// A setting as a switch that is on when the setting is above 1. Its size is then the product of other settings.
+    Switch(EngineSetting, &'static str, &'static [EngineSetting]),
+    /// A setting as an engine option, a field of the options' JSON.
+    OptionField(EngineSetting, &'static str),
+    /// Fixed arguments.
+    Fixed(RowCondition, &'static [&'static str]),
+    /// Fixed engine options, as a JSON map.
+    FixedOptions(RowCondition, &'static str),
+}
+
+/// All that stator knows of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineTable {
+    /// `spec.backendFramework`, where Dynamo has a word for it.
+    pub framework: Option<&'static str>,
+    /// The Python module that `python3 -m` runs.
+    pub module: &'static str,
+    /// NVIDIA's image, without registry and tag.
+    pub image: &'static str,
+    /// The directory that upstream's manifests start it in, where relative paths matter.
+    pub working_dir: Option<&'static str>,
+    /// The component type of an aggregated worker.
+    pub aggregated_type: &'static str,
+    /// Environment variables where the model has adapters; empty when the engine loads none.
+    pub adapter_env: &'static [(&'static str, &'static str)],
+    /// What the profiler calls the workers of a graph that it makes, over its releases; none for what it cannot make.
+    pub generated_workers: &'static [&'static str],
+    /// The flag that takes engine options as one JSON map.
+    pub options_flag: Option<&'static str>,
+    /// Other spellings that the engine takes for a setting's flag. They are read, never rendered.
+    pub aliases: &'static [(EngineSetting, &'static str)],
+    /// The rows.
+    pub rows: &'static [EngineRow],
+}
+
+impl EngineTable {
+    /// The words by which the engine's own command line and options name a setting, in every spelling: `--max-model-len`.
+    pub fn words(&self) -> impl Iterator<Item = (EngineSetting, &'static str)> {
+        let rows = self.rows.iter().filter_map(|row| match *row {
+            EngineRow::Flag(setting, word) | EngineRow::OptionField(setting, word) => Some((setting, word)),
+            // A switch says no size.
+            EngineRow::Switch(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => None,
+        });
+        rows.chain(self.aliases.iter().copied())
+    }
+}

@@ -1,0 +1,92 @@
+//! A policy made ready for judging many models.
+
+use super::document::{FleetPolicy, PodException};
+use super::patterns::CompiledPatterns;
+use super::pod_security::{PodField, PodViolation};
+use crate::intent::policy::CompiledPolicy;
+use stator_core::object::Quantity;
+
+/// A policy whose patterns and expressions are compiled.
+#[derive(Debug)]
+pub(super) struct CompiledFleetPolicy {
+    pub(super) name: String,
+    pub(super) document: FleetPolicy,
+    pub(super) repositories: Option<CompiledPatterns>,
+    pub(super) destinations: Option<CompiledPatterns>,
+    pub(super) registries: Option<CompiledPatterns>,
+    pub(super) service_accounts: Option<CompiledPatterns>,
+    pub(super) secrets: Option<CompiledPatterns>,
+    pub(super) claim_size: Option<Quantity>,
+    pub(super) claims_size: Option<Quantity>,
+    pub(super) rules: CompiledPolicy,
+    namespaces: CompiledPatterns,
+    sources: CompiledPatterns,
+    exceptions: Vec<(PodField, Option<CompiledPatterns>)>,
+}
+
+impl CompiledFleetPolicy {
+    pub(super) fn new(document: FleetPolicy) -> Self {
+        let spec = &document.spec;
+        macro_rules! names {
+            ($list:expr) => {
+                $list.as_ref().map(|list| CompiledPatterns::of_names(list.iter().map(|one| one.as_str())))
+            };
+        }
+        macro_rules! addresses {
+            ($list:expr) => {
+                $list.as_ref().map(|list| CompiledPatterns::of_addresses(list.iter().map(|one| one.as_str())))
+            };
+        }
+        let scope = spec.applies_to.clone().unwrap_or_default();
+        let size =
+            |size: Option<&crate::intent::scalar::Quantity>| size.and_then(|size| Quantity::parse(size.as_str()));
+        let quotas = spec.quotas.as_ref();
+        let exception = |one: &PodException| {
+            let values = one.values.as_ref();
+            let values = values.map(|list| CompiledPatterns::of_addresses(list.iter().map(String::as_str)));
+            (one.field, values)
+        };
+        Self {
+            name: document.metadata.name.to_string(),
+            repositories: addresses!(spec.repositories),
+            destinations: names!(spec.destinations),
+            registries: addresses!(spec.images.as_ref().and_then(|images| images.registries.as_ref())),
+            service_accounts: names!(spec.service_accounts),
+            secrets: names!(spec.secrets),
+            claim_size: size(quotas.and_then(|quotas| quotas.claim_size.as_ref())),
+            claims_size: size(quotas.and_then(|quotas| quotas.claims_size.as_ref())),
+            rules: CompiledPolicy::new(&spec.rules),
+            namespaces: CompiledPatterns::of_names(scope.namespaces.iter().map(|one| one.as_str())),
+            sources: CompiledPatterns::of_addresses(scope.sources.iter().map(|one| one.as_str())),
+            exceptions: spec.pods.exceptions.iter().map(exception).collect(),
+            document,
+        }
+    }
+
+    /// Whether the policy binds what is synced to a namespace, from a source in one. A source whose name is not known may
+    /// be any of its namespace.
+    pub(super) fn binds(&self, namespace: &str, name: Option<&str>, destination: &str) -> bool {
+        let Some(scope) = &self.document.spec.applies_to else { return true };
+        let by_namespace = [namespace, destination].iter().any(|namespace| self.namespaces.is_match(namespace));
+        let by_source = match name {
+            Some(name) => self.sources.is_match(&format!("{namespace}/{name}")),
+            None => scope.sources.iter().any(|pattern| {
+                let namespaces = pattern.as_str().split('/').next();
+                CompiledPatterns::of_names(namespaces).is_match(namespace)
+            }),
+        };
+        by_namespace || by_source
+    }
+
+    /// Whether an exception covers what a level does not allow: all of its values.
+    pub(super) fn excepts(&self, violation: &PodViolation) -> bool {
+        self.exceptions.iter().filter(|(field, _)| *field == violation.field).any(|(_, values)| match values {
+            None => true,
+            Some(values) => {
+                // A path that leads back out is not below what it begins with.
+                let is_allowed = |value: &String| !value.split('/').any(|part| part == "..") && values.is_match(value);
+                !violation.values.is_empty() && violation.values.iter().all(is_allowed)
+            }
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! `FleetPolicy`: what administrators allow the sources of tenants.
+
+use super::patterns::{AddressPattern, KindName, NamePattern, SkuName, SourcePattern};
+use super::pod_security::{PodField, PodSecurityLevel};
+use crate::intent::model::ApiVersion;
+use crate::intent::repository::PolicyRule;
+use crate::intent::scalar::{DnsName, Quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// What administrators allow the sources of tenants. No file of a repository can say it or loosen it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FleetPolicy {
+    /// The version of this format.
+    pub api_version: ApiVersion,
+    /// Always `FleetPolicy`.
+    pub kind: FleetPolicyKind,
+    /// The policy's name.
+    pub metadata: FleetPolicyMetadata,
+    /// What it binds, and what it allows.
+    #[serde(default)]
+    pub spec: FleetPolicySpec,
+}
+
+/// The kind of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum FleetPolicyKind {
+    /// A policy.
+    #[default]
+    FleetPolicy,
+}
+
+/// What identifies a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FleetPolicyMetadata {
+    /// Its name, which every finding tells.
+    pub name: DnsName,
+}
+
+/// What a policy binds, and what it allows. Of several policies that bind one source, all hold. A field that is left out
+/// limits nothing, but for `pods`: without it, pods are held to the level `baseline`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FleetPolicySpec {
+    /// Whom it binds. Everybody when left out.
+    pub applies_to: Option<PolicyScope>,
+    /// The repositories that a source may follow, as `HOST/PATH` without scheme, user and `.git`.
+    #[schemars(length(max = 256))]
+    pub repositories: Option<Vec<AddressPattern>>,
+    /// The namespaces that objects may be written to.
+    #[schemars(length(max = 256))]
+    pub destinations: Option<Vec<NamePattern>>,
+    /// The kinds of objects that a model may have beside Dynamo's own.
+    #[schemars(length(max = 64))]
+    pub kinds: Option<Vec<KindName>>,
+    /// Which images pods may run.
+    pub images: Option<ImagePolicy>,
+    /// The service accounts that pods may name. A pod that names none has its namespace's, or what Dynamo's operator
+    /// gives it.
+    #[schemars(length(max = 256))]
+    pub service_accounts: Option<Vec<NamePattern>>,
+    /// The Secrets that a model may name.
+    #[schemars(length(max = 256))]
+    pub secrets: Option<Vec<NamePattern>>,
+    /// What pods may ask of their node, by Kubernetes' Pod Security Standards.
+    #[serde(default)]
+    pub pods: PodPolicy,
+    /// Whether commits must be signed.
+    pub signatures: Option<SignaturePolicy>,
+    /// How much one source may have.
+    pub quotas: Option<Quotas>,
+    /// Rules in CEL that every model must keep; they see what rules of a repository see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub rules: Vec<PolicyRule>,
+}
+
+/// Whom a policy binds: what is in one of the lists.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyScope {
+    /// Sources in these namespaces, and whatever is synced to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub namespaces: Vec<NamePattern>,
+    /// These sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub sources: Vec<SourcePattern>,
+}
+
+/// Which images pods may run.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImagePolicy {
+    /// Where images may come from, as `REGISTRY/REPOSITORY` without tag and digest. An image without a registry is
+    /// `docker.io`'s.
+    #[schemars(length(max = 256))]
+    pub registries: Option<Vec<AddressPattern>>,
+    /// Whether every image must be named by its digest (`IMAGE@sha256:…`). Defaults to false.
+    #[serde(default)]
+    pub require_digest: bool,
+}
+
+/// What pods may ask of their node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodPolicy {
+    /// The level of the Pod Security Standards. Defaults to `baseline`.
+    #[serde(default)]
+    pub level: PodSecurityLevel,
+    /// Fields that may be set nevertheless.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub exceptions: Vec<PodException>,
+}
+
+/// A field that may be set although the level forbids it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodException {
+    /// The field.
+    pub field: PodField,
+    /// The values that it may have: a capability, a path of the node, a port, a kind of volume. Any value when left out.
+    #[schemars(length(max = 64))]
+    pub values: Option<Vec<String>>,
+}
+
+/// Whether commits must be signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignaturePolicy {
+    /// Whether a source must verify signatures (`spec.verify`).
+    pub required: bool,
+}
+
+/// How much one source may have.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Quotas {
+    /// How many models.
+    #[schemars(range(max = 1_000_000))]
+    pub models: Option<u32>,
+    /// How many GPUs at the most, by SKU; `*` stands for each SKU that is not named. A SKU that neither names may not be used.
+    #[schemars(length(max = 64))]
+    pub gpus: Option<BTreeMap<SkuName, u32>>,
+    /// The size of the largest claim.
+    pub claim_size: Option<Quantity>,
+    /// The size of all claims together.
+    pub claims_size: Option<Quantity>,
+}

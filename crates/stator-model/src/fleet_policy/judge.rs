@@ -1,0 +1,167 @@
+//! One model, held to the policies that bind its source.
+
+use super::binding::BoundPolicies;
+use super::compiled::CompiledFleetPolicy;
+use super::pod_security::{self, PodSecurityLevel};
+use super::pods::{Pod, find_pods};
+use super::quotas;
+use super::references::{References, describe_size, has_digest, image_repository};
+use super::rules;
+use crate::intent::Intent;
+use crate::present::escape;
+use crate::render::RenderedModel;
+use crate::render::field_location::locate_field;
+use stator_core::dynamo::{gpus, kinds};
+use stator_core::finding::{self, Finding, Rule};
+use stator_core::object::{FieldPath, Object};
+
+/// How an administrator is asked for more.
+const ASK: &str = "or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows";
+
+impl BoundPolicies {
+    /// What the policies say of each model, in the order of the models. `intents` are those that the models were rendered
+    /// from, in the same order.
+    pub fn judge(&self, environment: &str, intents: &[Intent], rendered: &[RenderedModel]) -> Vec<Vec<Finding>> {
+        let mut all: Vec<Vec<Finding>> = vec![Vec::new(); rendered.len()];
+        if self.policies.is_empty() {
+            return all;
+        }
+        for ((intent, model), findings) in intents.iter().zip(rendered).zip(&mut all) {
+            // An error of its own keeps it from being synced anyway.
+            for object in model.objects.iter().map(|desired| &desired.object) {
+                ObjectJudge::new(intent, object, findings).judge(&self.policies);
+            }
+            for policy in &self.policies {
+                judge_rules(policy, environment, intent, model, findings);
+            }
+        }
+        for policy in &self.policies {
+            quotas::judge(policy, intents, rendered, &mut all);
+        }
+        all.iter_mut().for_each(finding::sort_and_dedup);
+        all
+    }
+}
+
+/// The policy's expressions, as a repository's own are judged.
+fn judge_rules(
+    policy: &CompiledFleetPolicy,
+    environment: &str,
+    intent: &Intent,
+    model: &RenderedModel,
+    findings: &mut Vec<Finding>,
+) {
+    let gpus = model.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total()).fold(0, u64::saturating_add);
+    for found in policy.rules.evaluate(intent, environment, gpus) {
+        let message =
+            format!("fleet {}", found.message.replacen("policy `", &format!("policy `{}`, rule `", policy.name), 1));
+        let help = if found.rule == crate::intent::rules::POLICY_FAILED {
+            "Ask an administrator to correct the expression; test for fields that may be missing with `has(…)`."
+                .to_owned()
+        } else {
+            found.help
+        };
+        findings.push(Finding { rule: rules::EXPRESSION, message, help, ..found });
+    }
+}
+
+struct ObjectJudge<'a> {
+    intent: &'a Intent,
+    object: &'a Object,
+    findings: &'a mut Vec<Finding>,
+}
+
+impl<'a> ObjectJudge<'a> {
+    fn new(intent: &'a Intent, object: &'a Object, findings: &'a mut Vec<Finding>) -> Self {
+        Self { intent, object, findings }
+    }
+
+    fn judge<'p>(mut self, policies: impl IntoIterator<Item = &'p std::sync::Arc<CompiledFleetPolicy>>) {
+        let pods = find_pods(self.object);
+        let references = References::of(self.object);
+        for policy in policies {
+            self.judge_kind(policy);
+            self.judge_pods(policy, &pods);
+            self.judge_references(policy, &references);
+        }
+    }
+
+    /// Tells of a field: the policy, the object, and what is allowed.
+    fn refuse(&mut self, policy: &CompiledFleetPolicy, rule: Rule, path: &FieldPath, found: &str, help: String) {
+        let location = locate_field(self.intent, self.object, path);
+        let (kind, name) = (self.object.kind(), self.object.name());
+        let field = if path.0.is_empty() { String::new() } else { format!(": `{}`", escape::line(&path.to_string())) };
+        let message = format!("fleet policy `{}`: {kind} {name}{field} {found}", policy.name);
+        self.findings.push(Finding::error(rule, location, message, help));
+    }
+
+    fn judge_kind(&mut self, policy: &CompiledFleetPolicy) {
+        let Some(allowed) = &policy.document.spec.kinds else { return };
+        let is_dynamo = self.object.reference().group() == kinds::GRAPH.group;
+        if is_dynamo || allowed.iter().any(|kind| kind.as_str() == self.object.kind()) {
+            return;
+        }
+        let names: Vec<String> = allowed.iter().map(|kind| format!("`{kind}`")).collect();
+        let listed = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let found = format!("is of a kind that is not allowed; allowed beside Dynamo's: {listed}");
+        self.refuse(policy, rules::KIND, &FieldPath::root(), &found, format!("Remove it from the model, {ASK}."));
+    }
+
+    fn judge_pods(&mut self, policy: &CompiledFleetPolicy, pods: &[Pod<'_>]) {
+        let level = policy.document.spec.pods.level;
+        for pod in pods {
+            for violation in pod_security::judge_pod(pod, level) {
+                if policy.excepts(&violation) {
+                    continue;
+                }
+                let found = escape::line(&violation.found);
+                let found = format!("is {found}; allowed at level `{level}`: {}", violation.allowed);
+                let field = violation.field.name();
+                let help = format!(
+                    "Change `{field}` of the pod, or ask an administrator for an exception for it; `stator explain policy` \
+                     shows what is allowed."
+                );
+                self.refuse(policy, rules::POD, &violation.path, &found, help);
+            }
+        }
+        if level == PodSecurityLevel::Restricted && self.object.kind() == kinds::REQUEST.kind {
+            let found = "lets Dynamo's operator write pods that are not known yet, and that set none of what level \
+                         `restricted` asks for";
+            let help = "Write `serving` in place of `sla`, or lock the result with `stator lock`.".to_owned();
+            self.refuse(policy, rules::POD, &FieldPath::root(), found, help);
+        }
+    }
+
+    fn judge_references(&mut self, policy: &CompiledFleetPolicy, references: &References) {
+        for (path, image) in &references.images {
+            if let Some(allowed) = &policy.registries
+                && !allowed.is_match(&image_repository(image))
+            {
+                let found = format!("is `{}`; allowed: {}", escape::line(image), allowed.describe());
+                self.refuse(policy, rules::IMAGE, path, &found, format!("Take an image from there, {ASK}."));
+            }
+            let needs_digest = policy.document.spec.images.as_ref().is_some_and(|images| images.require_digest);
+            if needs_digest && !has_digest(image) {
+                let found = format!("is `{}`, without a digest; allowed: `IMAGE@sha256:…`", escape::line(image));
+                let help = "Add the digest that the registry shows for the tag.".to_owned();
+                self.refuse(policy, rules::IMAGE, path, &found, help);
+            }
+        }
+        for (rule, named, allowed, what) in [
+            (rules::SERVICE_ACCOUNT, &references.service_accounts, &policy.service_accounts, "service account"),
+            (rules::SECRET, &references.secrets, &policy.secrets, "Secret"),
+        ] {
+            let Some(allowed) = allowed else { continue };
+            for (path, name) in named.iter().filter(|(_, name)| !allowed.is_match(name)) {
+                let found = format!("names the {what} `{}`; allowed: {}", escape::line(name), allowed.describe());
+                self.refuse(policy, rule, path, &found, format!("Name another {what}, {ASK}."));
+            }
+        }
+        if let Some(most) = policy.claim_size {
+            for (path, size) in references.claims.iter().filter(|(_, size)| *size > most) {
+                let found = format!("is {}; allowed: at most {}", describe_size(*size), describe_size(most));
+                self.refuse(policy, rules::CLAIM_SIZE, path, &found, format!("Ask for less, {ASK}."));
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How a policy names what it allows: patterns with `*`.
+
+use crate::intent::scalar::{text_grammar, text_type};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+
+text_type!(
+    /// A pattern of names: `team-a`, `team-*`, `*`.
+    NamePattern,
+    pattern = "^[-a-z0-9.*]+$",
+    max = 253,
+    example = "team-*",
+    expected = "a name of lower-case letters, digits, `-` and `.`, with `*` for any part of it, such as `team-*`"
+);
+text_type!(
+    /// A pattern of sources: their namespace, a slash, and their name.
+    SourcePattern,
+    pattern = "^[-a-z0-9.*]+/[-a-z0-9.*]+$",
+    max = 507,
+    example = "team-a/*",
+    expected = "`NAMESPACE/NAME`, with `*` for any part of either, such as `team-a/*`"
+);
+text_type!(
+    /// A pattern of addresses: of repositories without scheme, user and `.git`, or of images without tag and digest. `*`
+    /// stands for any part of what is between two slashes, `**` for anything. What names a folder means all below it.
+    AddressPattern,
+    pattern = "^[A-Za-z0-9*][-A-Za-z0-9._:/*]*$",
+    max = 512,
+    example = "git.example.com/team-a/**",
+    expected = "a host and a path with `*` for any part of a name and `**` for anything, such as `git.example.com/team-a/**`"
+);
+text_type!(
+    /// A kind of object.
+    KindName,
+    pattern = "^[A-Z][A-Za-z0-9]*$",
+    max = 63,
+    example = "ConfigMap",
+    expected = "the name of a kind, such as `ConfigMap`"
+);
+text_type!(
+    /// A GPU by its SKU, or `*` for all that are not named.
+    SkuName,
+    pattern = "^([A-Za-z0-9][-A-Za-z0-9._]*|[*])$",
+    max = 63,
+    example = "h200_sxm",
+    expected = "a GPU as `hardware.gpu` spells it, or `*` for all that are not named"
+);
+
+/// Patterns, compiled once.
+#[derive(Clone, Debug)]
+pub(super) struct CompiledPatterns {
+    globs: GlobSet,
+    written: Vec<String>,
+}
+
+impl CompiledPatterns {
+    /// Of names. One that does not compile matches nothing.
+    pub(super) fn of_names<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::compile(patterns, false)
+    }
+
+    /// Of addresses: one that names a folder means everything below it too.
+    pub(super) fn of_addresses<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::compile(patterns, true)
+    }
+
+    fn compile<'a>(patterns: impl IntoIterator<Item = &'a str>, below: bool) -> Self {
+        let written: Vec<String> = patterns.into_iter().map(str::to_owned).collect();
+        let mut globs = GlobSetBuilder::new();
+        for pattern in &written {
+            let folder = format!("{}/**", pattern.trim_end_matches('/'));
+            for text in std::iter::once(pattern.as_str()).chain(below.then_some(folder.as_str())) {
+                if let Ok(glob) = GlobBuilder::new(text).literal_separator(true).build() {
+                    globs.add(glob);
+                }
+            }
+        }
+        Self { globs: globs.build().unwrap_or_default(), written }
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.globs.is_match(text)
+    }
+
+    /// What is allowed, for a person.
+    pub(super) fn describe(&self) -> String {
+        if self.written.is_empty() {
+            return "none".to_owned();
+        }
+        self.written.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,106 @@
+//! What all models of a source take together. More than is allowed stops every model that takes a share of it, whichever
+//! came last: nothing of a commit decides who of them may run.
+
+use super::compiled::CompiledFleetPolicy;
+use super::references::{References, describe_size};
+use super::rules;
+use crate::intent::Intent;
+use crate::render::{RenderedModel, RenderedObject};
+use stator_core::dynamo::gpus;
+use stator_core::finding::Finding;
+use stator_core::object::Quantity;
+use std::collections::BTreeMap;
+
+/// What one model takes at the most.
+#[derive(Debug, Default)]
+struct Share {
+    gpus: BTreeMap<String, u64>,
+    claims: Quantity,
+}
+
+pub(super) fn judge(
+    policy: &CompiledFleetPolicy,
+    intents: &[Intent],
+    rendered: &[RenderedModel],
+    all: &mut [Vec<Finding>],
+) {
+    let Some(quotas) = &policy.document.spec.quotas else { return };
+    let shares: Vec<Share> = rendered.iter().map(share_of).collect();
+    let mut refuse = |takes: &dyn Fn(&Share) -> Option<String>, what: &str| {
+        for (((share, intent), model), findings) in shares.iter().zip(intents).zip(rendered).zip(all.iter_mut()) {
+            let Some(own) = takes(share) else { continue };
+            let message = format!("fleet policy `{}`: {what}; `{}` takes {own}", policy.name, model.model);
+            let help = "Take less, remove a model, or ask an administrator for more.";
+            let place = intent.origins.locate("metadata.name");
+            findings.push(Finding::error(rules::QUOTA, place, message, help));
+        }
+    };
+    if let Some(most) = quotas.models.filter(|most| u64::from(*most) < rendered.len() as u64) {
+        let what = format!("the source has {} models; allowed: at most {most}", rendered.len());
+        refuse(&|_| Some("one of them".to_owned()), &what);
+    }
+    if let Some(allowed) = &quotas.gpus {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (sku, count) in shares.iter().flat_map(|share| &share.gpus) {
+            let sum = sums.entry(sku).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        for (sku, sum) in sums {
+            let named = allowed.iter().find(|(known, _)| known.as_str() == sku);
+            let most = named.or_else(|| allowed.iter().find(|(known, _)| known.as_str() == "*"));
+            let most = most.map_or(0, |(_, most)| u64::from(*most));
+            if sum > most {
+                let what =
+                    format!("the models of the source take up to {sum} GPUs of `{sku}`; allowed: at most {most}");
+                refuse(&|share| share.gpus.get(sku).map(u64::to_string), &what);
+            }
+        }
+    }
+    if let Some(most) = policy.claims_size {
+        let sum = shares.iter().fold(Quantity::default(), |sum, share| sum.saturating_add(share.claims));
+        if sum > most {
+            let what = format!(
+                "the claims of the source take {}; allowed: at most {} together",
+                describe_size(sum),
+                describe_size(most)
+            );
+            refuse(&|share| (share.claims > Quantity::default()).then(|| describe_size(share.claims)), &what);
+        }
+    }
+}
+
+fn share_of(model: &RenderedModel) -> Share {
+    let mut share = Share::default();
+    for desired in &model.objects {
+        for (sku, count) in most_gpus(desired) {
+            let sum = share.gpus.entry(sku).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        for (_, size) in References::of(&desired.object).claims {
+            share.claims = share.claims.saturating_add(size);
+        }
+    }
+    share
+}
+
+/// The most GPUs of an object: where somebody else scales it, up to the bounds; of a request, those of its search and of
+/// the graph that it may make.
+fn most_gpus(desired: &RenderedObject) -> BTreeMap<String, u64> {
+    let object = desired.with_initial_replicas();
+    let used = gpus::gpu_use(&object);
+    if let Some(budget) = gpus::request_gpu_budget(&object) {
+        let sku = used.sku.unwrap_or_else(|| gpus::UNKNOWN_SKU.to_owned());
+        let most = budget.graph.max(budget.profiling);
+        return if most > 0 { BTreeMap::from([(sku, most)]) } else { BTreeMap::new() };
+    }
+    let mut most = BTreeMap::new();
+    for component in &used.components {
+        let bound = desired.replica_bounds.get(&component.name).map_or(component.replicas, |(_, max)| *max);
+        let count = component.replicas.max(bound).saturating_mul(component.per_replica);
+        if count > 0 {
+            let sum: &mut u64 = most.entry(component.sku().to_owned()).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+    most
+}

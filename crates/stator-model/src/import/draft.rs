@@ -1,0 +1,264 @@
+//! A model on its way: a graph or request, and what is found to belong to it.
+
+use super::documents::{self, ManifestDocument};
+use super::{
+    ImportedModel, attachments, carried, classify, completion, guess, pod_fields, round_trip, rules, typed_leaves,
+    write,
+};
+use crate::intent::model::{Adapter, Model, OverrideKind};
+use crate::intent::scalar::{DnsName, LabelValue, ModelName};
+use serde_json::{Map, Value};
+use stator_core::dynamo::graph_components::{components_mut, named_components};
+use stator_core::dynamo::{equivalence, kinds};
+use stator_core::finding::Finding;
+use stator_core::object::FieldPath;
+
+/// A model on its way.
+pub struct ImportDraft {
+    /// The graph or request.
+    pub root: ManifestDocument,
+    /// What it becomes.
+    pub model: Model,
+    /// What a reader should know, by path in the model.
+    pub notes: Vec<(&'static str, String)>,
+    /// The adapters that are loaded into it.
+    pub adapters: Vec<ManifestDocument>,
+    /// The ConfigMaps of its files.
+    mounted_files: Vec<Value>,
+    /// The manifests that it must render to.
+    targets: Vec<Value>,
+}
+
+impl ImportDraft {
+    pub fn of(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<Self> {
+        let name: ModelName = match classify::name_of(&root.value).parse() {
+            Ok(name) => name,
+            Err(why) => {
+                let message = format!(
+                    "document {}: {} `{}` is not imported: `metadata.name` is not a valid model name; {why}",
+                    root.number,
+                    classify::kind_of(&root.value),
+                    classify::name_of(&root.value)
+                );
+                let help = "rename it in the manifest; in a cluster this creates another object";
+                findings.push(Finding::error(rules::NOT_CARRIED, root.at_text("metadata.name"), message, help));
+                return None;
+            }
+        };
+        let mut root = root.clone();
+        for (component, word) in unknown_component_types(&root.value) {
+            let message = format!(
+                "document {}: type `{word}` of component `{component}` is omitted: v1beta1 has no such type, and Dynamo's \
+                 operator treats the component as one without a type",
+                root.number
+            );
+            let help = "nothing, unless something selects pods by the label of the type";
+            let path = FieldPath::from_fields(["spec", "services", component.as_str(), "componentType"]);
+            findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.at(&path), message, help));
+        }
+        for component in components_mut(&mut root.value) {
+            let word = component.get("type").and_then(Value::as_str);
+            if word.is_some_and(equivalence::is_unknown_component_type) {
+                component.remove("type");
+            }
+        }
+        let mut draft = Self {
+            model: guess::request(name, &Map::new()),
+            notes: Vec::new(),
+            adapters: Vec::new(),
+            mounted_files: Vec::new(),
+            targets: vec![root.value.clone()],
+            root,
+        };
+        draft.guess(&[]);
+        Some(draft)
+    }
+
+    fn spec(&self) -> Map<String, Value> {
+        self.root.value.get("spec").and_then(Value::as_object).cloned().unwrap_or_default()
+    }
+
+    fn guess(&mut self, adapters: &[Adapter]) {
+        let (name, spec) = (self.model.metadata.name.clone(), self.spec());
+        if classify::kind_of(&self.root.value) == kinds::REQUEST.kind {
+            self.model = guess::request(name, &spec);
+        } else {
+            let guess = guess::graph(name, &documents::without_nulls(&spec), adapters);
+            (self.model, self.notes) = (guess.model, guess.notes);
+        }
+    }
+
+    /// Whether a document is in the same namespace.
+    pub fn shares_namespace(&self, document: &ManifestDocument) -> bool {
+        named_namespace(&self.root.value) == named_namespace(&document.value)
+    }
+
+    /// Whether a document may be in the same namespace: one that names none is applied beside the graph.
+    pub fn is_near(&self, document: &ManifestDocument) -> bool {
+        self.shares_namespace(document)
+            || named_namespace(&self.root.value).is_none()
+            || named_namespace(&document.value).is_none()
+    }
+
+    /// Whether the graph or request uses an object.
+    pub fn uses(&self, document: &ManifestDocument) -> bool {
+        carried::is_used_by(&self.root.value, &document.value)
+    }
+
+    /// Takes an object as it is.
+    pub fn carry(&mut self, document: &ManifestDocument) -> Result<(), Box<Finding>> {
+        let manifest = carried::manifest_of(&self.model, document)?;
+        self.model.spec.manifests.push(manifest);
+        self.targets.push(document.value.clone());
+        Ok(())
+    }
+
+    fn kind(&self) -> OverrideKind {
+        if classify::kind_of(&self.root.value) == kinds::REQUEST.kind {
+            OverrideKind::DynamoGraphDeploymentRequest
+        } else {
+            OverrideKind::DynamoGraphDeployment
+        }
+    }
+
+    /// Takes a claim, when it is that of the cache, or may be: one that some workers mount, or that they mount in part.
+    pub fn take_claim(&mut self, document: &ManifestDocument) -> bool {
+        let mut model = self.model.clone();
+        if model.spec.cache.is_none() {
+            let (target, kind) = (self.target(), self.kind());
+            model.spec.cache = attachments::mounted_cache(&target, document);
+            if model.spec.cache.is_none() {
+                return false;
+            }
+            // Mounts that the cache brings and the graph lacks go.
+            completion::complete_model(&mut model, &target, kind);
+            if !completion::renders_graph(&model, &target) {
+                return false;
+            }
+        }
+        let mine = attachments::apply_cache_claim(&mut model, document);
+        if mine {
+            self.model = model;
+            self.targets.push(document.value.clone());
+        }
+        mine
+    }
+
+    /// Takes a file that stator rendered, when the graph mounts it.
+    pub fn take_mounted_file(&mut self, document: &ManifestDocument) -> bool {
+        let target = self.target();
+        let mine = attachments::apply_mounted_file(&mut self.model, &target, document);
+        if mine {
+            self.mounted_files.push(document.value.clone());
+        }
+        mine
+    }
+
+    /// The root as it is to be rendered.
+    fn target(&self) -> Value {
+        Value::Object(documents::without_nulls(self.root.value.as_object().unwrap_or(&Map::new())))
+    }
+
+    /// Guesses with the adapters that were found, and adds what the guess lacks.
+    pub fn complete(&mut self) {
+        let name = self.model.metadata.name.to_string();
+        let engine = self.model.spec.engine;
+        let adapters: Vec<Adapter> = self
+            .adapters
+            .iter()
+            .filter_map(|document| attachments::adapter_from_manifest(document, &name, engine).ok())
+            .collect();
+        if !adapters.is_empty() {
+            let files = std::mem::take(&mut self.model.spec.files);
+            self.guess(&adapters);
+            self.model.spec.files = files;
+        }
+        copy_labels(&mut self.model, &self.root.value);
+        let (target, kind) = (self.target(), self.kind());
+        completion::complete_model(&mut self.model, &target, kind);
+        for adapter in std::mem::take(&mut self.adapters) {
+            completion::complete_model(&mut self.model, &adapter.value, OverrideKind::DynamoModel);
+            self.targets.push(adapter.value);
+        }
+        self.targets.append(&mut self.mounted_files);
+    }
+
+    pub fn finish(self, findings: &mut Vec<Finding>) -> ImportedModel {
+        let graph = self.target();
+        let Self { root, mut model, notes, targets, .. } = self;
+        pod_fields::lift_pod_fields(&mut model, &graph);
+        let name = model.metadata.name.to_string();
+        let head = format!("Imported by stator from {}, document {}.", root.file, root.number);
+        let text = write::model_yaml(&model, &head, &notes);
+        let coverage = typed_leaves::measure_coverage(&model, &targets);
+        let (text, proven) = match text {
+            Ok(text) => {
+                let mut faults = round_trip::verify_manifests(&text, &targets, &root);
+                let proven = !faults.iter().any(Finding::is_error);
+                findings.append(&mut faults);
+                (text, proven)
+            }
+            Err(error) => {
+                findings.push(Finding::error(rules::NO_MODEL, root.location(), error.to_string(), "import the others"));
+                (String::new(), false)
+            }
+        };
+        for (_, note) in &notes {
+            let help = "see the comment in the model, and correct it";
+            let message = format!("document {}: {note}", root.number);
+            findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.location(), message, help));
+        }
+        ImportedModel {
+            name,
+            namespace: valid_namespace(&root, findings),
+            origin: (root.file, root.number),
+            text,
+            round_trips: proven,
+            coverage,
+        }
+    }
+}
+
+/// The namespace that a manifest names, unless that is a placeholder.
+fn named_namespace(manifest: &Value) -> Option<&str> {
+    classify::namespace_of(manifest).filter(|text| is_namespace(text))
+}
+
+fn is_namespace(text: &str) -> bool {
+    text.parse::<DnsName>().is_ok_and(|name| !name.as_str().contains('.'))
+}
+
+/// The namespace of a manifest, where it is the name of one: what was meant to be replaced by hand (`<your-namespace>`) is
+/// reported and left out.
+fn valid_namespace(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<String> {
+    let text = classify::namespace_of(&root.value)?;
+    if is_namespace(text) {
+        return Some(text.to_owned());
+    }
+    let message = format!("document {}: namespace `{text}` is a placeholder, and is left out", root.number);
+    let help = "name the namespace with `-n NAMESPACE`, or in the environment of stator.yaml";
+    findings.push(Finding::warning(rules::PLACEHOLDER, root.at_text("metadata.namespace"), message, help));
+    None
+}
+
+/// The components whose type v1beta1 has no word for, with that type.
+fn unknown_component_types(graph: &Value) -> Vec<(String, String)> {
+    named_components(&graph["spec"])
+        .filter_map(|(name, component)| Some((name.to_owned(), component.get("type")?.as_str()?.to_owned())))
+        .filter(|(_, word)| equivalence::is_unknown_component_type(word))
+        .collect()
+}
+
+/// Labels and annotations that a person gave.
+fn copy_labels(model: &mut Model, target: &Value) {
+    let all = |field: &str| {
+        let map = target.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+        let own = |(key, value): (&String, &Value)| {
+            (!equivalence::is_reserved_key(key)).then(|| Some((key.clone(), value.as_str()?.to_owned()))).flatten()
+        };
+        map.into_iter().flatten().filter_map(own).collect::<Vec<(String, String)>>()
+    };
+    model.metadata.labels =
+        all("labels").into_iter().filter_map(|(key, value)| Some((key, value.parse::<LabelValue>().ok()?))).collect();
+    model.metadata.annotations = all("annotations").into_iter().collect();
+}

@@ -1,0 +1,178 @@
+//! How a worker's command line is written: left to the engine, arranged, or as it is.
+
+use super::component::ComponentManifest;
+use super::{worker, worker_field};
+use crate::import::command_line::FoundSetting;
+use crate::intent::model::{ComponentType, Model, RouterMode, Worker};
+use crate::render::engine::{self, EngineSetting, WorkerRole};
+use serde_json::{Map, Value};
+
+/// The rank that is rendered where no adapter says more.
+const DEFAULT_ADAPTER_RANK: u32 = 64;
+
+/// The workers of a guess with their targets: which field of `serving` they are in, and what their lines gave.
+pub struct PlacedWorker<'a> {
+    /// Its field.
+    pub role: WorkerRole,
+    /// What it is to render to.
+    pub target: ComponentManifest<'a>,
+    /// The settings of its command line that have become fields.
+    pub named: Vec<FoundSetting>,
+}
+
+/// Leaves the command line to the engine where it renders to exactly the target's; elsewhere the worker keeps its own.
+pub fn assign_command_lines(model: &mut Model, placed: &[PlacedWorker<'_>], table: &engine::EngineTable) {
+    let mut open: Vec<&PlacedWorker<'_>> = Vec::new();
+    let mut done: Vec<WorkerRole> = Vec::new();
+    for one in placed {
+        let line = one.target.command_line().unwrap_or_default();
+        let usual = ["python3", "-m", table.module].map(str::to_owned);
+        let directory = one.target.working_dir();
+        let names = |argument: &String| engine::named_flag(argument).is_some();
+        let fits = line.command.as_deref() == Some(usual.as_slice()) && !table.module.is_empty();
+        if fits && !line.args.iter().any(names) && (directory.is_some() || table.working_dir.is_none()) {
+            open.push(one);
+            let own = directory.filter(|directory| Some(directory.as_str()) != table.working_dir);
+            update_worker(model, one.role, |worker| worker.working_dir = own);
+        }
+    }
+    for with_switches in [true, false] {
+        for one in &open {
+            update_worker(model, one.role, |worker| set_engine_options(worker, one, table, with_switches));
+        }
+        let rendered = crate::import::completion::rendered_args(model);
+        open.retain(|one| {
+            let Some(start) = rendered.get(one.target.name()) else { return true };
+            let args = one.target.command_line().unwrap_or_default().args;
+            let rest = args.strip_prefix(start.as_slice());
+            // A setting further back would be there twice, or not be named.
+            let named = |rest: &[String]| one.named.iter().any(|found| found.args_index(3) >= args.len() - rest.len());
+            match rest.filter(|rest| !named(rest)) {
+                Some(rest) => {
+                    update_worker(model, one.role, |worker| worker.args = rest.to_vec());
+                    done.push(one.role);
+                    false
+                }
+                None => true,
+            }
+        });
+    }
+    for one in placed.iter().filter(|one| !done.contains(&one.role)) {
+        if !arrange(model, one, table) {
+            let line = one.target.command_line().unwrap_or_default();
+            update_worker(model, one.role, |worker| {
+                set_engine_options(worker, one, table, false);
+                worker.engine_options = None;
+                *worker = worker::with_own_command_line(worker.clone(), &line, &one.named, one.target.working_dir());
+            });
+        }
+    }
+}
+
+/// Writes the arguments in their own order, with the names of flags in place of those that a field or the role gives. False,
+/// with nothing changed, where that does not render to exactly the target's.
+fn arrange(model: &mut Model, one: &PlacedWorker<'_>, table: &engine::EngineTable) -> bool {
+    let line = one.target.command_line().unwrap_or_default();
+    let starts_engine = line.program().is_some_and(|program| !program.in_shell && program.module == table.module);
+    if !starts_engine || line.has_placeholders() {
+        return false;
+    }
+    let usual = ["python3", "-m", table.module].map(str::to_owned);
+    let before = model.clone();
+    for with_switches in [true, false] {
+        update_worker(model, one.role, |worker| {
+            set_engine_options(worker, one, table, with_switches);
+            worker.command = line.command.clone().filter(|command| command.as_slice() != usual.as_slice());
+            worker.working_dir = one.target.working_dir();
+        });
+        let args = arranged_args(model, one.role, &line.args, table);
+        if engine::names_flags(&args) {
+            let named: Vec<&str> = args.iter().filter_map(|argument| engine::named_flag(argument)).collect();
+            let keeps_options = table.options_flag.is_some_and(|flag| named.contains(&flag));
+            update_worker(model, one.role, |worker| {
+                worker.args.clone_from(&args);
+                worker.engine_options = worker.engine_options.take().filter(|_| keeps_options);
+            });
+            if crate::import::completion::rendered_args(model).get(one.target.name()) == Some(&line.args) {
+                return true;
+            }
+        }
+        *model = before.clone();
+    }
+    false
+}
+
+/// Arguments with names in place of all flags that a worker's fields and role give as they stand there.
+fn arranged_args(model: &Model, role: WorkerRole, args: &[String], table: &engine::EngineTable) -> Vec<String> {
+    let spec = &model.spec;
+    let mut serving = spec.serving.clone().unwrap_or_default();
+    let follows_events = serving.frontend.as_ref().and_then(|frontend| frontend.router) == Some(RouterMode::Kv)
+        || spec.components.values().any(|component| component.component_type == Some(ComponentType::Epp));
+    let Some(worker) = worker_field(&mut serving, role) else { return args.to_vec() };
+    let inputs = engine::WorkerInputs {
+        model: &spec.model,
+        served_name: spec.served_name.as_deref(),
+        worker,
+        role,
+        kv_events: follows_events,
+        adapter_rank: spec.adapters.iter().map(|adapter| adapter.max_rank.unwrap_or(DEFAULT_ADAPTER_RANK)).max(),
+    };
+    let (mut arranged, mut rest) = (Vec::new(), args);
+    while let [first, after @ ..] = rest {
+        let words = if first.starts_with('-') { table.flag_words(first, &inputs) } else { None };
+        match words.and_then(|words| rest.strip_prefix(words.as_slice())) {
+            Some(behind) => {
+                arranged.push(format!("<{first}>"));
+                rest = behind;
+            }
+            None => {
+                arranged.push(first.clone());
+                rest = after;
+            }
+        }
+    }
+    arranged
+}
+
+fn update_worker(model: &mut Model, role: WorkerRole, how: impl FnOnce(&mut Worker)) {
+    if let Some(worker) = model.spec.serving.as_mut().and_then(|serving| worker_field(serving, role).as_mut()) {
+        how(worker);
+    }
+}
+
+/// What an engine takes as a switch, or as options in JSON.
+fn set_engine_options(worker: &mut Worker, one: &PlacedWorker<'_>, table: &engine::EngineTable, with_switches: bool) {
+    let line = one.target.command_line().unwrap_or_default();
+    let Some(program) = line.program() else { return };
+    for (setting, flag, factors) in table.switches() {
+        let size = |setting| match setting {
+            EngineSetting::TensorParallel => worker.tensor_parallel,
+            EngineSetting::DataParallel => worker.data_parallel,
+            EngineSetting::PipelineParallel => worker.pipeline_parallel,
+            EngineSetting::Model
+            | EngineSetting::ServedName
+            | EngineSetting::ExpertParallel
+            | EngineSetting::Dtype
+            | EngineSetting::MaxSequences
+            | EngineSetting::MaxLength
+            | EngineSetting::MemoryFraction
+            | EngineSetting::BlockSize
+            | EngineSetting::DisaggregationMode
+            | EngineSetting::AdapterRank => None,
+        };
+        let implied = factors.iter().filter_map(|factor| size(*factor)).fold(1_u32, u32::saturating_mul);
+        let value = (with_switches && program.has_flag(flag) && implied > 1).then_some(implied);
+        if setting == EngineSetting::ExpertParallel {
+            worker.expert_parallel = value;
+        } else if setting == EngineSetting::DataParallel {
+            worker.data_parallel = value;
+        }
+    }
+    let written = table.options_flag.and_then(|flag| program.value_of(flag));
+    if let Some(Value::Object(written)) = written.and_then(|text| serde_json::from_str(text).ok()) {
+        let fixed = table.fixed_options(one.role);
+        let own: Map<String, Value> =
+            written.into_iter().filter(|(name, value)| fixed.get(name) != Some(value)).collect();
+        worker.engine_options = (!own.is_empty()).then_some(own);
+    }
+}

@@ -1,0 +1,83 @@
+//! The field that was meant by a name that no field here has: another's word for it, a slip of the pen, or its right name
+//! in the wrong place.
+
+use super::DocumentPath;
+use super::compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable};
+use super::field_index::{ANY_ITEM, ANY_KEY, FieldIndex, NearestPlaces};
+use crate::intent::field_words::{normalize, words};
+use stator_core::finding::closest_match;
+
+/// How deep fields are looked for, and how many places are remembered: what a schema may cost.
+const MAX_DEPTH: usize = 6;
+const MAX_PLACES: usize = 20_000;
+
+/// What may have been meant, as names of this map's fields or as paths: below the map from here, elsewhere from the
+/// document's top. Empty where nothing comes near.
+pub(super) fn meant_fields(shapes: &ShapeTable, map: &MapShape, key: &str, path: &DocumentPath<'_>) -> Vec<String> {
+    let wanted = normalize(key);
+    if let Some(field) = map.synonyms.get(&wanted) {
+        return vec![field.clone()];
+    }
+    let nearest = shapes.field_index(index_fields).nearest(&wanted, &path.segments());
+    if let Some(NearestPlaces { below_here: true, paths }) = nearest {
+        return paths;
+    }
+    if let Some(field) = closest_match(key, map.fields.keys().map(String::as_str)) {
+        return vec![field.to_owned()];
+    }
+    let written = words(key);
+    let mut longer = map.fields.keys().filter(|field| !written.is_empty() && written.is_subset(&words(field)));
+    if let (Some(field), None) = (longer.next(), longer.next()) {
+        return vec![field.clone()];
+    }
+    nearest.map(|nearest| nearest.paths).unwrap_or_default()
+}
+
+/// Where each field of a document may stand.
+fn index_fields(shapes: &ShapeTable) -> FieldIndex {
+    let mut index = FieldIndex::default();
+    let mut level: Vec<(ShapeId, Vec<String>)> = vec![(shapes.root, Vec::new())];
+    for _ in 0..MAX_DEPTH {
+        let mut below = Vec::new();
+        for (id, path) in level {
+            add_fields(&mut index, shapes, id, &path, &mut below);
+        }
+        level = below;
+    }
+    index
+}
+
+/// Adds what may stand at a place, and what is below it to the next level.
+fn add_fields(
+    index: &mut FieldIndex,
+    shapes: &ShapeTable,
+    id: ShapeId,
+    path: &[String],
+    below: &mut Vec<(ShapeId, Vec<String>)>,
+) {
+    let with = |name: &str| path.iter().map(String::as_str).chain([name]).map(str::to_owned).collect::<Vec<_>>();
+    match shapes.get(id) {
+        SchemaShape::Map(map) => {
+            for (word, field) in map.synonyms.iter().take(MAX_PLACES.saturating_sub(index.len())) {
+                index.add(word, with(field));
+            }
+            below.extend(map.fields.iter().map(|(name, id)| (*id, with(name))));
+            match map.extra_keys {
+                ExtraKeys::Any(id) | ExtraKeys::Pattern(_, _, id) => below.push((id, with(ANY_KEY))),
+                ExtraKeys::None => {}
+            }
+        }
+        SchemaShape::List(item) => below.push((*item, with(ANY_ITEM))),
+        SchemaShape::Choice(options, _) => {
+            for option in options.iter().filter(|option| !matches!(shapes.get(**option), SchemaShape::Choice(..))) {
+                add_fields(index, shapes, *option, path, below);
+            }
+        }
+        SchemaShape::Any
+        | SchemaShape::Text(_)
+        | SchemaShape::Enum(_)
+        | SchemaShape::Integer { .. }
+        | SchemaShape::Number { .. }
+        | SchemaShape::Bool => {}
+    }
+}

@@ -1,0 +1,72 @@
+//! What Kubernetes reads of the pods of one component.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// Fields of a component's pods, by the names that Kubernetes has for them. They are merged over what stator renders, and
+/// `template` over them.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodSettings {
+    /// Annotations of the pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Labels of the pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Node labels to select, beside those of `hardware`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of nodes that the pods tolerate, in place of those of `hardware`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Map<String, Value>>,
+    /// Which nodes and which other pods they are placed with, or apart from.
+    pub affinity: Option<Map<String, Value>>,
+    /// How the pods are spread over zones and nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topology_spread_constraints: Vec<Map<String, Value>>,
+    /// Their priority, by the name of its class.
+    #[schemars(length(min = 1))]
+    pub priority_class_name: Option<String>,
+    /// The scheduler that places them. Defaults to the cluster's.
+    #[schemars(length(min = 1))]
+    pub scheduler_name: Option<String>,
+    /// The container runtime, by the name of its class.
+    #[schemars(length(min = 1))]
+    pub runtime_class_name: Option<String>,
+    /// Users, groups and system settings of the pods.
+    pub security_context: Option<Map<String, Value>>,
+    /// User, privileges and capabilities of the container `main`.
+    pub container_security_context: Option<Map<String, Value>>,
+    /// When the image of the container `main` is pulled.
+    pub image_pull_policy: Option<ImagePullPolicy>,
+    /// Devices that the pods claim (dynamic resource allocation). The container `main` has all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_claims: Vec<Map<String, Value>>,
+    /// How long a pod may take to end.
+    #[schemars(range(max = 86_400))]
+    pub termination_grace_period_seconds: Option<u32>,
+    /// Whether the pods use the network of their node. Defaults to false.
+    pub host_network: Option<bool>,
+    /// Volumes, beside those of the cache, the weights and the files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Map<String, Value>>,
+    /// Where the container `main` has volumes mounted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_mounts: Vec<Map<String, Value>>,
+}
+
+/// When an image is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ImagePullPolicy {
+    /// Whenever a pod starts.
+    Always,
+    /// Where the node has none of that name.
+    IfNotPresent,
+    /// Not at all: the node has it.
+    Never,
+}

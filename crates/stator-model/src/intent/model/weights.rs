@@ -1,0 +1,101 @@
+//! Weights that are downloaded to a volume.
+
+use super::{AccessMode, EnvValue, WeightsSource, WeightsSourceFault};
+use crate::intent::scalar::{
+    DnsName, DownloadDeadline, EnvName, FilePattern, ImageReference, MountPath, Quantity, VolumeName, WeightsUri,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// Weights on a volume. With `source`, a Job downloads them, and a graph that is served from them is applied once they are
+/// complete; a graph that serves another revision keeps serving until then. Without, somebody else fills the volume.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Weights {
+    /// What is downloaded: `hf://ORG/NAME@REVISION` with the 40 hex digits of a commit, `oci://REPOSITORY@sha256:DIGEST`,
+    /// `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. All but `hf://` need an `image`.
+    pub source: Option<WeightsUri>,
+    /// The volume.
+    pub claim: WeightsClaim,
+    /// Where the volume is mounted. Defaults to `/opt/model-cache`.
+    pub mount_path: Option<MountPath>,
+    /// The volume's name in pods. Defaults to `model-weights`.
+    pub volume: Option<VolumeName>,
+    /// Patterns of the files to download. Defaults to all files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<FilePattern>,
+    /// Patterns of files to leave out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<FilePattern>,
+    /// The image of the download. Defaults to `python:3.10-slim` for `hf://`, which installs `huggingface_hub` unless the
+    /// image has `hf`. The image of another scheme is a downloader of yours.
+    pub image: Option<ImageReference>,
+    /// The Secret whose key `HF_TOKEN` is the Hugging Face token. Defaults to `secrets.huggingFace`.
+    pub token_secret: Option<DnsName>,
+    /// Environment variables of the download.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<EnvName, EnvValue>,
+    /// How long the download may take, retries included. Defaults to `6h`.
+    pub deadline: Option<DownloadDeadline>,
+    /// Another number makes another Job: it downloads what is missing. Defaults to 1.
+    #[schemars(range(min = 1, max = 1000))]
+    pub attempt: Option<u32>,
+}
+
+/// The volume of the weights.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WeightsClaim {
+    /// The PersistentVolumeClaim's name.
+    pub name: DnsName,
+    /// Its size. With it, stator renders the claim; without, the claim must exist.
+    pub size: Option<Quantity>,
+    /// Its storage class. Defaults to the cluster's.
+    pub storage_class: Option<DnsName>,
+    /// How it may be mounted. Defaults to `ReadWriteMany`.
+    pub access_mode: Option<AccessMode>,
+    /// Whether the claim is deleted with the model. Defaults to false: weights are kept.
+    pub prune: Option<bool>,
+}
+
+impl Weights {
+    /// Where the volume is mounted unless the intent says otherwise; as that of a cache.
+    const DEFAULT_MOUNT_PATH: &str = "/opt/model-cache";
+    /// The volume's name in pods; a constant, since a claim's name may hold dots and a volume's may not.
+    const DEFAULT_VOLUME: &str = "model-weights";
+    /// 700 GB at 50 MB a second take four hours.
+    const DEFAULT_DEADLINE_SECONDS: u64 = 6 * 3600;
+
+    /// Where the volume is mounted, without a slash at the end.
+    pub fn mount_path(&self) -> &str {
+        self.mount_path.as_ref().map_or(Self::DEFAULT_MOUNT_PATH, MountPath::as_str)
+    }
+
+    /// The volume's name in pods.
+    pub fn volume(&self) -> &str {
+        self.volume.as_ref().map_or(Self::DEFAULT_VOLUME, VolumeName::as_str)
+    }
+
+    /// How long the download may take.
+    pub fn deadline_seconds(&self) -> u64 {
+        self.deadline.as_ref().map_or(Self::DEFAULT_DEADLINE_SECONDS, DownloadDeadline::seconds)
+    }
+
+    /// What is downloaded; `None` where somebody else fills the volume.
+    ///
+    /// # Errors
+    /// When the source is not pinned, or not one.
+    pub fn parse_source(&self) -> Result<Option<WeightsSource>, WeightsSourceFault> {
+        self.source.as_ref().map(|source| WeightsSource::parse(source.as_str())).transpose()
+    }
+
+    /// The folder that the weights are in, from the root of a container. `None` where that is not stator's to say.
+    pub fn folder(&self) -> Option<String> {
+        let source = self.parse_source().ok().flatten()?;
+        Some(format!("{}/{}", self.mount_path(), source.folder()))
+    }
+}

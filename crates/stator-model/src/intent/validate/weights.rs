@@ -1,0 +1,140 @@
+//! Weights that are downloaded: pinned, to a volume that can be written to, and that nothing else is mounted at.
+
+use super::ModelValidator;
+use super::files::is_at_or_below;
+use crate::intent::model::{AccessMode, Cache, Weights, WeightsSource};
+use crate::intent::rules;
+use crate::intent::scalar::VolumeName;
+
+pub(super) fn validate_weights(judge: &mut ModelValidator<'_>) {
+    let Some(weights) = &judge.model.spec.weights else { return };
+    if weights.mount_path().split('/').any(|part| part == "." || part == "..") {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights.mountPath",
+            format!("`{}` has a part that is `.` or `..`", weights.mount_path()),
+            "Write the path without it.",
+        );
+    }
+    if judge.model.spec.sla.is_some() {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights",
+            "`weights` with `sla`: the graph that would be served from them does not exist yet",
+            "Use `cache` with `modelPath` for the profiler, or `serving`.",
+        );
+    }
+    check_cache(judge, weights);
+    match weights.parse_source() {
+        Err(fault) => {
+            let (what, help) = fault.describe();
+            judge.error(rules::MODEL_WEIGHTS, "spec.weights.source", what, help);
+        }
+        Ok(Some(source)) => check_download(judge, weights, &source),
+        Ok(None) => {}
+    }
+    if weights.source.is_none() {
+        check_filled_claim(judge, weights);
+    } else if weights.claim.access_mode == Some(AccessMode::ReadOnlyMany) {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights.claim.accessMode",
+            "the volume can only be read, so nothing can be downloaded to it",
+            "Use `ReadWriteMany`; or leave `source` out where somebody else fills the claim.",
+        );
+    }
+}
+
+/// What only one of the two kinds of source takes, and what each needs.
+fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &WeightsSource) {
+    let model = judge.model.spec.model.as_str();
+    if model.starts_with('/') {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.model",
+            "`model` is a path, and the engine is given the path that the weights are downloaded to",
+            "Write the name that clients ask for, such as `openai/gpt-oss-120b`.",
+        );
+    }
+    match source {
+        WeightsSource::HuggingFace { repository, revision: _ } => {
+            if model != repository && !model.starts_with('/') {
+                judge.error(
+                    rules::MODEL_WEIGHTS,
+                    "spec.weights.source",
+                    format!("the source is `{repository}`, and `model` is `{model}`"),
+                    format!("Write `model: {repository}`; `servedName` is the name that clients ask for."),
+                );
+            }
+        }
+        WeightsSource::Other { .. } => {
+            if weights.image.is_none() {
+                judge.error(
+                    rules::MODEL_WEIGHTS,
+                    "spec.weights.source",
+                    "only `hf://` is downloaded without an `image`",
+                    "Name the image of a downloader: it is given `WEIGHTS_SOURCE` and `WEIGHTS_FOLDER`.",
+                );
+            }
+            if weights.token_secret.is_some() {
+                judge.error(
+                    rules::MODEL_WEIGHTS,
+                    "spec.weights.tokenSecret",
+                    "`tokenSecret` is the token of Hugging Face, and the source is another one",
+                    "Give the downloader its credentials by `env`: `NAME: {secret: NAME, key: KEY}`.",
+                );
+            }
+        }
+    }
+}
+
+/// A claim that somebody else fills: nothing is downloaded, so nothing can be said of how.
+fn check_filled_claim(judge: &mut ModelValidator<'_>, weights: &Weights) {
+    let written = [
+        ("include", !weights.include.is_empty()),
+        ("exclude", !weights.exclude.is_empty()),
+        ("image", weights.image.is_some()),
+        ("tokenSecret", weights.token_secret.is_some()),
+        ("env", !weights.env.is_empty()),
+        ("deadline", weights.deadline.is_some()),
+        ("attempt", weights.attempt.is_some()),
+    ];
+    for (field, _) in written.into_iter().filter(|(_, is_written)| *is_written) {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            &format!("spec.weights.{field}"),
+            format!("`{field}` is about a download, and there is no `source`: somebody else fills the claim"),
+            format!("Add `source`, or remove `{field}`."),
+        );
+    }
+}
+
+/// Cache and weights are two volumes, or one of them is not needed.
+fn check_cache(judge: &mut ModelValidator<'_>, weights: &Weights) {
+    let Some(cache) = &judge.model.spec.cache else { return };
+    let (mine, other) = (weights.mount_path(), Cache::mount_path(cache));
+    if is_at_or_below(mine, other.trim_end_matches('/')) || is_at_or_below(other, mine) {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights",
+            format!("the weights are mounted at `{mine}`, and `cache` at `{other}`"),
+            "Remove `cache`: `weights` mounts its volume as well. Or give one of them another `mountPath`.",
+        );
+    }
+    if weights.claim.name == cache.claim {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights.claim.name",
+            format!("claim `{}` is the one of `cache` as well", cache.claim),
+            "Remove `cache`: `weights` mounts its volume as well.",
+        );
+    }
+    if cache.volume.as_ref().map(VolumeName::as_str) == Some(weights.volume()) {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights.volume",
+            format!("volume `{}` is the one of `cache` as well", weights.volume()),
+            "Give it another name.",
+        );
+    }
+}

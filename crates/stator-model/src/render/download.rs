@@ -1,0 +1,144 @@
+//! The Job that downloads weights (`spec.weights`), as upstream's recipes have it: an image with `hf`, and a volume.
+//!
+//! Its name ends in a digest of its spec, as what a Job runs cannot be changed: other weights, another volume or another
+//! attempt is another Job, and models that share weights and a volume share the Job. What is downloaded stays on the volume
+//! beside what was there, so a Job that runs again fetches only what is missing.
+
+use super::pod::{EnvVars, PodContainer};
+use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
+use crate::intent::model::{OverrideKind, Weights, WeightsSource};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use stator_core::dynamo::kinds;
+use stator_core::dynamo::registry::env as names;
+use stator_core::dynamo::v1beta1::to_value;
+
+/// How many hex digits of the spec's digest are part of the name.
+const DIGEST_LENGTH: usize = 10;
+/// The longest part of a Job's name that is the weights' own: a Job's name has at most 63 characters.
+const MAX_SHORT_NAME_LENGTH: usize = 40;
+/// As in upstream's recipes.
+const BACKOFF_LIMIT: u64 = 3;
+const HUGGING_FACE_IMAGE: &str = "python:3.10-slim";
+const CONTAINER: &str = "download";
+/// Where a downloader finds what to download, and where to put it.
+const SOURCE_ENV: &str = "WEIGHTS_SOURCE";
+const FOLDER_ENV: &str = "WEIGHTS_FOLDER";
+const INCLUDE_ENV: &str = "WEIGHTS_INCLUDE";
+const EXCLUDE_ENV: &str = "WEIGHTS_EXCLUDE";
+const REPOSITORY_ENV: &str = "WEIGHTS_REPOSITORY";
+const REVISION_ENV: &str = "WEIGHTS_REVISION";
+/// What runs for `hf://`. It is the same for all: what to download are variables and arguments, which no shell reads as
+/// its own words.
+const HUGGING_FACE_SCRIPT: &str = "\
+set -eu
+command -v hf >/dev/null || pip install --no-cache-dir huggingface_hub==1.11.0
+exec hf download \"$WEIGHTS_REPOSITORY\" --revision \"$WEIGHTS_REVISION\" \"$@\"
+";
+
+/// The Job of a model's weights; `None` where somebody else fills the volume. A source with a fault has been reported.
+pub(super) fn draft_job(context: &RenderContext<'_>) -> Option<ObjectDraft> {
+    let weights = context.intent.model.spec.weights.as_ref()?;
+    let source = weights.parse_source().ok().flatten()?;
+    let pod = pod_spec(context, weights, &source)?;
+    let spec = json!({
+        "activeDeadlineSeconds": weights.deadline_seconds(),
+        "backoffLimit": BACKOFF_LIMIT,
+        "completions": 1,
+        "parallelism": 1,
+        "template": {"spec": pod},
+    });
+    let name = job_name(context, &source, &spec, weights.attempt.unwrap_or(1));
+    let mut value = object_metadata::new_object(context, kinds::JOB, &name, spec, false);
+    if let Some(metadata) = value.get_mut("metadata") {
+        metadata["annotations"] = json!({kinds::ANNOTATION_WEIGHTS: source.uri()});
+    }
+    Some(ObjectDraft {
+        kind: kinds::JOB,
+        value,
+        path: "spec.weights".to_owned(),
+        stage: ApplyStage::Download,
+        prune: true,
+    })
+}
+
+/// `weights-gpt-oss-120b-0a1b2c3d4e`.
+fn job_name(context: &RenderContext<'_>, source: &WeightsSource, spec: &Value, attempt: u32) -> String {
+    let mut hash = Sha256::new();
+    hash.update(spec.to_string().as_bytes());
+    // They are merged later, and make another Job as well.
+    for change in context.intent.model.spec.overrides.iter().filter(|one| one.target.kind == OverrideKind::Job) {
+        hash.update(serde_json::to_string(change).unwrap_or_default().as_bytes());
+    }
+    hash.update(attempt.to_be_bytes());
+    let mut digest = hex::encode(hash.finalize());
+    digest.truncate(DIGEST_LENGTH);
+    let letters = source.short_name().chars().map(|letter| letter.to_ascii_lowercase());
+    let slug: String = letters.map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+    let slug: String = slug.trim_matches('-').chars().take(MAX_SHORT_NAME_LENGTH).collect();
+    match slug.trim_end_matches('-') {
+        "" => format!("weights-{digest}"),
+        slug => format!("weights-{slug}-{digest}"),
+    }
+}
+
+/// The pod of the download. `None` for a source without an image, which has been reported.
+fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSource) -> Option<Value> {
+    let spec = &context.intent.model.spec;
+    let mut env = EnvVars::default();
+    env.set("HF_XET_HIGH_PERFORMANCE", "1");
+    env.add_layer(&weights.env);
+    let own_image = weights.image.as_ref().map(ToString::to_string);
+    let mut args = Vec::new();
+    let (image, command) = match source {
+        WeightsSource::HuggingFace { repository, revision } => {
+            env.set(REPOSITORY_ENV, repository.as_str());
+            env.set(REVISION_ENV, revision.as_str());
+            env.set(names::HF_HOME, weights.mount_path());
+            let of_model = || spec.secrets.as_ref().and_then(|secrets| secrets.hugging_face.as_ref());
+            if let Some(secret) = weights.token_secret.as_ref().or_else(of_model) {
+                env.set_from_secret("HF_TOKEN", secret.as_str());
+            }
+            for (flag, patterns) in [("--include", &weights.include), ("--exclude", &weights.exclude)] {
+                args.extend(patterns.iter().flat_map(|pattern| [flag.to_owned(), pattern.as_str().to_owned()]));
+            }
+            // The word after the script is what the shell calls itself.
+            let command = ["sh", "-c", HUGGING_FACE_SCRIPT, CONTAINER].map(str::to_owned).to_vec();
+            (own_image.unwrap_or_else(|| HUGGING_FACE_IMAGE.to_owned()), command)
+        }
+        WeightsSource::Other { uri } => {
+            env.set(SOURCE_ENV, uri.as_str());
+            env.set(FOLDER_ENV, format!("{}/{}", weights.mount_path(), source.folder()));
+            for (name, patterns) in [(INCLUDE_ENV, &weights.include), (EXCLUDE_ENV, &weights.exclude)] {
+                if !patterns.is_empty() {
+                    let lines: Vec<&str> = patterns.iter().map(|pattern| pattern.as_str()).collect();
+                    env.set(name, lines.join("\n"));
+                }
+            }
+            (own_image?, Vec::new())
+        }
+    };
+    let container = PodContainer {
+        name: CONTAINER,
+        image: Some(image),
+        command,
+        args,
+        env: env.into_values(),
+        volume_mounts: vec![json!({"name": weights.volume(), "mountPath": weights.mount_path()})],
+        ..PodContainer::default()
+    };
+    let mut container = to_value(&container);
+    // So that the pod's status has the last words of a download that failed.
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
+    let claim = json!({"claimName": weights.claim.name.as_str()});
+    let mut pod = json!({
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": [{"name": weights.volume(), "persistentVolumeClaim": claim}],
+    });
+    let pull = spec.secrets.as_ref().map(|secrets| secrets.image_pull.as_slice()).unwrap_or_default();
+    if !pull.is_empty() {
+        pod["imagePullSecrets"] = pull.iter().map(|name| json!({"name": name.as_str()})).collect();
+    }
+    Some(pod)
+}

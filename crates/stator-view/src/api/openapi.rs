@@ -1,0 +1,159 @@
+//! The OpenAPI document, made of the table of endpoints and of the types that they answer with.
+
+use super::endpoint::{ApiAnswer, ApiEndpoint, ApiParameter, ParameterPlace};
+use crate::problem::{ProblemDetails, ProblemKind};
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+/// Where it is served.
+pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
+
+/// The OpenAPI 3.1 document of these endpoints.
+pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
+    let mut generator = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        })
+        .for_serialize()
+        .into_generator();
+    let problem = generator.subschema_for::<ProblemDetails>().to_value();
+    let paths: Map<String, Value> = endpoints
+        .iter()
+        .map(|endpoint| {
+            (
+                endpoint.path.to_owned(),
+                json!({endpoint.method().to_lowercase(): operation(endpoint, &problem, &mut generator)}),
+            )
+        })
+        .collect();
+    let schemas = generator.take_definitions(true);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "stator",
+            "version": "1",
+            "description": "What stator sees of models, sources and GPUs, and what a model would become. Nothing is written; \
+                            git is the only writer. Fields may be added. Times are RFC 3339 in UTC.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "security": [{"link": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"link": {
+                "type": "apiKey",
+                "in": "cookie",
+                "name": "stator-PORT",
+                "description": "What the link that stator prints sets; PORT is the port of the address.",
+            }},
+        },
+    })
+}
+
+fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGenerator) -> Value {
+    let mut answers = Map::new();
+    answers.insert("200".to_owned(), success(endpoint.answer, generator));
+    let has = |place: ParameterPlace| endpoint.parameters.iter().any(|one| one.place == place);
+    let mut problems = vec![ProblemKind::SignInRequired, ProblemKind::WrongHost];
+    match endpoint.answer {
+        ApiAnswer::Json { .. } => {
+            problems.push(ProblemKind::InvalidParameter);
+            answers.insert("304".to_owned(), json!({"description": "It is what `If-None-Match` names."}));
+        }
+        ApiAnswer::Draft { .. } => problems.extend([
+            ProblemKind::InvalidParameter,
+            ProblemKind::CrossOrigin,
+            ProblemKind::NotFound,
+            ProblemKind::BodyLate,
+            ProblemKind::ReplicasNotOwned,
+            ProblemKind::BodyTooLarge,
+            ProblemKind::MediaType,
+            ProblemKind::InvalidModel,
+            ProblemKind::OutOfTime,
+        ]),
+        ApiAnswer::Stream => problems.push(ProblemKind::TooManyStreams),
+        ApiAnswer::OpenApi => {
+            answers.insert("304".to_owned(), json!({"description": "It is what `If-None-Match` names."}));
+        }
+    }
+    if has(ParameterPlace::Path) {
+        problems.push(ProblemKind::NotFound);
+    }
+    if endpoint.parameters.iter().any(|one| one.name == "continue") {
+        problems.push(ProblemKind::Expired);
+    }
+    for kind in problems {
+        let answer = json!({
+            "description": kind.title(),
+            "content": {"application/problem+json": {"schema": problem}},
+        });
+        answers.insert(kind.status().to_string(), answer);
+    }
+    let mut operation = json!({
+        "operationId": endpoint.operation,
+        "summary": endpoint.summary,
+        "parameters": endpoint.parameters.iter().map(parameter).collect::<Vec<_>>(),
+        "responses": answers,
+    });
+    if endpoint.answer.takes_body() {
+        operation["requestBody"] = json!({
+            "required": true,
+            "description": "A model as its `model.yaml` has it, at most 1 MiB. A line and a column of an answer are those of this text.",
+            "content": {
+                "application/yaml": {"schema": {"type": "string"}},
+                "application/json": {"schema": {"type": "object"}},
+            },
+        });
+    }
+    operation
+}
+
+fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
+    let etag = json!({"ETag": {"description": "The same as long as the answer is.", "schema": {"type": "string"}}});
+    match answer {
+        ApiAnswer::Json { schema, body: _ } => json!({
+            "description": "OK",
+            "headers": etag,
+            "content": {"application/json": {"schema": schema(generator).to_value()}},
+        }),
+        ApiAnswer::Draft { schema, body: _ } => json!({
+            "description": "OK",
+            "content": {"application/json": {"schema": schema(generator).to_value()}},
+        }),
+        ApiAnswer::Stream => json!({
+            "description": "OK",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }),
+        ApiAnswer::OpenApi => json!({
+            "description": "OK",
+            "headers": etag,
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        }),
+    }
+}
+
+fn parameter(parameter: &ApiParameter) -> Value {
+    let ApiParameter { name, place, description, allowed } = parameter;
+    let text = match allowed {
+        [] => json!({"type": "string"}),
+        allowed => json!({"type": "string", "enum": allowed}),
+    };
+    let (where_it_stands, schema) = match place {
+        ParameterPlace::Path => ("path", text),
+        ParameterPlace::Query => ("query", text),
+        ParameterPlace::RepeatedQuery => ("query", json!({"type": "array", "items": text})),
+        ParameterPlace::NumberQuery => {
+            ("query", json!({"type": "integer", "minimum": 1, "maximum": crate::models::MAX_LIMIT}))
+        }
+    };
+    json!({
+        "name": name,
+        "in": where_it_stands,
+        "required": *place == ParameterPlace::Path,
+        "description": description,
+        "schema": schema,
+    })
+}

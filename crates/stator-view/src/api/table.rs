@@ -1,0 +1,257 @@
+//! Every endpoint of the API.
+
+use super::endpoint::{ApiAnswer, ApiEndpoint, ApiParameter, ApiRequest, ParameterPlace, document};
+use super::openapi::OPENAPI_PATH;
+use crate::capacity::{CapacityView, capacity};
+use crate::draft::{PlannedDraft, RenderedDraft};
+use crate::model::{
+    DriftView, EventView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, drift, events, history,
+    manifests, objects,
+};
+use crate::models::{ModelListView, ModelQuery};
+use crate::observation::{FleetObservation, FoundModel};
+use crate::problem::{ProblemDetails, ProblemKind};
+use crate::sources::{SourceView, sources};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use stator_model::plan::SyncHistoryEntry;
+
+/// Where changes are streamed.
+pub const STREAM_PATH: &str = "/api/v1/stream";
+
+const fn query(name: &'static str, description: &'static str) -> ApiParameter {
+    ApiParameter { name, place: ParameterPlace::Query, description, allowed: &[] }
+}
+
+const fn repeated(name: &'static str, description: &'static str, allowed: &'static [&'static str]) -> ApiParameter {
+    ApiParameter { name, place: ParameterPlace::RepeatedQuery, description, allowed }
+}
+
+/// The parameters of the list. Their values are read by [`ModelQuery`], which a test compares with this.
+const LIST: &[ApiParameter] = &[
+    query(
+        "q",
+        "Words that a model has to have in its name, namespace, source, GPUs, revision, status or message, all of them, in any case.",
+    ),
+    repeated(
+        "health",
+        "Models of this health.",
+        &["Failed", "Degraded", "Unknown", "Progressing", "Suspended", "Healthy"],
+    ),
+    repeated("sync", "Models of this sync state.", &["Blocked", "OutOfSync", "Unknown", "Synced"]),
+    repeated("namespace", "Models of this namespace.", &[]),
+    repeated("source", "Models of this source, as rows name it.", &[]),
+    repeated("gpu", "Models that hold GPUs of this SKU.", &[]),
+    ApiParameter {
+        name: "drift",
+        place: ParameterPlace::Query,
+        description: "Models with drifted fields, or without.",
+        allowed: &["true", "false"],
+    },
+    query(
+        "sort",
+        "Keys with commas, a `-` before one turns it round: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `since`.",
+    ),
+    ApiParameter {
+        name: "limit",
+        place: ParameterPlace::NumberQuery,
+        description: "Rows of a page, from 1 to 500; 100 by default.",
+        allowed: &[],
+    },
+    query(
+        "continue",
+        "Where the page begins: `metadata.continue` or `metadata.previous` of another page of the same list.",
+    ),
+];
+
+const ONE: &[ApiParameter] = &[
+    ApiParameter {
+        name: "namespace",
+        place: ParameterPlace::Path,
+        description: "The namespace of its objects.",
+        allowed: &[],
+    },
+    ApiParameter { name: "name", place: ParameterPlace::Path, description: "The model's name.", allowed: &[] },
+];
+
+const SOURCE: ApiParameter =
+    query("source", "The source that the model is of, as rows name it; may be left out where there is one.");
+const FILE: ApiParameter = query(
+    "file",
+    "The path of the `model.yaml` from the repository's root. Where it is left out, that of the model of this name, or `models/NAME/model.yaml` for a new one.",
+);
+
+const RENDERED: &[ApiParameter] = &[SOURCE, FILE];
+
+const PLANNED: &[ApiParameter] = &[
+    SOURCE,
+    FILE,
+    ApiParameter {
+        name: "dryRun",
+        place: ParameterPlace::Query,
+        description: "How it is planned: against what was last seen of the cluster, which is the default. The API server is not asked.",
+        allowed: &["client"],
+    },
+];
+
+const fn of_model(
+    path: &'static str,
+    operation: &'static str,
+    summary: &'static str,
+    answer: ApiAnswer,
+) -> ApiEndpoint {
+    ApiEndpoint { path, operation, summary, parameters: ONE, answer }
+}
+
+const fn of_all(path: &'static str, operation: &'static str, summary: &'static str, answer: ApiAnswer) -> ApiEndpoint {
+    ApiEndpoint { path, operation, summary, parameters: &[], answer }
+}
+
+/// Every endpoint, in the order in which they are described.
+pub const ENDPOINTS: &[ApiEndpoint] = &[
+    ApiEndpoint {
+        path: "/api/v1/models",
+        operation: "listModels",
+        summary: "Models: filtered, sorted, counted, a page at a time.",
+        parameters: LIST,
+        answer: ApiAnswer::Json {
+            schema: schema_of::<ModelListView>,
+            body: |all, asked| {
+                let page = all.models(&ModelQuery::parse(&asked.query)?)?;
+                Ok(document(&page.to_list(all.notices())))
+            },
+        },
+    },
+    of_model(
+        "/api/v1/models/{namespace}/{name}",
+        "getModel",
+        "Everything of one model.",
+        ApiAnswer::Json { schema: schema_of::<ModelView>, body: |all, asked| of_one(all, asked, ModelView::new) },
+    ),
+    of_model(
+        "/api/v1/models/{namespace}/{name}/status",
+        "getModelStatus",
+        "How one model stands.",
+        ApiAnswer::Json {
+            schema: schema_of::<ModelStanding>,
+            body: |all, asked| of_one(all, asked, ModelStanding::new),
+        },
+    ),
+    of_model(
+        "/api/v1/models/{namespace}/{name}/objects",
+        "listModelObjects",
+        "The objects of one model, what a sync would do with each, and its health.",
+        ApiAnswer::Json { schema: schema_of::<ItemList<ObjectView>>, body: |all, asked| items(all, asked, objects) },
+    ),
+    of_model(
+        "/api/v1/models/{namespace}/{name}/drift",
+        "listModelDrift",
+        "Fields of one model that were changed in the cluster although git did not change, and who owns them.",
+        ApiAnswer::Json { schema: schema_of::<ItemList<DriftView>>, body: |all, asked| items(all, asked, drift) },
+    ),
+    of_model(
+        "/api/v1/models/{namespace}/{name}/history",
+        "listModelHistory",
+        "The last ten syncs of one model that did anything, newest first.",
+        ApiAnswer::Json {
+            schema: schema_of::<ItemList<SyncHistoryEntry>>,
+            body: |all, asked| items(all, asked, history),
+        },
+    ),
+    of_model(
+        "/api/v1/models/{namespace}/{name}/events",
+        "listModelEvents",
+        "What the cluster's controllers said of one model's objects, and of the pods that were made for them, newest first. The embedded cluster has no events.",
+        ApiAnswer::Json { schema: schema_of::<ItemList<EventView>>, body: |all, asked| items(all, asked, events) },
+    ),
+    of_model(
+        "/api/v1/models/{namespace}/{name}/manifest",
+        "listModelManifests",
+        "The live objects of one model as YAML. What looks like a secret is hidden.",
+        ApiAnswer::Json {
+            schema: schema_of::<ItemList<ManifestView>>,
+            body: |all, asked| items(all, asked, manifests),
+        },
+    ),
+    of_all(
+        "/api/v1/sources",
+        "listSources",
+        "Sources: what was seen, attempted and applied of each, and what is in the way.",
+        ApiAnswer::Json {
+            schema: schema_of::<ItemList<SourceView>>,
+            body: |all, asked| {
+                asked.refuse_query()?;
+                Ok(document(&ItemList { items: sources(all) }))
+            },
+        },
+    ),
+    of_all(
+        "/api/v1/capacity",
+        "getCapacity",
+        "GPUs that models hold by SKU, and what they cost.",
+        ApiAnswer::Json {
+            schema: schema_of::<CapacityView>,
+            body: |all, asked| {
+                asked.refuse_query()?;
+                Ok(document(&capacity(all)))
+            },
+        },
+    ),
+    ApiEndpoint {
+        path: "/api/v1/render",
+        operation: "renderModel",
+        summary: "What a `model.yaml` renders to in its source's environment, with the defaults and the overlay that are there. Nothing is written.",
+        parameters: RENDERED,
+        answer: ApiAnswer::Draft {
+            schema: schema_of::<RenderedDraft>,
+            body: |draft| {
+                draft.check()?;
+                Ok(document(&draft.rendered()))
+            },
+        },
+    },
+    ApiEndpoint {
+        path: "/api/v1/plan",
+        operation: "planModel",
+        summary: "What a `model.yaml` would change if it were in git: objects with reasons, GPUs, cost, disruption, what guards would hold back, and the patch for `git apply`. Nothing is written.",
+        parameters: PLANNED,
+        answer: ApiAnswer::Draft {
+            schema: schema_of::<PlannedDraft>,
+            body: |draft| {
+                draft.check_change()?;
+                let planned = draft.planned().ok_or_else(|| ProblemDetails::new(ProblemKind::InvalidModel))?;
+                Ok(document(&planned))
+            },
+        },
+    },
+    of_all(
+        STREAM_PATH,
+        "streamChanges",
+        "Server-sent events: `changed`, with the version as its id, whenever anything that the other endpoints tell is different. A stream ends after some minutes; browsers open it again by themselves.",
+        ApiAnswer::Stream,
+    ),
+    of_all(OPENAPI_PATH, "getOpenApi", "This description of the API.", ApiAnswer::OpenApi),
+];
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn of_one<T: Serialize>(
+    observation: &FleetObservation,
+    request: &ApiRequest,
+    view: impl Fn(&FoundModel<'_>) -> T,
+) -> Result<String, ProblemDetails> {
+    // What is not there is not there, whatever else is wrong with the question.
+    let model = request.model(observation)?;
+    request.refuse_query()?;
+    Ok(document(&view(&model)))
+}
+
+fn items<T: Serialize>(
+    observation: &FleetObservation,
+    request: &ApiRequest,
+    view: impl Fn(&FoundModel<'_>) -> Vec<T>,
+) -> Result<String, ProblemDetails> {
+    of_one(observation, request, |model| ItemList { items: view(model) })
+}

@@ -1,0 +1,200 @@
+//! What a process has seen of its sources and of the cluster: what every view is made of.
+
+use jiff::Timestamp;
+use stator_core::dynamo::kinds::GRAPH;
+use stator_core::object::{Object, ObjectIdentity};
+use stator_model::plan::{Change, ModelStatus, Plan, Record};
+use stator_model::present::history::ClusterEvent;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Events that are kept of a model, the newest.
+const MAX_EVENTS: usize = 50;
+
+/// What is known of all sources.
+#[derive(Clone, Debug, Default)]
+pub struct FleetFacts {
+    /// Each source, sorted by namespace and name.
+    pub sources: Vec<Arc<SourceFacts>>,
+}
+
+/// One source: a ModelSource, or the folder that a command was given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SourceFacts {
+    /// Its namespace; empty for a folder.
+    pub namespace: String,
+    /// Its name; for a folder the repository's.
+    pub name: String,
+    /// Where its models come from, without a credential: an address or a path.
+    pub origin: String,
+    /// The environment that is synced, once it is known.
+    pub environment: Option<String>,
+    /// What the source is doing, in a word.
+    pub phase: String,
+    /// The newest commit that was seen.
+    pub seen: Option<RevisionFacts>,
+    /// The commit that was last synced, well or not.
+    pub attempted: Option<RevisionFacts>,
+    /// The commit that was last synced well.
+    pub applied: Option<RevisionFacts>,
+    /// What is in the way, with what to do about it.
+    pub problems: Vec<String>,
+    /// What guards hold back, and the command that lets it go.
+    pub held: Option<HeldFacts>,
+    /// When the next sync window opens, while none is open.
+    pub next_window: Option<Timestamp>,
+    /// Options with which a command of stator finds this environment and its cluster.
+    pub command_options: Vec<String>,
+    /// Whether `kubectl` reaches the cluster.
+    pub is_kubernetes: bool,
+    /// Why its models are not known, where they are not; those that were known before stay.
+    pub unread: Option<String>,
+    /// Its models, sorted by name.
+    pub models: Vec<ModelFacts>,
+}
+
+/// A commit, and when something became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionFacts {
+    /// In full.
+    pub commit: String,
+    /// When; `None` where nobody wrote it down.
+    pub at: Option<Timestamp>,
+}
+
+/// What guards hold back until it is approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldFacts {
+    /// What each guard says.
+    pub reasons: Vec<String>,
+    /// Of which commit, in full.
+    pub commit: String,
+}
+
+/// One model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelFacts {
+    /// Its status, as `stator status` has it.
+    pub status: ModelStatus,
+    /// GPUs that it holds now, by SKU.
+    pub gpus: BTreeMap<String, u64>,
+    /// What these cost.
+    pub cost: Option<HourlyCost>,
+    /// Its record; `None` before the first sync.
+    pub record: Option<Record>,
+    /// Its objects, as the cluster holds them.
+    pub live: Vec<Object>,
+    /// What the cluster's controllers say of its objects, oldest first.
+    pub events: Vec<ClusterEvent>,
+    /// Since when health and sync are what they are.
+    pub since: Option<SinceFacts>,
+}
+
+/// Since when something is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinceFacts {
+    /// The moment.
+    pub time: Timestamp,
+    /// Whether it may have been so before: this process has seen nothing else.
+    pub at_least: bool,
+}
+
+/// What GPUs cost an hour, by the repository's prices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HourlyCost {
+    /// As the repository writes it.
+    pub currency: String,
+    /// How much.
+    pub amount: f64,
+}
+
+impl ModelFacts {
+    /// The graphs among its live objects.
+    pub fn graphs(&self) -> impl Iterator<Item = &Object> {
+        self.live.iter().filter(|object| object.kind() == GRAPH.kind)
+    }
+}
+
+/// A moment without what is less than a second: as records and the API have it.
+pub fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// The models of an environment: statuses made of a plan, with what the plan says of GPUs and their cost, the records, and
+/// live objects. `earlier` is what was known before, for what only a process that watched can say: since when.
+pub fn model_facts(
+    statuses: Vec<ModelStatus>,
+    plan: &Plan,
+    records: Vec<Record>,
+    live: Vec<Object>,
+    events: Vec<ClusterEvent>,
+    earlier: &[ModelFacts],
+    now: Timestamp,
+) -> Vec<ModelFacts> {
+    let mut changes: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
+    for change in &plan.changes {
+        changes.entry(&change.model).or_default().push(change);
+    }
+    let mut records: BTreeMap<String, Record> =
+        records.into_iter().map(|record| (record.model.clone(), record)).collect();
+    let mut live: BTreeMap<ObjectIdentity, Object> =
+        live.into_iter().map(|object| (object.reference().identity(), object)).collect();
+    let mut said: BTreeMap<String, Vec<ClusterEvent>> = BTreeMap::new();
+    for event in events {
+        said.entry(event.model.clone()).or_default().push(event);
+    }
+    let earlier: BTreeMap<&str, &ModelFacts> = earlier.iter().map(|one| (one.status.name.as_str(), one)).collect();
+    statuses
+        .into_iter()
+        .map(|status| {
+            let own = changes.get(status.name.as_str()).map(Vec::as_slice).unwrap_or_default();
+            let record = records.remove(&status.name);
+            let objects = status.objects.iter().filter_map(|one| live.remove(&one.object.identity())).collect();
+            let mut events = said.remove(&status.name).unwrap_or_default();
+            events.drain(..events.len().saturating_sub(MAX_EVENTS));
+            let since = since(&status, record.as_ref(), earlier.get(status.name.as_str()).copied(), now);
+            ModelFacts {
+                gpus: gpus_of(own),
+                cost: cost_of(own),
+                since: Some(since),
+                record,
+                live: objects,
+                events,
+                status,
+            }
+        })
+        .collect()
+}
+
+fn gpus_of(changes: &[&Change]) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::<String, u64>::new();
+    for (sku, totals) in changes.iter().flat_map(|change| &change.gpus_by_sku).filter(|(_, totals)| totals.before > 0) {
+        let sum = sums.entry(sku.clone()).or_default();
+        *sum = sum.saturating_add(totals.before);
+    }
+    sums
+}
+
+fn cost_of(changes: &[&Change]) -> Option<HourlyCost> {
+    let mut costs = changes.iter().filter_map(|change| change.cost.as_ref()).peekable();
+    let currency = costs.peek()?.currency.clone();
+    Some(HourlyCost { currency, amount: costs.map(|cost| cost.before_hour).sum() })
+}
+
+/// The record knows since when a model stands as it was recorded. What changed since, only who watched can say.
+fn since(status: &ModelStatus, record: Option<&Record>, earlier: Option<&ModelFacts>, now: Timestamp) -> SinceFacts {
+    let now = whole_second(now);
+    let is_same = |other: &ModelStatus| other.health == status.health && other.sync == status.sync;
+    if let Some(known) = earlier.filter(|one| is_same(&one.status)).and_then(|one| one.since) {
+        return known;
+    }
+    let state = record.and_then(|record| record.state.as_ref());
+    let recorded = state.filter(|state| state.health == status.health && state.sync == status.sync);
+    let ready = recorded.and_then(|state| state.conditions.iter().find(|one| one.kind == "Ready"));
+    match ready.and_then(|condition| condition.last_transition_time.parse().ok()) {
+        // It was something else a moment ago, so this is when it became what it is.
+        Some(_) | None if earlier.is_some() => SinceFacts { time: now, at_least: false },
+        Some(time) => SinceFacts { time, at_least: false },
+        None => SinceFacts { time: now, at_least: true },
+    }
+}

@@ -1,0 +1,33 @@
+//! What the pages and the API show. One view of models, sources and capacity is made of what a process has seen, and two
+//! printers read it: JSON for programs, HTML for people. Pure: values in, values out.
+//!
+//! | File | What lives there |
+//! |-|-|
+//! | `facts` | what a process has seen: sources, models, records, live objects |
+//! | `observation` | the facts at one moment, with a row for each model, made once and read by every answer |
+//! | `models/` | rows, filters, order, pages and counts |
+//! | `model` | everything of one model |
+//! | `sources`, `capacity` | the other views |
+//! | `draft/` | a model that somebody is writing: what it would become and change |
+//! | `form/` | a form over a model's YAML |
+//! | `problem` | what is answered where there is nothing to show, as RFC 9457 has it |
+//! | `api/` | the table of endpoints: routes, answers and the OpenAPI document are made of it |
+//! | `page/` | the pages |
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests read the templates"))]
+
+pub mod api;
+pub mod capacity;
+pub mod draft;
+pub mod facts;
+pub mod form;
+pub mod model;
+pub mod models;
+pub mod observation;
+pub mod page;
+pub mod problem;
+mod query_string;
+#[cfg(test)]
+mod samples;
+pub mod sources;
+mod words;

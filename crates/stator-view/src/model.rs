@@ -1,0 +1,389 @@
+//! Everything of one model.
+
+use crate::models::{ComponentCount, ModelRow};
+use crate::observation::FoundModel;
+use crate::words::health_schema;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use serde_with::skip_serializing_none;
+use stator_core::dynamo::component_readiness::component_readiness;
+use stator_core::dynamo::gpus;
+use stator_core::dynamo::health::Health;
+use stator_core::dynamo::kinds::{self, ADAPTER};
+use stator_core::mask;
+use stator_core::object::{Object, ObjectRef};
+use stator_model::plan::{Action, FieldDrift, Record, RecordCondition, SyncHistoryEntry};
+use std::collections::BTreeMap;
+
+/// Everything of one model.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Model")]
+pub struct ModelView {
+    /// As lists show it.
+    #[serde(flatten)]
+    pub row: ModelRow,
+    /// How it stands.
+    #[serde(flatten)]
+    pub status: ModelStatusView,
+    /// Fields that were changed in the cluster although git did not change.
+    pub drift: Vec<DriftView>,
+    /// Its objects.
+    pub objects: Vec<ObjectView>,
+    /// The last syncs, newest first.
+    pub history: Vec<SyncHistoryEntry>,
+    /// What the cluster's controllers said of it lately, newest first.
+    pub events: Vec<EventView>,
+    /// Commands that show more of it.
+    pub commands: Vec<CommandView>,
+}
+
+/// How one model stands.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ModelStatus")]
+pub struct ModelStatusView {
+    /// Path of its `model.yaml`, or where it was.
+    pub file: String,
+    /// The environment that it is of, once that is known.
+    pub environment: Option<String>,
+    /// The main kind: a graph or a request; empty when nothing of it is left.
+    pub kind: String,
+    /// When its main object was created, RFC 3339; absent when it is not there.
+    pub created: Option<String>,
+    /// Each component of its graphs.
+    pub replicas: Vec<ReplicasView>,
+    /// How it stood when its record was last written.
+    pub conditions: Vec<RecordCondition>,
+    /// The repository and the environment that its record names; absent before the first sync.
+    pub recorded_for: Option<String>,
+}
+
+/// The status of one model, for who asks for nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ModelStatusReport")]
+pub struct ModelStanding {
+    /// As lists show it.
+    #[serde(flatten)]
+    pub row: ModelRow,
+    /// How it stands.
+    #[serde(flatten)]
+    pub status: ModelStatusView,
+}
+
+/// The replicas of one component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Replicas")]
+pub struct ReplicasView {
+    /// The graph.
+    pub graph: String,
+    /// The component.
+    pub component: String,
+    /// Replicas that are ready.
+    pub ready: u64,
+    /// Replicas that the graph asks for.
+    pub wanted: u64,
+    /// GPUs of all its replicas.
+    pub gpus: u64,
+    /// Their SKU; `unknown` where nothing names it.
+    pub gpu_sku: String,
+}
+
+/// One drifted field.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Drift")]
+pub struct DriftView {
+    /// Which object: `DynamoGraphDeployment prod/llama`.
+    pub object: String,
+    /// Which field; empty where the object is gone.
+    pub path: String,
+    /// What git says; `null` when it says nothing.
+    pub want: Value,
+    /// What the cluster holds; `null` when nothing.
+    pub have: Value,
+    /// The field manager that owns it there; empty where nobody does.
+    pub owner: String,
+    /// When that field manager last wrote the object, RFC 3339; absent where the object does not tell.
+    pub since: Option<String>,
+}
+
+/// One object of a model.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ModelObject")]
+pub struct ObjectView {
+    /// `group/version`, or `v1` for the core group.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// What a sync would do with it.
+    pub action: Action,
+    /// Its health.
+    #[schemars(schema_with = "health_schema")]
+    pub health: Health,
+    /// Why, in a sentence.
+    pub message: String,
+    /// When it was created, RFC 3339; absent where it is not there.
+    pub created: Option<String>,
+    /// Its uid; absent where it is not there.
+    pub uid: Option<String>,
+}
+
+/// What a controller of the cluster said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Event")]
+pub struct EventView {
+    /// When it last happened, RFC 3339 in UTC.
+    pub time: String,
+    /// The object: its kind and its name.
+    pub object: String,
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// Why, in a word.
+    pub reason: String,
+    /// What happened.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A live object, with secrets hidden.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Manifest")]
+pub struct ManifestView {
+    /// The object, as people write it: `DynamoGraphDeployment prod/llama`.
+    pub object: String,
+    /// The same as YAML, without `metadata.managedFields`; what looks like a secret is hidden.
+    pub yaml: String,
+}
+
+/// A command to copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Command")]
+pub struct CommandView {
+    /// What it shows.
+    pub purpose: String,
+    /// The command, quoted for a shell.
+    pub command: String,
+}
+
+/// Many of one kind, in their order.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ListOf{T}")]
+pub struct ItemList<T> {
+    /// All of them.
+    pub items: Vec<T>,
+}
+
+impl ModelView {
+    /// Of a model.
+    pub fn new(found: &FoundModel<'_>) -> Self {
+        Self {
+            row: found.row.clone(),
+            status: ModelStatusView::new(found),
+            drift: drift(found),
+            objects: objects(found),
+            history: history(found),
+            events: events(found),
+            commands: commands(found),
+        }
+    }
+
+    /// Its components, where it has a graph.
+    pub fn components(&self) -> Option<ComponentCount> {
+        self.row.components
+    }
+
+    /// Its LoRA adapters.
+    pub fn adapters(&self) -> Vec<&ObjectView> {
+        self.objects.iter().filter(|object| object.kind == ADAPTER.kind).collect()
+    }
+}
+
+impl ModelStatusView {
+    fn new(found: &FoundModel<'_>) -> Self {
+        let FoundModel { source, model, row: _ } = found;
+        let record = model.record.as_ref();
+        Self {
+            file: model.status.source.clone(),
+            environment: source.environment.clone(),
+            kind: model.status.kind.clone(),
+            created: model.status.created.clone(),
+            replicas: model.graphs().flat_map(replicas).collect(),
+            conditions: record
+                .and_then(|record| record.state.as_ref())
+                .map(|state| state.conditions.clone())
+                .unwrap_or_default(),
+            recorded_for: record.map(recorded_for),
+        }
+    }
+}
+
+impl ModelStanding {
+    /// Of a model.
+    pub fn new(found: &FoundModel<'_>) -> Self {
+        Self { row: found.row.clone(), status: ModelStatusView::new(found) }
+    }
+}
+
+fn recorded_for(record: &Record) -> String {
+    format!("{} / {}", record.repository, record.environment)
+}
+
+fn replicas(graph: &Object) -> Vec<ReplicasView> {
+    let gpus: BTreeMap<String, gpus::ComponentGpus> =
+        gpus::gpu_use(graph).components.into_iter().map(|one| (one.name.clone(), one)).collect();
+    component_readiness(graph)
+        .into_iter()
+        .map(|one| {
+            let own = gpus.get(&one.name);
+            ReplicasView {
+                graph: graph.name().to_owned(),
+                ready: one.ready,
+                wanted: one.wanted,
+                gpus: own.map_or(0, gpus::ComponentGpus::total),
+                gpu_sku: own.map_or(gpus::UNKNOWN_SKU, |own| own.sku()).to_owned(),
+                component: one.name,
+            }
+        })
+        .collect()
+}
+
+/// The drifted fields of a model.
+pub fn drift(found: &FoundModel<'_>) -> Vec<DriftView> {
+    let since = |field: &FieldDrift| {
+        let mut objects = found.model.live.iter().filter(|object| object.reference().to_string() == field.object);
+        last_write(objects.next()?, &field.owner)
+    };
+    let fields = found.model.status.drift.iter().cloned();
+    fields
+        .map(|field| DriftView {
+            since: since(&field),
+            object: field.object,
+            path: field.path,
+            want: field.want,
+            have: field.have,
+            owner: field.owner,
+        })
+        .collect()
+}
+
+/// When a field manager last wrote an object.
+fn last_write(object: &Object, manager: &str) -> Option<String> {
+    let entries = object.value().pointer("/metadata/managedFields")?.as_array()?;
+    let text = |entry: &Value, name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
+    let own = entries.iter().filter(|entry| text(entry, "manager").as_deref() == Some(manager));
+    // RFC 3339 in UTC sorts as text.
+    own.filter_map(|entry| text(entry, "time")).max()
+}
+
+/// The objects of a model.
+pub fn objects(found: &FoundModel<'_>) -> Vec<ObjectView> {
+    let live = |wanted: &ObjectRef| {
+        let identity = wanted.identity();
+        found.model.live.iter().find(|object| object.reference().identity() == identity)
+    };
+    let objects = found.model.status.objects.iter();
+    objects
+        .map(|status| {
+            let live = live(&status.object);
+            let ObjectRef { api_version, kind, namespace, name } = status.object.clone();
+            ObjectView {
+                api_version,
+                kind,
+                namespace,
+                name,
+                action: status.action,
+                health: status.health,
+                message: status.message.clone(),
+                created: live.and_then(|live| live.str_at("/metadata/creationTimestamp")).map(str::to_owned),
+                uid: live.and_then(Object::uid).map(str::to_owned),
+            }
+        })
+        .collect()
+}
+
+/// The last syncs of a model, newest first.
+pub fn history(found: &FoundModel<'_>) -> Vec<SyncHistoryEntry> {
+    found.model.record.as_ref().map(|record| record.history.clone()).unwrap_or_default()
+}
+
+/// What the cluster's controllers said of a model lately, newest first.
+pub fn events(found: &FoundModel<'_>) -> Vec<EventView> {
+    let newest_first = found.model.events.iter().rev();
+    newest_first
+        .map(|event| EventView {
+            time: event.time.clone(),
+            object: event.object.clone(),
+            warning: event.warning,
+            reason: event.reason.clone(),
+            message: event.message.clone(),
+            count: event.count,
+        })
+        .collect()
+}
+
+/// The live objects of a model as YAML.
+pub fn manifests(found: &FoundModel<'_>) -> Vec<ManifestView> {
+    let manifest = |object: &Object| {
+        let mut value = object.value().clone();
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        mask::redact_value(&mut value);
+        // What was read as JSON always has a YAML form.
+        let yaml = serde_saphyr::to_string(&value).unwrap_or_default();
+        ManifestView { object: object.reference().to_string(), yaml }
+    };
+    found.model.live.iter().map(manifest).collect()
+}
+
+/// Commands that show more of a model.
+pub fn commands(found: &FoundModel<'_>) -> Vec<CommandView> {
+    let FoundModel { source, model, row: _ } = found;
+    let name = model.status.name.as_str();
+    let mut commands = Vec::new();
+    let mut add = |purpose: &str, words: Vec<&str>| {
+        // A name with a null byte cannot be quoted, and is no name.
+        if let Ok(command) = shlex::try_join(words) {
+            commands.push(CommandView { purpose: purpose.to_owned(), command });
+        }
+    };
+    let options = source.command_options.iter().map(String::as_str);
+    if !source.command_options.is_empty() {
+        add(
+            "Everything that is known of it",
+            ["stator", "describe", name].into_iter().chain(options.clone()).collect(),
+        );
+        add("What each of the last syncs did", ["stator", "history", name].into_iter().chain(options).collect());
+    }
+    if source.is_kubernetes {
+        let namespace = model.status.namespace.as_str();
+        add("Its record", vec!["kubectl", "get", "models.stator.dev", name, "-n", namespace, "-o", "yaml"]);
+        for object in &model.status.objects {
+            let reference = &object.object;
+            let Some(kind) = kinds::by_name(&reference.kind) else { continue };
+            let plural =
+                if kind.group.is_empty() { kind.plural.to_owned() } else { format!("{}.{}", kind.plural, kind.group) };
+            let words = vec!["kubectl", "describe", &plural, &reference.name, "-n", &reference.namespace];
+            add(&reference.to_string(), words);
+        }
+    }
+    commands
+}

@@ -1,0 +1,165 @@
+//! What an address asks of the list.
+
+use super::filter::ModelFilter;
+use super::order::{ModelOrder, SortKey};
+use crate::problem::{ProblemDetails, RequestFault};
+use crate::query_string;
+use crate::words::{HEALTHS, SYNC_STATES};
+use sha2::{Digest as _, Sha256};
+use stator_core::dynamo::health::Health;
+use stator_core::finding::did_you_mean;
+use stator_model::plan::SyncState;
+
+/// Rows of a page where nobody says how many.
+pub const DEFAULT_LIMIT: usize = 100;
+/// The most rows of a page.
+pub const MAX_LIMIT: usize = 500;
+/// The longest value of a parameter, and the most parameters.
+const MAX_VALUE_BYTES: usize = 2048;
+const MAX_PARAMETERS: usize = 64;
+/// The most keys that a list is sorted by.
+const MAX_SORT_KEYS: usize = 4;
+
+/// The parameters of a list of models, as they are written.
+pub(crate) const PARAMETERS: [&str; 10] =
+    ["q", "health", "sync", "namespace", "source", "gpu", "drift", "sort", "limit", "continue"];
+
+/// Filters, order and page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelQuery {
+    /// Which models.
+    pub filter: ModelFilter,
+    /// In which order.
+    pub order: ModelOrder,
+    /// How many at a time, where somebody says so.
+    pub limit: Option<usize>,
+    /// Where the page begins; the first page without.
+    pub cursor: Option<String>,
+}
+
+impl ModelQuery {
+    /// Reads a query string without its `?`.
+    ///
+    /// # Errors
+    /// Every parameter that is unknown or has a value that is not allowed, all at once.
+    pub fn parse(text: &str) -> Result<Self, ProblemDetails> {
+        let (mut query, mut errors) = (Self::default(), Vec::new());
+        for (at, (name, value)) in query_string::parse(text).enumerate() {
+            if at >= MAX_PARAMETERS || value.len() > MAX_VALUE_BYTES {
+                let detail = format!("a query has at most {MAX_PARAMETERS} parameters of {MAX_VALUE_BYTES} bytes");
+                errors.push(fault("", detail, &[], None));
+                break;
+            }
+            if let Err(error) = query.take(&name, &value) {
+                errors.push(*error);
+            }
+        }
+        if errors.is_empty() { Ok(query) } else { Err(ProblemDetails::of_parameters(errors)) }
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), Box<RequestFault>> {
+        match name {
+            "q" => self.filter.search = Some(value.to_owned()),
+            "health" => {
+                let health = one_of(name, value, &HEALTHS, |one: Health| one.as_str())?;
+                self.filter.health.insert(health);
+            }
+            "sync" => {
+                let sync = one_of(name, value, &SYNC_STATES, |one: SyncState| one.as_str())?;
+                self.filter.sync.insert(sync);
+            }
+            "namespace" => drop(self.filter.namespace.insert(value.to_owned())),
+            "source" => drop(self.filter.source.insert(value.to_owned())),
+            "gpu" => drop(self.filter.gpu.insert(value.to_owned())),
+            "drift" => {
+                let word = |one: bool| if one { "true" } else { "false" };
+                self.filter.drift = Some(one_of(name, value, &[true, false], word)?);
+            }
+            "sort" => self.order = parse_order(value)?,
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+                let detail = || format!("`limit` is `{value}`; use a number from 1 to {MAX_LIMIT}");
+                self.limit = Some(limit.ok_or_else(|| fault(name, detail(), &[], None))?);
+            }
+            "continue" => self.cursor = Some(value.to_owned()),
+            other => {
+                let help = did_you_mean(other, PARAMETERS);
+                return Err(fault(other, format!("there is no parameter `{other}`"), &PARAMETERS, help).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The parameters of this query, as they are written in an address, without the page.
+    pub fn parameters(&self) -> Vec<(&'static str, String)> {
+        let ModelFilter { health, sync, namespace, source, gpu, drift, search } = &self.filter;
+        let mut list: Vec<(&'static str, String)> = Vec::new();
+        list.extend(search.iter().map(|words| ("q", words.clone())));
+        list.extend(health.iter().map(|one| ("health", one.as_str().to_owned())));
+        list.extend(sync.iter().map(|one| ("sync", one.as_str().to_owned())));
+        list.extend(namespace.iter().map(|one| ("namespace", one.clone())));
+        list.extend(source.iter().map(|one| ("source", one.clone())));
+        list.extend(gpu.iter().map(|one| ("gpu", one.clone())));
+        list.extend(drift.iter().map(|one| ("drift", one.to_string())));
+        if self.order != ModelOrder::default() {
+            list.push(("sort", self.order.text()));
+        }
+        list.extend(self.limit.map(|limit| ("limit", limit.to_string())));
+        list
+    }
+
+    /// The address of the list at a path, from its first page on.
+    pub fn address(&self, path: &str) -> String {
+        format!("{path}{}", query_string::format(self.parameters()))
+    }
+
+    /// The address of a page of it.
+    pub fn page_address(&self, path: &str, cursor: &str) -> String {
+        let page = [("continue", cursor.to_owned())];
+        format!("{path}{}", query_string::format(self.parameters().into_iter().chain(page)))
+    }
+
+    /// What a cursor is bound to: filters and order. The size of the page may change on the way.
+    pub(super) fn digest(&self) -> String {
+        let sized = Self { limit: None, cursor: None, ..self.clone() };
+        let order = self.order.text();
+        let mut hash = Sha256::new();
+        hash.update(query_string::format(sized.parameters()));
+        hash.update(order);
+        hex::encode(hash.finalize()).chars().take(16).collect()
+    }
+}
+
+pub(crate) fn fault(name: &str, detail: String, allowed: &[&str], help: Option<String>) -> RequestFault {
+    // As RFC 6901 escapes what separates segments.
+    let name = name.replace('~', "~0").replace('/', "~1");
+    let allowed = allowed.iter().map(|one| (*one).to_owned()).collect();
+    RequestFault { pointer: format!("#/query/{name}"), detail, allowed, help, ..RequestFault::default() }
+}
+
+fn one_of<T: Copy>(
+    name: &str,
+    value: &str,
+    allowed: &[T],
+    word: impl Fn(T) -> &'static str,
+) -> Result<T, Box<RequestFault>> {
+    let words: Vec<&'static str> = allowed.iter().map(|one| word(*one)).collect();
+    let found = allowed.iter().find(|one| word(**one) == value).copied();
+    found.ok_or_else(|| {
+        let help = did_you_mean(value, words.iter().copied());
+        Box::new(fault(name, format!("`{name}` is `{value}`"), &words, help))
+    })
+}
+
+fn parse_order(value: &str) -> Result<ModelOrder, Box<RequestFault>> {
+    let parts: Vec<&str> = value.split(',').collect();
+    if parts.len() > MAX_SORT_KEYS {
+        let detail = format!("`sort` has {} keys; use at most {MAX_SORT_KEYS}", parts.len());
+        return Err(fault("sort", detail, &[], None).into());
+    }
+    let keys = parts.into_iter().map(|part| {
+        let (word, turned) = part.strip_prefix('-').map_or((part, false), |word| (word, true));
+        Ok((one_of("sort", word, &SortKey::ALL, SortKey::as_str)?, turned))
+    });
+    Ok(ModelOrder { keys: keys.collect::<Result<_, Box<RequestFault>>>()? })
+}

@@ -1,0 +1,114 @@
+//! What was seen at one moment, with what every answer needs of it made once.
+
+use crate::facts::{FleetFacts, ModelFacts, SourceFacts};
+use crate::models::filter::search_words;
+use crate::models::list::select;
+use crate::models::row::IndexedRow;
+use crate::models::{ModelQuery, ModelRow, ModelSelection};
+use crate::problem::{ProblemDetails, ProblemKind};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Everything that pages and API answer from.
+#[derive(Clone, Debug)]
+pub struct FleetObservation {
+    /// Goes up with every change.
+    pub version: u64,
+    /// When this was last found to be so.
+    pub as_of: Timestamp,
+    /// What was seen.
+    pub facts: FleetFacts,
+    rows: Arc<[IndexedRow]>,
+}
+
+/// One model among the facts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FoundModel<'a> {
+    /// The source that it comes from.
+    pub source: &'a SourceFacts,
+    /// What is known of it.
+    pub model: &'a ModelFacts,
+    /// Its row.
+    pub row: &'a ModelRow,
+}
+
+/// What filters of places can be set to, as far as models use it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterChoices {
+    /// Namespaces.
+    pub namespaces: BTreeSet<String>,
+    /// Sources.
+    pub sources: BTreeSet<String>,
+    /// SKUs of GPUs.
+    pub gpus: BTreeSet<String>,
+}
+
+impl FleetObservation {
+    /// Of what was seen at a moment.
+    pub fn new(version: u64, as_of: Timestamp, facts: FleetFacts) -> Self {
+        let models = facts.sources.iter().flat_map(|source| source.models.iter().map(move |model| (source, model)));
+        let rows = models
+            .map(|(source, model)| {
+                let row = ModelRow::new(source, model);
+                IndexedRow { words: search_words(&row), row }
+            })
+            .collect();
+        Self { version, as_of, facts, rows }
+    }
+
+    /// The same, found to be so at a later moment.
+    #[must_use]
+    pub fn seen_again(&self, as_of: Timestamp) -> Self {
+        Self { as_of, ..self.clone() }
+    }
+
+    /// One page of the models.
+    ///
+    /// # Errors
+    /// Where the page is of another list.
+    pub fn models(&self, query: &ModelQuery) -> Result<ModelSelection<'_>, ProblemDetails> {
+        select(&self.rows, query)
+    }
+
+    /// Every row, in the order of sources and names.
+    pub fn rows(&self) -> impl Iterator<Item = &ModelRow> {
+        self.rows.iter().map(|one| &one.row)
+    }
+
+    /// The model of a namespace and a name.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn model(&self, namespace: &str, name: &str) -> Result<FoundModel<'_>, ProblemDetails> {
+        let models =
+            self.facts.sources.iter().flat_map(|source| source.models.iter().map(move |model| (source, model)));
+        let mut rows = models.zip(self.rows());
+        let found = rows.find(|((_, model), _)| model.status.namespace == namespace && model.status.name == name);
+        let ((source, model), row) = found.ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))?;
+        Ok(FoundModel { source, model, row })
+    }
+
+    /// What is to be said of the whole: which sources are not known as they are now.
+    pub fn notices(&self) -> Vec<String> {
+        let unread = self.facts.sources.iter().filter_map(|source| {
+            let reason = source.unread.as_ref()?;
+            let shown =
+                if source.models.is_empty() { "no model is known" } else { "models are as they were last seen" };
+            Some(format!("{}: {shown}: {reason}", source.label()))
+        });
+        let nothing = self.facts.sources.is_empty().then(|| "no source was read yet".to_owned());
+        unread.chain(nothing).collect()
+    }
+
+    /// What filters can be set to.
+    pub fn choices(&self) -> FilterChoices {
+        let mut choices = FilterChoices::default();
+        for row in self.rows() {
+            choices.namespaces.insert(row.namespace.clone());
+            choices.sources.insert(row.source.clone());
+            choices.gpus.extend(row.gpus.iter().map(|one| one.sku.clone()));
+        }
+        choices
+    }
+}

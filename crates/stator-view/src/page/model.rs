@@ -1,0 +1,227 @@
+//! The page of one model.
+
+use super::frame::{PageFrame, PageSection};
+use super::models::{RowText, health_class, model_address};
+use super::text::{TimeText, amount_text, print, value_text};
+use crate::model::{CommandView, EventView, ManifestView, ModelView, ObjectView, manifests};
+use crate::models::ModelQuery;
+use crate::observation::FleetObservation;
+use crate::problem::ProblemDetails;
+use crate::words::health_shape;
+use askama::Template;
+use jiff::Timestamp;
+use stator_model::plan::{RecordCondition, SyncHistoryEntry, abbreviate_revision};
+use stator_model::present::status::format_age;
+use std::collections::BTreeSet;
+
+#[derive(Template)]
+#[template(path = "model.html")]
+struct ModelPage {
+    frame: PageFrame,
+    namespace_href: String,
+    api_address: String,
+    edit_address: String,
+    row: RowText,
+    sentence: String,
+    facts: Vec<(&'static str, String)>,
+    replicas: Vec<ReplicasText>,
+    drift: Vec<DriftText>,
+    objects: Vec<ObjectText>,
+    history: Vec<HistoryText>,
+    events: Vec<EventText>,
+    conditions: Vec<ConditionText>,
+    commands: Vec<CommandView>,
+    manifests: Vec<ManifestView>,
+}
+
+struct ReplicasText {
+    component: String,
+    graph: String,
+    ready: u64,
+    wanted: u64,
+    gpus: String,
+}
+
+struct DriftText {
+    object: String,
+    path: String,
+    want: String,
+    have: String,
+    owner: String,
+    since: Option<TimeText>,
+}
+
+struct ObjectText {
+    name: String,
+    action: &'static str,
+    health: &'static str,
+    health_shape: &'static str,
+    health_class: &'static str,
+    created: Option<TimeText>,
+    message: String,
+}
+
+struct HistoryText {
+    time: TimeText,
+    result: String,
+    revision: String,
+    message: String,
+    changes: Vec<String>,
+}
+
+struct EventText {
+    time: TimeText,
+    class: &'static str,
+    reason: String,
+    object: String,
+    message: String,
+}
+
+struct ConditionText {
+    kind: String,
+    status: String,
+    reason: String,
+    since: TimeText,
+    message: String,
+}
+
+/// The page of the model of a namespace and a name.
+///
+/// # Errors
+/// Where there is none.
+pub fn model_page(
+    observation: &FleetObservation,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) -> Result<String, ProblemDetails> {
+    let found = observation.model(namespace, name)?;
+    let view = ModelView::new(&found);
+    let row = RowText::new(&view.row, now);
+    let mut of_namespace = ModelQuery::default();
+    of_namespace.filter.namespace = BTreeSet::from([namespace.to_owned()]);
+    Ok(print(&ModelPage {
+        frame: PageFrame::live(format!("{namespace}/{name}"), PageSection::Models, observation, now),
+        namespace_href: of_namespace.address("/"),
+        api_address: format!("/api/v1{}", model_address(namespace, name)),
+        edit_address: format!("{}/edit", model_address(namespace, name)),
+        sentence: sentence(&view, now),
+        facts: facts(&view, &row, now),
+        replicas: view
+            .status
+            .replicas
+            .iter()
+            .map(|one| ReplicasText {
+                component: one.component.clone(),
+                graph: one.graph.clone(),
+                ready: one.ready,
+                wanted: one.wanted,
+                gpus: if one.gpus == 0 { "0".to_owned() } else { format!("{} {}", one.gpus, one.gpu_sku) },
+            })
+            .collect(),
+        drift: view
+            .drift
+            .iter()
+            .map(|field| DriftText {
+                object: field.object.clone(),
+                path: if field.path.is_empty() { "the whole object".to_owned() } else { field.path.clone() },
+                want: value_text(&field.want),
+                have: value_text(&field.have),
+                owner: if field.owner.is_empty() { "–".to_owned() } else { field.owner.clone() },
+                since: field.since.as_ref().map(|since| TimeText::ago(since, now)),
+            })
+            .collect(),
+        objects: view.objects.iter().map(|object| object_text(object, now)).collect(),
+        history: view.history.iter().map(|entry| history_text(entry, now)).collect(),
+        events: view.events.iter().map(|event| event_text(event, now)).collect(),
+        conditions: view.status.conditions.iter().map(|condition| condition_text(condition, now)).collect(),
+        commands: view.commands.clone(),
+        manifests: manifests(&found),
+        row,
+    }))
+}
+
+/// What is wrong and since when, in a sentence.
+fn sentence(view: &ModelView, now: Timestamp) -> String {
+    let row = &view.row;
+    let since = match &row.since {
+        Some(since) if since.at_least => format!(" for at least {}", format_age(&since.time, now)),
+        Some(since) => format!(" for {}", format_age(&since.time, now)),
+        None => String::new(),
+    };
+    let message = if row.message.is_empty() { String::new() } else { format!(": {}", row.message) };
+    format!("{} and {}{since}{message}", row.health.as_str(), row.sync.as_str())
+}
+
+fn facts(view: &ModelView, row: &RowText, now: Timestamp) -> Vec<(&'static str, String)> {
+    let status = &view.status;
+    let components = view.components().map(|count| format!("{} of {} ready", count.ready, count.total));
+    let last = view.row.last_sync.as_ref().map(|last| match format_age(&last.time, now).as_str() {
+        "" => last.result.clone(),
+        age => format!("{} {age} ago", last.result),
+    });
+    let created = status.created.as_ref().map(|created| format!("{} ago ({created})", format_age(created, now)));
+    let adapters: Vec<String> =
+        view.adapters().into_iter().map(|one| format!("{} {}", one.name, one.health.as_str())).collect();
+    let rows = [
+        ("Components", components),
+        ("GPUs", Some(row.gpus.clone())),
+        ("Cost", view.row.cost.as_ref().map(|cost| amount_text(&cost.currency, cost.per_hour))),
+        ("Adapters", (!adapters.is_empty()).then(|| adapters.join(", "))),
+        ("Source", Some(view.row.source.clone())),
+        ("Environment", status.environment.clone()),
+        ("File", Some(status.file.clone())),
+        ("Revision", Some(view.row.revision.clone())),
+        ("Last sync", last),
+        ("Created", created),
+        ("Recorded for", status.recorded_for.clone()),
+    ];
+    rows.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?))).collect()
+}
+
+fn object_text(object: &ObjectView, now: Timestamp) -> ObjectText {
+    ObjectText {
+        name: format!("{} {}", object.kind, object.name),
+        action: object.action.as_str(),
+        health: object.health.as_str(),
+        health_shape: health_shape(object.health),
+        health_class: health_class(object.health),
+        created: object.created.as_ref().map(|created| TimeText::ago(created, now)),
+        message: object.message.clone(),
+    }
+}
+
+fn history_text(entry: &SyncHistoryEntry, now: Timestamp) -> HistoryText {
+    let time = TimeText::ago(&entry.time, now);
+    HistoryText {
+        time: TimeText {
+            text: if time.text.is_empty() { entry.time.clone() } else { format!("{} ago", time.text) },
+            ..time
+        },
+        result: entry.result.clone(),
+        revision: abbreviate_revision(&entry.revision),
+        message: entry.message.clone(),
+        changes: entry.changes.clone(),
+    }
+}
+
+fn event_text(event: &EventView, now: Timestamp) -> EventText {
+    let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
+    EventText {
+        time: TimeText::ago(&event.time, now),
+        class: if event.warning { "mild" } else { "" },
+        reason: if event.warning { format!("▲ {}", event.reason) } else { event.reason.clone() },
+        object: event.object.clone(),
+        message: format!("{}{times}", event.message),
+    }
+}
+
+fn condition_text(condition: &RecordCondition, now: Timestamp) -> ConditionText {
+    ConditionText {
+        kind: condition.kind.clone(),
+        status: condition.status.clone(),
+        reason: condition.reason.clone(),
+        since: TimeText::ago(&condition.last_transition_time, now),
+        message: condition.message.clone(),
+    }
+}

@@ -1,0 +1,49 @@
+//! The pages that show nothing of the cluster: the description of the API, and problems.
+
+use super::frame::{PageFrame, PageSection};
+use super::text::print;
+use crate::api::{ApiEndpoint, ENDPOINTS, OPENAPI_PATH};
+use crate::problem::{KINDS, ProblemDetails, RequestFault};
+use askama::Template;
+
+#[derive(Template)]
+#[template(path = "api.html")]
+struct ApiPage {
+    frame: PageFrame,
+    openapi: &'static str,
+    endpoints: &'static [ApiEndpoint],
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage {
+    frame: PageFrame,
+    detail: Option<String>,
+    errors: Vec<RequestFault>,
+    help: &'static str,
+}
+
+/// The page at `/api`.
+pub fn api_page() -> String {
+    print(&ApiPage {
+        frame: PageFrame::fixed("API", Some(PageSection::Api)),
+        openapi: OPENAPI_PATH,
+        endpoints: ENDPOINTS,
+    })
+}
+
+/// The page in place of one that there is not.
+pub fn problem_page(problem: &ProblemDetails) -> String {
+    print(&ProblemPage {
+        frame: PageFrame::fixed(&problem.title, None),
+        detail: problem.detail.clone(),
+        errors: problem.errors.clone(),
+        help: problem.of.help(),
+    })
+}
+
+/// The page that a kind of problem has for itself; `None` where there is no such kind.
+pub fn problem_kind_page(slug: &str) -> Option<String> {
+    let kind = KINDS.into_iter().find(|kind| kind.slug() == slug)?;
+    Some(problem_page(&ProblemDetails::new(kind)))
+}

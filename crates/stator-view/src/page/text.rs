@@ -1,0 +1,60 @@
+//! How values are written on pages: with the words and units of the command line.
+
+use askama::Template;
+use jiff::Timestamp;
+use serde_json::Value;
+use stator_model::present::escape;
+use stator_model::present::status::format_age;
+
+/// The longest value of a field that a page shows.
+const MAX_VALUE_COLUMNS: usize = 200;
+
+/// A moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TimeText {
+    /// RFC 3339 in UTC.
+    pub(super) datetime: String,
+    /// How long ago.
+    pub(super) text: String,
+}
+
+impl TimeText {
+    pub(super) fn ago(datetime: &str, now: Timestamp) -> Self {
+        Self { datetime: datetime.to_owned(), text: format_age(datetime, now) }
+    }
+}
+
+/// Prints a page. What hides inside text, turns its direction or steers a terminal is written as an escape, wherever it
+/// stands: no template has any of it.
+pub(super) fn print(page: &impl Template) -> String {
+    // Writing to a string cannot fail, and the templates call nothing else that can.
+    escape::lines(&page.render().unwrap_or_default())
+}
+
+/// Whether a page shows a text as it is, so that a form gives it back.
+pub fn is_shown_as_it_is(text: &str) -> bool {
+    escape::lines(text) == text
+}
+
+/// A value of a field.
+pub(super) fn value_text(value: &Value) -> String {
+    escape::truncate(&value.to_string(), MAX_VALUE_COLUMNS)
+}
+
+/// An amount of money, as plans write it.
+pub(super) fn amount_text(currency: &str, amount: f64) -> String {
+    format!("{currency}{amount:.2}/h")
+}
+
+/// A whole number with commas.
+pub(super) fn number_text(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

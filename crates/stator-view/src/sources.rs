@@ -1,0 +1,99 @@
+//! The sources: what was seen, attempted and applied of each, and what is in the way.
+
+use crate::facts::{RevisionFacts, SourceFacts};
+use crate::models::HealthCounts;
+use crate::observation::FleetObservation;
+use crate::words::{HEALTHS, SYNC_STATES};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+/// One source.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Source")]
+pub struct SourceView {
+    /// What models name as their source.
+    pub label: String,
+    /// Its namespace; empty for a folder.
+    pub namespace: String,
+    /// Its name; for a folder the repository's.
+    pub name: String,
+    /// Where its models come from: an address or a path.
+    pub origin: String,
+    /// The environment that is synced, once it is known.
+    pub environment: Option<String>,
+    /// What it is doing, in a word.
+    pub phase: String,
+    /// The newest commit that was seen.
+    pub seen: Option<RevisionView>,
+    /// The commit that was last synced, well or not.
+    pub attempted: Option<RevisionView>,
+    /// The commit that was last synced well.
+    pub applied: Option<RevisionView>,
+    /// What is in the way, with what to do about it.
+    pub problems: Vec<String>,
+    /// What guards hold back until it is approved.
+    pub held: Vec<String>,
+    /// When the next sync window opens, RFC 3339, while none is open.
+    pub next_window: Option<String>,
+    /// Why its models are not known as they are now, where they are not.
+    pub unread: Option<String>,
+    /// How its models stand.
+    pub models: HealthCounts,
+}
+
+/// A commit, and when something became of it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Revision")]
+pub struct RevisionView {
+    /// In full.
+    pub commit: String,
+    /// When, RFC 3339 in UTC.
+    pub time: Option<String>,
+}
+
+/// Every source.
+pub fn sources(observation: &FleetObservation) -> Vec<SourceView> {
+    observation.facts.sources.iter().map(|source| source_view(source)).collect()
+}
+
+fn source_view(source: &SourceFacts) -> SourceView {
+    let revision = |one: &Option<RevisionFacts>| {
+        one.as_ref().map(|one| RevisionView { commit: one.commit.clone(), time: one.at.map(|at| at.to_string()) })
+    };
+    SourceView {
+        label: source.label(),
+        namespace: source.namespace.clone(),
+        name: source.name.clone(),
+        origin: source.origin.clone(),
+        environment: source.environment.clone(),
+        phase: source.phase.clone(),
+        seen: revision(&source.seen),
+        attempted: revision(&source.attempted),
+        applied: revision(&source.applied),
+        problems: source.problems.clone(),
+        held: source.held.as_ref().map(|held| held.reasons.clone()).unwrap_or_default(),
+        next_window: source.next_window.map(|time| time.to_string()),
+        unread: source.unread.clone(),
+        models: counts(source),
+    }
+}
+
+fn counts(source: &SourceFacts) -> HealthCounts {
+    let mut counts = HealthCounts {
+        all: source.models.len(),
+        health: HEALTHS.iter().map(|one| (one.as_str(), 0)).collect(),
+        sync: SYNC_STATES.iter().map(|one| (one.as_str(), 0)).collect(),
+        drifted: 0,
+    };
+    for model in &source.models {
+        *counts.health.entry(model.status.health.as_str()).or_default() += 1;
+        *counts.sync.entry(model.status.sync.as_str()).or_default() += 1;
+        counts.drifted += usize::from(!model.status.drift.is_empty());
+    }
+    counts
+}

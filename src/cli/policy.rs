@@ -1,0 +1,55 @@
+//! `stator policy`.
+
+use super::args::{ClusterArgs, PolicyArgs};
+use super::connect;
+use super::error::{CliError, ExitStatus};
+use super::output::Output;
+use super::yaml::to_yaml;
+use clap::{Args, Subcommand};
+use stator_model::fleet_policy::export::admission_policies;
+use std::path::Path;
+
+/// Work with the policies of a fleet
+#[derive(Debug, Args)]
+pub struct PolicyCommandArgs {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    Export(ExportArgs),
+}
+
+/// Print admission policies that hold pods, images and service accounts on the API server, for writers beside stator
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 printed; 2 the policies cannot be read.\n\nExample:\n  stator policy export --policies policies.yaml | kubectl apply -f -"
+)]
+struct ExportArgs {
+    #[command(flatten)]
+    policies: PolicyArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub async fn run(arguments: &PolicyCommandArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let PolicyCommand::Export(arguments) = &arguments.command;
+    let policies = if arguments.cluster.names_cluster() || arguments.policies.policies.is_none() {
+        connect::with_timeout(&arguments.cluster, async {
+            let cluster = connect::open(&arguments.cluster, Path::new("."), None, output).await?;
+            arguments.policies.read(&cluster).await
+        })
+        .await?
+    } else {
+        arguments.policies.read_files()?
+    };
+    let all = policies.all();
+    if let Some(reason) = all.unreadable().next() {
+        return Err(CliError::input(format!("the policies of the fleet cannot be read: {reason}")));
+    }
+    let objects = all.documents().flat_map(admission_policies);
+    let documents: Vec<String> = objects.map(|object| to_yaml(&object)).collect::<Result<_, _>>()?;
+    output.write_result(&documents.join("---\n"))?;
+    Ok(ExitStatus::Success)
+}

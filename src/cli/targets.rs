@@ -1,0 +1,212 @@
+//! Which models a command is about: folders, files, names, and labels.
+
+use super::error::CliError;
+use super::label_selector::LabelSelector;
+use clap::{Args, ValueHint};
+use stator_core::finding::did_you_mean;
+use stator_git::source::{RepositoryScope, ScopePart};
+use stator_model::intent::{ResolvedEnvironment, Workspace};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Which parts of which repository.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PathArgs {
+    /// Folders of a repository, model.yaml files, or names of models; by default the current folder
+    #[arg(value_name = "PATH|MODEL", value_hint = ValueHint::AnyPath)]
+    targets: Vec<String>,
+}
+
+/// Which models of which repository.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TargetArgs {
+    #[command(flatten)]
+    paths: PathArgs,
+    /// Only models with these labels, as kubectl selects them: `team=search,tier!=dev`, `zone in (a,b)`, `!canary`
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<LabelSelector>,
+}
+
+impl PathArgs {
+    /// The targets as paths of one repository, and names of its models. Without any, the current folder is the target.
+    pub fn split(&self) -> (Vec<PathBuf>, BTreeSet<String>) {
+        let (mut paths, mut names) = (Vec::new(), BTreeSet::new());
+        for target in &self.targets {
+            match parse_target(target) {
+                (path, None) => paths.push(path),
+                (_, Some(name)) => {
+                    names.insert(name);
+                }
+            }
+        }
+        if self.targets.is_empty() {
+            paths.push(PathBuf::from("."));
+        }
+        (paths, names)
+    }
+
+    /// The targets as they were given; nothing where the current folder is the only one.
+    pub fn words(&self) -> Vec<String> {
+        if self.targets.as_slice() == ["."] { Vec::new() } else { self.targets.clone() }
+    }
+
+    /// Whether the target is `-`, standard input.
+    ///
+    /// # Errors
+    /// Beside other targets.
+    pub fn is_standard_input(&self) -> Result<bool, CliError> {
+        match self.targets.as_slice() {
+            [target] if target == "-" => Ok(true),
+            targets if targets.iter().any(|target| target == "-") => {
+                Err(CliError::usage("`-` cannot be used with other targets")
+                    .with_hint("run the command once for standard input"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// A path that leads to the repository.
+    pub fn first_path(&self) -> PathBuf {
+        self.split().0.into_iter().next().unwrap_or_else(|| PathBuf::from("."))
+    }
+}
+
+impl TargetArgs {
+    /// The paths and names among the targets.
+    pub fn paths(&self) -> &PathArgs {
+        &self.paths
+    }
+
+    /// What is selected of a repository, of which the paths are this part.
+    pub fn selection(&self, scope: RepositoryScope) -> TargetedModels {
+        TargetedModels { scope, names: self.paths.split().1, selector: self.selector.clone() }
+    }
+
+    /// The targets and the selector as words of a command.
+    pub fn words(&self) -> Vec<String> {
+        let selector = self.selector.iter().flat_map(|selector| ["-l".to_owned(), selector.to_string()]);
+        self.paths.words().into_iter().chain(selector).collect()
+    }
+}
+
+/// A path that exists is one; anything else is a model's name, also as `-o name` prints it.
+pub fn parse_target(text: &str) -> (PathBuf, Option<String>) {
+    if Path::new(text).exists() || text.ends_with(".yaml") || (text.contains('/') && !text.starts_with("model/")) {
+        (PathBuf::from(text), None)
+    } else {
+        (PathBuf::from("."), Some(model_name(text)))
+    }
+}
+
+/// The name in `model/NAMESPACE/NAME`, or the text itself.
+fn model_name(text: &str) -> String {
+    match text.strip_prefix("model/").and_then(|rest| rest.split_once('/')) {
+        Some((_, name)) => name.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Which models of a repository are meant: those of its parts and those of these names, and of them the ones with the right
+/// labels.
+#[derive(Clone, Debug, Default)]
+pub struct TargetedModels {
+    scope: RepositoryScope,
+    names: BTreeSet<String>,
+    selector: Option<LabelSelector>,
+}
+
+impl TargetedModels {
+    /// All models of a part.
+    pub fn of_scope(scope: RepositoryScope) -> Self {
+        Self { scope, ..Self::default() }
+    }
+
+    /// The models of these names, wherever they are.
+    pub fn of_names(names: BTreeSet<String>) -> Self {
+        Self { names, ..Self::default() }
+    }
+
+    /// The names that were asked for.
+    pub fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    fn selects_paths_only(&self) -> bool {
+        self.names.is_empty() && self.selector.is_none()
+    }
+
+    /// The part of the repository that the models of some environments are. A model with errors is in it whatever its labels
+    /// are, as they may be the right ones.
+    pub fn scope_in(&self, environments: &[&ResolvedEnvironment]) -> RepositoryScope {
+        let mut scope = if self.selector.is_none() { self.scope.clone() } else { RepositoryScope::default() };
+        if scope.is_everything() || self.selects_paths_only() {
+            return scope;
+        }
+        for environment in environments {
+            let is_named = |source: &str, name: Option<&str>| {
+                self.scope.contains(source) || name.is_some_and(|name| self.names.contains(name))
+            };
+            for intent in &environment.intents {
+                let metadata = &intent.model.metadata;
+                let is_labelled = self.selector.as_ref().is_none_or(|selector| selector.matches(&metadata.labels));
+                if is_labelled && is_named(&intent.source, Some(metadata.name.as_str())) {
+                    scope.add(ScopePart::Intent(intent.source.clone()));
+                }
+            }
+            for broken in &environment.broken {
+                if is_named(&broken.source, broken.name.as_deref()) {
+                    scope.add(ScopePart::Intent(broken.source.clone()));
+                }
+            }
+        }
+        scope
+    }
+
+    /// Says so when a name is that of no model.
+    ///
+    /// # Errors
+    /// For the first such name.
+    pub fn check_names<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Result<(), CliError> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        let known: BTreeSet<String> = known.into_iter().map(str::to_owned).collect();
+        match self.names.difference(&known).next() {
+            Some(unknown) => {
+                let hint = did_you_mean(unknown, known.iter().map(String::as_str)).unwrap_or_else(|| {
+                    "check the spelling; `stator status` lists the models of the environment".to_owned()
+                });
+                let message = format!("`{unknown}` is neither a path nor a model of the environment");
+                Err(CliError::input(message).with_hint(hint))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What to say where labels select nothing.
+    pub fn note_of_nothing(&self) -> Option<String> {
+        self.selector.as_ref().map(|selector| format!("note: no model has labels that match `{selector}`"))
+    }
+
+    /// The part that a whole workspace's models are, in whatever environments, with the names checked.
+    ///
+    /// # Errors
+    /// When a name is that of no model.
+    pub fn scope_in_workspace(&self, workspace: &Workspace) -> Result<RepositoryScope, CliError> {
+        if self.selects_paths_only() {
+            return Ok(self.scope.clone());
+        }
+        let names = workspace.environment_names();
+        let environments: Vec<ResolvedEnvironment> =
+            names.iter().filter_map(|name| workspace.resolve_environment(Some(name)).ok()).collect();
+        let environments: Vec<&ResolvedEnvironment> = environments.iter().collect();
+        self.check_names(environments.iter().flat_map(|environment| model_names(environment)))?;
+        Ok(self.scope_in(&environments))
+    }
+}
+
+/// The names of an environment's models, those with errors included as far as they can be read.
+pub fn model_names(environment: &ResolvedEnvironment) -> impl Iterator<Item = &str> {
+    let broken = environment.broken.iter().filter_map(|broken| broken.name.as_deref());
+    environment.intents.iter().map(|intent| intent.model.metadata.name.as_str()).chain(broken)
+}

@@ -1,0 +1,294 @@
+//! `--web`: pages beside a command that looks at models, for as long as it runs.
+
+use super::args::{ClusterArgs, EnvironmentArgs, PolicyArgs};
+use super::error::{CliError, CliErrorKind};
+use super::output::Output;
+use super::signals::wait_for_interrupt;
+use super::targets::TargetArgs;
+use super::{connect, live_plan, repository};
+use crate::controller::sources::folder_watch::FolderWatch;
+use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents};
+use crate::web::{WebListenError, WebListener};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args};
+use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use stator_cluster::sync;
+use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_model::intent::ResolvedEnvironment;
+use stator_view::facts::{RevisionFacts, SourceFacts, model_facts};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Changes that come this close together are looked at once.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// How often is looked all the same.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Whether there are pages, and where.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Pages")]
+pub struct WebArgs {
+    /// Show models on web pages, on a free port of this machine, until Ctrl-C; the link that opens them is printed
+    #[arg(long, env = "STATOR_WEB", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    web: bool,
+    /// The same, at this address; only addresses of this machine are allowed (127.0.0.1:8090), as there is no sign-in yet
+    #[arg(long, env = "STATOR_WEB_LISTEN", value_name = "ADDRESS")]
+    web_listen: Option<SocketAddr>,
+}
+
+impl WebArgs {
+    /// Whether pages are asked for.
+    pub fn is_on(self) -> bool {
+        self.address().is_some()
+    }
+
+    fn address(self) -> Option<SocketAddr> {
+        self.web_listen.or_else(|| self.web.then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))
+    }
+
+    /// For what goes without pages.
+    ///
+    /// # Errors
+    /// Where they are asked for.
+    pub fn refuse(self, what: &str) -> Result<(), CliError> {
+        if !self.is_on() {
+            return Ok(());
+        }
+        Err(CliError::usage(format!("--web and --web-listen do not work with {what}")).with_hint("omit them"))
+    }
+
+    /// Starts to answer, where pages are asked for, and prints the link.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on, or others could reach it.
+    pub async fn start(self, output: &Output) -> Result<Option<RunningPages>, CliError> {
+        let Some(address) = self.address() else { return Ok(None) };
+        let listener = WebListener::bind(address).await?;
+        output.warn(&format!("Open {} to see the models; the link works once.", listener.link()));
+        let (board, ending, output) = (ObservationBoard::default(), CancellationToken::new(), *output);
+        let tell = move |link| output.note(&format!("The link was used; {link} is another one."));
+        let serving = tokio::spawn(listener.serve(board.clone(), ending.clone(), tell));
+        Ok(Some(RunningPages { board, observers: Mutex::default(), ending: ending.drop_guard(), serving }))
+    }
+}
+
+impl From<WebListenError> for CliError {
+    fn from(error: WebListenError) -> Self {
+        let message = error.to_string();
+        match error {
+            WebListenError::NotLoopback(address) => Self::usage(message).with_hint(format!(
+                "use --web-listen 127.0.0.1:{}, and reach it from elsewhere through `ssh -L`",
+                address.port()
+            )),
+            WebListenError::Listen(_) => Self::input(message).with_hint("name another address with --web-listen"),
+            WebListenError::NoRandomNumbers => Self::new(CliErrorKind::Bug, message),
+        }
+    }
+}
+
+/// Pages that are answered. They end when this is dropped.
+#[derive(Debug)]
+pub struct RunningPages {
+    board: ObservationBoard,
+    observers: Mutex<JoinSet<()>>,
+    ending: DropGuard,
+    serving: JoinHandle<()>,
+}
+
+impl RunningPages {
+    /// Where to say what is seen.
+    pub fn board(&self) -> ObservationBoard {
+        self.board.clone()
+    }
+
+    /// Has an environment looked at from now on.
+    pub fn observe(&self, observer: RepositoryObserver) {
+        let board = self.board();
+        self.observers.lock().unwrap_or_else(PoisonError::into_inner).spawn(observer.observe(board));
+    }
+
+    /// Goes on until Ctrl-C.
+    pub async fn serve_until_interrupted(&self, output: &Output) {
+        output.note("The pages stay until Ctrl-C.");
+        wait_for_interrupt().await;
+    }
+
+    /// Answers what is under way, and ends.
+    pub async fn end(self) {
+        let Self { ending, serving, .. } = self;
+        drop(ending);
+        let _ = serving.await;
+    }
+}
+
+/// An environment of a repository, as options name it.
+#[derive(Clone, Debug)]
+pub struct EnvironmentPlace {
+    root: PathBuf,
+    targets: TargetArgs,
+    policies: PolicyArgs,
+    environment: EnvironmentArgs,
+    cluster: ClusterArgs,
+}
+
+impl EnvironmentPlace {
+    /// Of the options of a command, about the repository with this root.
+    pub fn new(
+        root: &Path,
+        targets: &TargetArgs,
+        policies: &PolicyArgs,
+        environment: &EnvironmentArgs,
+        cluster: &ClusterArgs,
+    ) -> Self {
+        Self {
+            root: root.to_owned(),
+            targets: targets.clone(),
+            policies: policies.clone(),
+            environment: environment.clone(),
+            cluster: cluster.clone(),
+        }
+    }
+
+    /// The options with which commands of one model find it again.
+    fn command_options(&self, environment: &str) -> Vec<String> {
+        let ClusterArgs { cluster, context, kubeconfig, impersonate, timeout: _ } = &self.cluster;
+        let path = self.targets.paths().first_path();
+        let path = (path != Path::new(".")).then(|| path.display().to_string());
+        let options = [
+            ("--path", path),
+            ("-e", Some(environment.to_owned())),
+            ("-n", self.environment.namespace.clone()),
+            ("--cluster", cluster.clone()),
+            ("--context", context.clone()),
+            ("--kubeconfig", kubeconfig.as_ref().map(|file| file.display().to_string())),
+            ("--as", impersonate.clone()),
+        ];
+        options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
+    }
+}
+
+/// Looks at an environment of a repository of this machine whenever its files or the cluster change.
+#[derive(Debug)]
+pub struct RepositoryObserver {
+    place: EnvironmentPlace,
+    repository: String,
+    environment: String,
+    namespace: String,
+    cluster: AnyCluster,
+    output: Output,
+}
+
+impl RepositoryObserver {
+    /// Of an environment that was read once.
+    pub fn new(place: EnvironmentPlace, read: &ResolvedEnvironment, cluster: AnyCluster, output: &Output) -> Self {
+        Self {
+            place,
+            repository: read.repository.clone(),
+            environment: read.name.clone(),
+            namespace: read.environment.namespace.to_string(),
+            cluster,
+            output: output.without_notes(),
+        }
+    }
+
+    /// Puts on the board what it sees, for as long as it is not dropped.
+    async fn observe(self, board: ObservationBoard) {
+        let files = FolderWatch::new(&self.place.root, true, |path| {
+            // The embedded cluster and git keep their files in hidden folders.
+            !path.components().any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'))
+        });
+        let (mut changes, mut events) = (None, RecentEvents::default());
+        board.set_source(SourceFacts { unread: Some("they are being read".to_owned()), ..self.empty_facts() });
+        loop {
+            if changes.is_none() {
+                changes = self.watch().await;
+            }
+            let began = Instant::now();
+            let known = board.source("", &self.repository);
+            let facts = match self.look(known.as_deref(), &mut events).await {
+                Ok((facts, basis)) => {
+                    board.set_draft_basis("", &self.repository, basis);
+                    facts
+                }
+                Err(error) => {
+                    let known = known.map(|known| (*known).clone());
+                    SourceFacts { unread: Some(error.to_string()), ..known.unwrap_or_else(|| self.empty_facts()) }
+                }
+            };
+            board.set_source(facts);
+            // Looking takes half of the time at most.
+            tokio::time::sleep(DEBOUNCE.max(began.elapsed())).await;
+            match &mut changes {
+                Some(receiver) => {
+                    let is_open = tokio::select! {
+                        event = receiver.recv() => event.is_some(),
+                        () = files.changed() => true,
+                        () = tokio::time::sleep(LOOK_INTERVAL) => true,
+                    };
+                    while receiver.try_recv().is_ok() {}
+                    if !is_open {
+                        changes = None;
+                    }
+                }
+                None => {
+                    tokio::select! {
+                        () = files.changed() => {}
+                        () = tokio::time::sleep(LOOK_INTERVAL) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    async fn watch(&self) -> Option<mpsc::Receiver<WatchEvent>> {
+        let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
+        self.cluster.watch(&watched, Some(&self.namespace)).await.ok()
+    }
+
+    async fn look(
+        &self,
+        known: Option<&SourceFacts>,
+        events: &mut RecentEvents,
+    ) -> Result<(SourceFacts, DraftBasis), CliError> {
+        let mut opened = repository::open_targets(&self.place.targets, &self.output)?;
+        let mut selection = opened.select(&self.place.environment, &self.output)?;
+        connect::detect_platform(&self.cluster, &mut selection).await;
+        let revision = opened.checkout.revision.clone();
+        let origin = opened.checkout.root.display().to_string();
+        let policies = self.place.policies.read(&self.cluster).await?;
+        let desired = opened.render_selection(selection, policies.clone());
+        let label = self.empty_facts().label();
+        let policies = Arc::new(opened.held_to(policies));
+        let source = DraftSource::new(label, opened.checkout.tree.clone(), &desired, policies);
+        let mut input = live_plan::status_input(&opened, desired, &self.cluster).await?;
+        let basis = DraftBasis::new(source, &mut input);
+        let now = jiff::Timestamp::now();
+        let status = sync::read_environment_status(&self.cluster, input, now).await;
+        let earlier = known.map(|known| known.models.as_slice()).unwrap_or_default();
+        let events = events.of_models(&self.cluster, &self.namespace, &status.models).await;
+        let facts = SourceFacts {
+            origin,
+            seen: (!revision.is_empty()).then_some(RevisionFacts { commit: revision, at: None }),
+            models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now),
+            ..self.empty_facts()
+        };
+        Ok((facts, basis))
+    }
+
+    fn empty_facts(&self) -> SourceFacts {
+        SourceFacts {
+            name: self.repository.clone(),
+            origin: self.place.root.display().to_string(),
+            environment: Some(self.environment.clone()),
+            phase: "Files of this machine".to_owned(),
+            command_options: self.place.command_options(&self.environment),
+            is_kubernetes: self.cluster.as_kubernetes().is_some(),
+            ..SourceFacts::default()
+        }
+    }
+}

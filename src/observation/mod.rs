@@ -1,0 +1,11 @@
+//! What a process has seen of models and sources, for whoever shows it. Those that look write to a board, each for its own
+//! sources; those that show read what is there as one observation.
+//! Drafts of models are held against what is there.
+
+mod board;
+mod draft_basis;
+mod recent_events;
+
+pub use board::ObservationBoard;
+pub use draft_basis::{DraftBasis, DraftSource};
+pub use recent_events::RecentEvents;

@@ -1,0 +1,122 @@
+//! What every answer has, whatever it is: who may do what with it, and nothing that is not needed.
+
+use axum::body::{Body, HttpBody};
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use sha2::{Digest as _, Sha256};
+use stator_view::page::{self, FORM_SCRIPT, SCRIPT, STYLE};
+use stator_view::problem::{ProblemDetails, ProblemKind};
+
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+
+/// A request, as far as answers depend on it.
+#[derive(Debug)]
+pub(super) struct WebRequest<'a> {
+    pub(super) method: &'a Method,
+    pub(super) path: &'a str,
+    pub(super) query: &'a str,
+    pub(super) headers: &'a HeaderMap,
+}
+
+impl WebRequest<'_> {
+    /// Whether a program asks.
+    pub(super) fn is_for_api(&self) -> bool {
+        self.path == "/api/v1" || self.path.starts_with("/api/v1/")
+    }
+
+    /// The first value of a parameter of the query that needs no decoding.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value)
+    }
+}
+
+/// Text with its type.
+pub(super) fn text(status: StatusCode, media_type: &'static str, body: String) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// A document with an entity tag; nothing of it where the asker has it already.
+pub(super) fn tagged(question: &WebRequest<'_>, media_type: &'static str, body: String) -> Response {
+    let digest: String = hex::encode(Sha256::digest(&body)).chars().take(32).collect();
+    let tag = format!("\"{digest}\"");
+    let asked = question.headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = asked.flat_map(|list| list.split(',')).map(|one| one.trim().trim_start_matches("W/"));
+    let mut response = if tags.any(|one| one == "*" || one == tag) {
+        text(StatusCode::NOT_MODIFIED, media_type, String::new())
+    } else {
+        text(StatusCode::OK, media_type, body)
+    };
+    insert(&mut response, header::ETAG, &tag);
+    response
+}
+
+/// A problem: JSON for programs, a page for people. `allowed` are the methods of the address.
+pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allowed: &str) -> Response {
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = if question.is_for_api() {
+        // A problem is made of texts and a number.
+        text(status, PROBLEM, serde_json::to_string(problem).unwrap_or_default())
+    } else {
+        text(status, HTML, page::problem_page(problem))
+    };
+    match problem.of {
+        ProblemKind::MethodNotAllowed => insert(&mut response, header::ALLOW, allowed),
+        // The rest of the body is not read.
+        ProblemKind::BodyLate | ProblemKind::BodyTooLarge => insert(&mut response, header::CONNECTION, "close"),
+        ProblemKind::TooManyStreams | ProblemKind::OutOfTime => insert(&mut response, header::RETRY_AFTER, "5"),
+        ProblemKind::InvalidParameter
+        | ProblemKind::SignInRequired
+        | ProblemKind::WrongHost
+        | ProblemKind::NotFound
+        | ProblemKind::Expired
+        | ProblemKind::CrossOrigin
+        | ProblemKind::MediaType
+        | ProblemKind::InvalidModel
+        | ProblemKind::ReplicasNotOwned => {}
+    }
+    response
+}
+
+/// Adds what every answer has. `host` is the one that was named, where it is this one.
+pub(super) fn finish(mut response: Response, question: &WebRequest<'_>, host: Option<&str>) -> Response {
+    let policy = match host {
+        Some(host) => format!(
+            "default-src 'none'; style-src http://{host}{}; script-src http://{host}{} http://{host}{}; connect-src 'self'; \
+             img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+            STYLE.path, SCRIPT.path, FORM_SCRIPT.path
+        ),
+        None => "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'".to_owned(),
+    };
+    insert(&mut response, header::CONTENT_SECURITY_POLICY, &policy);
+    insert(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    insert(&mut response, header::REFERRER_POLICY, "same-origin");
+    insert(&mut response, header::X_FRAME_OPTIONS, "DENY");
+    insert(&mut response, HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    insert(&mut response, HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    if !response.headers().contains_key(header::CACHE_CONTROL) {
+        insert(&mut response, header::CACHE_CONTROL, "no-store");
+    }
+    if question.method == Method::HEAD {
+        let (mut parts, body) = response.into_parts();
+        if let Some(length) = HttpBody::size_hint(&body).exact() {
+            parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        return Response::from_parts(parts, Body::empty());
+    }
+    response
+}
+
+pub(super) fn insert(response: &mut Response, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}

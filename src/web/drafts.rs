@@ -1,0 +1,120 @@
+//! Models that somebody sends: what may send them, how much is read and for how long, and the thread that they are judged on.
+
+use super::state::WebState;
+use axum::body::Body;
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use stator_view::draft::{DraftTarget, JudgedDraft, MAX_DRAFT_BYTES, ModelDraft};
+use stator_view::facts::SourceFacts;
+use stator_view::problem::{ProblemDetails, ProblemKind, RequestFault};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a body may take to come.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a draft may wait for its turn and be judged.
+const JUDGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a form sends beside two texts of a model, percent-encoded.
+pub(super) const MAX_FORM_BYTES: usize = 8 * MAX_DRAFT_BYTES;
+
+/// What a model may be sent as.
+const MODEL_TYPES: [&str; 4] = ["application/yaml", "application/json", "application/x-yaml", "text/yaml"];
+/// What forms send.
+pub(super) const FORM_TYPES: [&str; 1] = ["application/x-www-form-urlencoded"];
+
+/// That a request comes from these pages, at the host that they were opened at: a cookie goes along with what other sites
+/// have a browser send. Browsers say where it comes from; who says nothing is refused.
+pub(super) fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), ProblemDetails> {
+    let single = |name: &str| {
+        let mut values = headers.get_all(name).iter();
+        let first = values.next().map(|value| value.to_str().unwrap_or_default());
+        (first, values.next().is_none())
+    };
+    let (origin, origin_is_single) = single("origin");
+    let (site, site_is_single) = single("sec-fetch-site");
+    let is_told = origin.is_some() || site.is_some();
+    let is_own_origin = origin.is_none_or(|origin| origin.eq_ignore_ascii_case(&format!("http://{host}")));
+    let is_own_site = site.is_none_or(|site| site == "same-origin");
+    if is_told && is_own_origin && is_own_site && origin_is_single && site_is_single {
+        return Ok(());
+    }
+    Err(ProblemDetails::new(ProblemKind::CrossOrigin))
+}
+
+/// That a body is of one of these types; which one.
+pub(super) fn check_media_type(headers: &HeaderMap, allowed: &[&'static str]) -> Result<&'static str, ProblemDetails> {
+    let written = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = written.split(';').next().unwrap_or_default().trim();
+    let found = allowed.iter().find(|one| one.eq_ignore_ascii_case(essence)).copied();
+    found.ok_or_else(|| {
+        let detail = match essence {
+            "" => "`Content-Type` is missing".to_owned(),
+            essence => format!("`Content-Type` is `{essence}`"),
+        };
+        ProblemDetails::new(ProblemKind::MediaType).with_errors(vec![RequestFault {
+            pointer: "#/header/content-type".to_owned(),
+            detail,
+            allowed: allowed.iter().map(|one| (*one).to_owned()).collect(),
+            ..RequestFault::default()
+        }])
+    })
+}
+
+/// Reads a body of at most so many bytes.
+pub(super) async fn read_body(headers: &HeaderMap, body: Body, most: usize) -> Result<String, ProblemDetails> {
+    let too_large = || ProblemDetails::new(ProblemKind::BodyTooLarge);
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > most) {
+        return Err(too_large());
+    }
+    let reading = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, most).collect());
+    let late = || ProblemDetails::new(ProblemKind::BodyLate);
+    let read = reading.await.map_err(|_| late())?;
+    let bytes = read.map_err(|error| if error.is::<LengthLimitError>() { too_large() } else { late() })?.to_bytes();
+    String::from_utf8(bytes.into())
+        .map_err(|_| ProblemDetails::new(ProblemKind::MediaType).with_detail("The text is not UTF-8."))
+}
+
+/// That a text is no longer than a file may be.
+pub(super) fn check_length(text: &str) -> Result<(), ProblemDetails> {
+    if text.len() > MAX_DRAFT_BYTES { Err(ProblemDetails::new(ProblemKind::BodyTooLarge)) } else { Ok(()) }
+}
+
+/// Judges a model that a program sends.
+pub(super) async fn judge_sent(
+    state: &WebState,
+    headers: &HeaderMap,
+    body: Body,
+    target: &DraftTarget,
+) -> Result<JudgedDraft, ProblemDetails> {
+    check_media_type(headers, &MODEL_TYPES)?;
+    let text = read_body(headers, body, MAX_DRAFT_BYTES).await?;
+    let observation = state.board.observation();
+    let source = target.find_source(&observation)?;
+    let file = target.find_file(source, &text)?;
+    judge(state, source, ModelDraft { file, text }).await
+}
+
+/// Judges a draft for a source, on a thread that may take its time.
+pub(super) async fn judge(
+    state: &WebState,
+    source: &SourceFacts,
+    draft: ModelDraft,
+) -> Result<JudgedDraft, ProblemDetails> {
+    let basis = state.board.draft_basis(&source.namespace, &source.name).ok_or_else(|| {
+        ProblemDetails::new(ProblemKind::NotFound)
+            .with_detail(format!("The files of {} were not read yet.", source.label()))
+    })?;
+    let out_of_time = || ProblemDetails::new(ProblemKind::OutOfTime);
+    let places = Arc::clone(&state.judging);
+    let judging = async {
+        let place = places.acquire_owned().await.map_err(|_| out_of_time())?;
+        let thread = tokio::task::spawn_blocking(move || {
+            // Held to the end, also where nobody waits any more.
+            let _place = place;
+            basis.judge(draft)
+        });
+        thread.await.map_err(|_| out_of_time())
+    };
+    tokio::time::timeout(JUDGE_TIMEOUT, judging).await.map_err(|_| out_of_time())?
+}

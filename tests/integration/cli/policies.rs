@@ -1,0 +1,134 @@
+//! What administrators allow: held by every verb that renders, from files and from the cluster, and by no file of the
+//! repository.
+
+use super::{MOCK, fleet};
+use crate::workbench::Workbench;
+use insta::assert_snapshot;
+
+const SYNC: &[&str] = &["sync", "-e", "prod", "--yes"];
+const OBJECT: &str = ".stator/cluster/models/dynamographdeployments/mock.yaml";
+
+fn policy(spec: &str) -> String {
+    format!("apiVersion: stator.dev/v1alpha1\nkind: FleetPolicy\nmetadata: {{name: tenants}}\nspec: {spec}\n")
+}
+
+/// Writes a policy of the cluster.
+fn of_cluster(bench: &Workbench, spec: &str) {
+    bench.write(".stator/cluster/fleetpolicies.stator.dev/tenants.yaml", policy(spec));
+}
+
+/// Two models, synced; then one of them asks for what a policy forbids, and the other for another replica.
+fn changed_fleet() -> Workbench {
+    let bench = fleet();
+    bench.write("models/other/model.yaml", MOCK.replace("name: mock", "name: other"));
+    bench.run(SYNC).success();
+    bench.replace("models/mock/model.yaml", "replicas: 2", "replicas: 2\n      template: {spec: {hostNetwork: true}}");
+    bench.replace("models/other/model.yaml", "replicas: 2", "replicas: 3");
+    bench
+}
+
+#[test]
+fn a_denied_model_is_not_written_and_the_others_are() {
+    let bench = changed_fleet();
+    let before = bench.read(OBJECT);
+    of_cluster(&bench, "{}");
+    assert_snapshot!(bench.run(SYNC), @r#"
+    exit 1
+    ----- stdout -----
+    MODEL  RESULT  APPLIED  PRUNED  MESSAGE
+    other  Synced  1        0       -
+    1 of 2 models synced, 4 writes.
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    fleet / prod against live
+
+    other  models/other/model.yaml
+      ~ update DynamoGraphDeployment models/other   scale
+          ~ spec.components[name=worker].replicas   2 → 3
+          · changed in git
+
+    error[fleet/pod]: fleet policy `tenants`: DynamoGraphDeployment mock: `spec.components[name=worker].podTemplate.spec.hostNetwork` is `true`; allowed at level `baseline`: `false`, or nothing
+      --> models/mock/model.yaml:14:38
+      = help: Change `hostNetwork` of the pod, or ask an administrator for an exception for it; `stator explain policy` shows what is allowed.
+
+    Plan: 0 to create, 1 to change, 0 to delete, 1 unchanged.
+    applied DynamoGraphDeployment models/other
+    1 error in intents: models with errors were not changed; see `stator validate`
+    "#);
+    assert_eq!(bench.read(OBJECT), before);
+    assert!(bench.read(&OBJECT.replace("mock", "other")).contains("replicas: 3"));
+    // Without a policy, it is what the repository says.
+    bench.remove(".stator/cluster/fleetpolicies.stator.dev");
+    bench.run(SYNC).success();
+    assert!(bench.read(OBJECT).contains("hostNetwork: true"));
+}
+
+#[test]
+fn every_verb_judges_alike() {
+    let bench = changed_fleet();
+    bench.write("../policies/a.yaml", policy("{}"));
+    for verb in [
+        &["validate"][..],
+        &["render", "-e", "prod"],
+        &["plan", "-e", "prod"],
+        &["diff", "-e", "prod"],
+        &["sync", "-e", "prod", "--yes"],
+        &["sync", "-e", "prod", "--yes", "--dry-run", "server"],
+    ] {
+        let done = bench.run([verb, &["--policies", "../policies"][..]].concat()).exits(1);
+        assert!(format!("{done}").contains("fleet policy `tenants`"), "{verb:?}: {done}");
+    }
+    assert_snapshot!(bench.run(["validate", "--policies", "../policies", "-o", "concise"]), @r#"
+    exit 1
+    ----- stdout -----
+    models/mock/model.yaml:14:38: error[fleet/pod] fleet policy `tenants`: DynamoGraphDeployment mock: `spec.components[name=worker].podTemplate.spec.hostNetwork` is `true`; allowed at level `baseline`: `false`, or nothing
+    Found 1 error (2 models checked).
+    ----- stderr -----
+    "#);
+    assert_snapshot!(bench.run(["explain", "policy", "--policies", "../policies", "-n", "models"]), @r#"
+    exit 0
+    ----- stdout -----
+    apiVersion: stator.dev/v1alpha1
+    kind: FleetPolicy
+    metadata:
+      name: tenants
+    spec:
+      pods:
+        level: baseline
+    ----- stderr -----
+    "#);
+}
+
+/// A model that goes is pruned, but not where its source may not write; and what cannot be read forbids everything.
+#[test]
+fn nothing_is_pruned_of_a_source_that_is_refused() {
+    let bench = fleet();
+    bench.write("models/other/model.yaml", MOCK.replace("name: mock", "name: other"));
+    bench.run(SYNC).success();
+    bench.remove("models/other");
+    for spec in ["{destinations: [elsewhere]}", "{repositories: [git.example.com]}", "{destination: [models]}"] {
+        of_cluster(&bench, spec);
+        let done = bench.run(SYNC).exits(1);
+        assert!(format!("{done}").contains("fleet/") || format!("{done}").contains("polic"), "{spec}: {done}");
+        assert!(!bench.read(&OBJECT.replace("mock", "other")).is_empty());
+    }
+    of_cluster(&bench, "{destinations: [models]}");
+    bench.run(SYNC).success();
+    assert!(!bench.path(&OBJECT.replace("mock", "other")).exists());
+}
+
+#[test]
+fn policies_with_faults_are_told_and_nothing_is_done() {
+    let bench = fleet();
+    bench.write("../policies.yaml", policy("{pods: {level: strict}}"));
+    assert_snapshot!(bench.run(["sync", "-e", "prod", "--yes", "--policies", "../policies.yaml"]), @r#"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    error: the policies have errors
+    ../policies.yaml:4:22: error[schema/unknown-word] `spec.pods.level` is `strict`; expected one of `privileged`, `baseline`, `restricted`
+    hint: correct the files that --policies names
+    "#);
+    assert!(bench.files(".stator/cluster/models").is_empty());
+}

@@ -1,0 +1,35 @@
+//! Pages of an environment of a real API server.
+
+use super::scene::Pages;
+use crate::cli::fleet;
+use crate::testbed;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_controllers_say_of_a_model_is_on_its_page() {
+    let Some(plane) = testbed::shared() else { return };
+    let namespace = plane.namespace("pages").await;
+    let bench = fleet();
+    bench.write("kubeconfig", fs_err::read_to_string(plane.kubeconfig()).unwrap());
+    let command = |verb: &[&str]| {
+        let mut command = bench.command();
+        command.args(verb).args(["-e", "prod", "-n", &namespace, "--context", "admin"]);
+        command.env("KUBECONFIG", bench.path("kubeconfig"));
+        command
+    };
+    bench.finish(&mut command(&["sync", "--yes"])).success();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "mock.1", "namespace": namespace},
+        "involvedObject": {"kind": "Pod", "name": "mock-worker-0", "namespace": namespace}, "type": "Warning",
+        "reason": "BackOff", "message": "Back-off pulling <image>", "count": 7, "lastTimestamp": "2026-11-21T03:05:00Z",
+    });
+    let events: kube::Api<k8s_openapi::api::core::v1::Event> = kube::Api::namespaced(plane.admin().await, &namespace);
+    events.create(&kube::api::PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
+    let pages = Pages::open(&mut command(&["status", "--web"]));
+    let path = format!("/api/v1/models/{namespace}/mock/events");
+    let events = pages.shows(&path, "the event", |answer| answer.body.contains("BackOff")).json();
+    assert_eq!(events["items"][0]["count"], 7, "{events}");
+    let page = pages.get(&format!("/models/{namespace}/mock")).body;
+    assert!(page.contains("Pod mock-worker-0") && !page.contains("<image>"), "{page}");
+    assert!(page.contains(&format!("kubectl get models.stator.dev mock -n {namespace} -o yaml")), "{page}");
+}
