@@ -1,6 +1,7 @@
 //! One file of many documents, each read strictly and by itself; nothing of a secret is ever quoted.
 
 use stator_core::finding::{Finding, Location};
+use stator_model::intent::rules;
 use stator_model::intent::yaml::{self, YamlNode};
 
 /// One document of the file.
@@ -20,9 +21,16 @@ pub(super) struct SourceFileDocument {
 
 impl SourceFileDocument {
     /// Whether it may be shown. What says anything else than `kind: ModelSource`, or cannot be read, may hold a secret,
-    /// and so may what comes after a mark that only YAML takes for one.
+    /// and so may what comes after a mark that only YAML takes for one, or after one that got lost: then a key comes twice.
     pub(super) fn is_public(&self) -> bool {
-        self.is_unambiguous && self.kind() == Some("ModelSource")
+        self.is_unambiguous && self.kind() == Some("ModelSource") && !self.repeats_top_level_key()
+    }
+
+    fn repeats_top_level_key(&self) -> bool {
+        let first = self.node.as_ref().and_then(|node| node.entries().first());
+        let Some(column) = first.map(|entry| entry.key_span.column) else { return false };
+        let mut repeated = self.findings.iter().filter(|finding| finding.rule.id == rules::YAML_DUPLICATE_KEY.id);
+        repeated.any(|finding| finding.location.column == column)
     }
 
     /// Its `kind`.

@@ -257,16 +257,34 @@ proptest! {
         prop_assert!(read.sources.is_empty() && !read.findings.is_empty());
     }
 
-    /// A whole file with one place in it overwritten.
+    /// A whole file with something put in somewhere.
     #[test]
     fn a_damaged_file_is_refused_or_read(at in 0..WHOLE.len(), junk in "\\PC{0,12}") {
-        let mut text = WHOLE.to_owned();
-        if text.is_char_boundary(at) {
-            text.insert_str(at, &junk);
-        }
-        let read = parse_file("s.yaml", text.as_bytes());
-        prop_assert_eq!(read.redacted_text.contains("canary-1"), false);
-        let shown = with_snippets(&read.findings, &|_| Some(read.redacted_text.clone()), &PLAIN);
-        prop_assert!(!shown.contains("canary"), "{}", shown);
+        prop_assert_eq!(leaks(at, &junk), None);
     }
+}
+
+/// What YAML gives a meaning to, put in where lines begin and end.
+#[test]
+fn no_mark_of_yaml_makes_a_secret_readable() {
+    let marks = [
+        "#", " #", "-", "- ", "---", "...", ":", ": ", "?", "\n", "\n  ", "  ", "{", "}", "[", "]", ",", "'", "\"",
+        "|", ">", "&a ", "*a", "!!str ", "%", "\\",
+    ];
+    let ends = WHOLE.match_indices('\n').map(|(end, _)| end);
+    let places: Vec<usize> = ends.flat_map(|end| [end, end + 1, end + 2]).collect();
+    let found = marks.iter().flat_map(|mark| places.iter().filter_map(|at| leaks(*at, mark))).next();
+    assert_eq!(found, None);
+}
+
+/// What is seen of a secret in the whole file with something put in somewhere.
+fn leaks(at: usize, junk: &str) -> Option<String> {
+    let mut text = WHOLE.to_owned();
+    if text.is_char_boundary(at) {
+        text.insert_str(at, junk);
+    }
+    let read = parse_file("s.yaml", text.as_bytes());
+    let shown = with_snippets(&read.findings, &|_| Some(read.redacted_text.clone()), &PLAIN);
+    let seen = read.redacted_text.contains("canary-1") || shown.contains("canary");
+    seen.then(|| format!("`{junk}` at {at}:\n{}\n{shown}", read.redacted_text))
 }
