@@ -207,6 +207,8 @@ pub(super) struct LeaseMachine {
     restored_until: Option<Duration>,
     /// Shards whose lease was deleted while somebody held it: not before then is a new one made.
     vanished: BTreeMap<u32, Duration>,
+    /// Leases of replicas that left, and since when: what is told late of one does not bring it back.
+    departed: BTreeMap<String, ObservedLease>,
     tenures: BTreeMap<u32, ShardTenure>,
     in_flight: BTreeMap<String, LeaseRequest>,
     /// Not before then is something tried again.
@@ -230,6 +232,7 @@ impl LeaseMachine {
             observed: BTreeMap::new(),
             restored_until: None,
             vanished: BTreeMap::new(),
+            departed: BTreeMap::new(),
             tenures: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             retry_at: BTreeMap::new(),
@@ -290,6 +293,8 @@ impl LeaseMachine {
             self.tenures.iter().filter(|(_, tenure)| now >= tenure.until).map(|(shard, _)| *shard).collect();
         over.into_iter().for_each(|shard| self.lose_shard(shard, effects));
         self.vanished.retain(|_, until| *until > now);
+        let terms = &self.config.terms;
+        self.departed.retain(|_, gone| gone.expires_at(terms) > now);
         self.restored_until = self.restored_until.filter(|until| *until > now);
         self.retry_at.retain(|_, until| *until > now);
     }
@@ -315,6 +320,9 @@ impl LeaseMachine {
                 // Somebody may have made it anew meanwhile, and been seen to.
                 if self.observed.get(&lease.name).is_none_or(|known| !known.lease.is_newer_than(&lease)) {
                     self.forget_lease(&lease.name, now);
+                    if lease.role == LeaseRole::Member {
+                        self.departed.insert(lease.name.clone(), ObservedLease { lease, since: now });
+                    }
                 }
             }
             LeaseEvent::Written(name, result) => self.handle_write_result(&name, result, now, effects),
@@ -367,6 +375,9 @@ impl LeaseMachine {
         {
             return;
         }
+        if self.departed.get(&lease.name).is_some_and(|gone| gone.lease.is_newer_than(&lease)) {
+            return;
+        }
         if let LeaseRole::Shard(shard) = lease.role {
             self.vanished.remove(&shard);
             if lease.holder.as_ref() != Some(&self.config.identity) {
@@ -382,6 +393,7 @@ impl LeaseMachine {
         for known in self.observed.values_mut() {
             known.lease.version = BEFORE_RESTORE.to_owned();
         }
+        self.departed.clear();
         self.restored_until = Some(now + self.config.terms.lease_duration);
     }
 

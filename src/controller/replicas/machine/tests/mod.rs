@@ -178,6 +178,30 @@ fn what_is_seen_late_does_not_turn_time_back() {
     assert_eq!((known.lease.holder.as_deref(), known.since), (Some("b"), at(0)));
 }
 
+#[test]
+fn a_replica_that_left_does_not_come_back_by_what_is_told_late() {
+    let own = super::ReplicaConfig { identity: "a".to_owned(), shards: 1, terms: super::LeaseTerms::default() };
+    let mut machine = super::LeaseMachine::new(own);
+    let lease = |version: u64| LeaseState {
+        name: lease_names::member_lease_name("b"),
+        role: LeaseRole::Member,
+        uid: "u".to_owned(),
+        version: version.to_string(),
+        holder: Some("b".to_owned()),
+        lease_duration: Duration::from_secs(15),
+        shards: 1,
+        transitions: 0,
+    };
+    let at = Duration::from_secs;
+    machine.step(at(0), LeaseEvent::Listed(vec![lease(10)]));
+    assert_eq!(machine.member_count(at(0)), 1);
+    machine.step(at(1), LeaseEvent::Deleted(lease(12)));
+    machine.step(at(2), LeaseEvent::Seen(lease(11)));
+    assert_eq!(machine.member_count(at(2)), 0);
+    machine.step(at(3), LeaseEvent::Seen(lease(13)));
+    assert_eq!(machine.member_count(at(3)), 1, "it was made anew");
+}
+
 /// Row D5 of the review: after a restore of the server's store, leases ignored lower versions for ever.
 #[test]
 fn a_restored_server_is_believed_and_asked_no_more_than_before() {
