@@ -478,7 +478,10 @@ fn every_console_block_prints_what_it_says() {
                 fs::write(path, written).unwrap();
             }
             let name = path.strip_prefix(root()).unwrap().display().to_string();
-            wrong.lock().unwrap().extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
+            let faults: Vec<String> = faults.into_iter().map(|fault| format!("{name}: {fault}")).collect();
+            // Said at once, as the end of a long log is not always kept.
+            faults.iter().for_each(|fault| testbed::say(fault));
+            wrong.lock().unwrap().extend(faults);
         }
     };
     std::thread::scope(|scope| {
