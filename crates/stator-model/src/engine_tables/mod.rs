@@ -43,6 +43,14 @@ pub enum EngineSetting {
     MemoryFraction,
     /// `blockSize`.
     BlockSize,
+    /// `eager`.
+    Eager,
+    /// `trustRemoteCode`.
+    TrustRemoteCode,
+    /// `toolCallParser`.
+    ToolCallParser,
+    /// `reasoningParser`.
+    ReasoningParser,
     /// `prefill` or `decode`, only where the two are apart.
     DisaggregationMode,
     /// The largest `maxRank` of the adapters, only where there are any.
@@ -62,6 +70,10 @@ impl EngineSetting {
             Self::MaxLength => Some("maxLength"),
             Self::MemoryFraction => Some("memoryFraction"),
             Self::BlockSize => Some("blockSize"),
+            Self::Eager => Some("eager"),
+            Self::TrustRemoteCode => Some("trustRemoteCode"),
+            Self::ToolCallParser => Some("toolCallParser"),
+            Self::ReasoningParser => Some("reasoningParser"),
             Self::Model | Self::ServedName | Self::DisaggregationMode | Self::AdapterRank => None,
         }
     }
@@ -81,6 +93,10 @@ impl EngineSetting {
             | Self::MaxLength
             | Self::MemoryFraction
             | Self::BlockSize
+            | Self::Eager
+            | Self::TrustRemoteCode
+            | Self::ToolCallParser
+            | Self::ReasoningParser
             | Self::DisaggregationMode => self.worker_field(),
         }
     }
@@ -97,6 +113,10 @@ impl EngineSetting {
             | Self::MaxLength
             | Self::MemoryFraction
             | Self::BlockSize
+            | Self::Eager
+            | Self::TrustRemoteCode
+            | Self::ToolCallParser
+            | Self::ReasoningParser
             | Self::DisaggregationMode
             | Self::AdapterRank => false,
         }
@@ -113,6 +133,10 @@ impl EngineSetting {
         Self::MaxLength,
         Self::MemoryFraction,
         Self::BlockSize,
+        Self::Eager,
+        Self::TrustRemoteCode,
+        Self::ToolCallParser,
+        Self::ReasoningParser,
     ];
 }
 
@@ -138,6 +162,8 @@ pub enum EngineRow {
     Flag(EngineSetting, &'static str),
     /// A setting as a switch that is on when the setting is above 1. Its size is then the product of other settings.
     Switch(EngineSetting, &'static str, &'static [EngineSetting]),
+    /// A setting that is true or false as a flag, which is there when it is true.
+    Toggle(EngineSetting, &'static str),
     /// A setting as an engine option, a field of the options' JSON.
     OptionField(EngineSetting, &'static str),
     /// Fixed arguments.
@@ -176,6 +202,7 @@ impl EngineTable {
     pub fn words(&self) -> impl Iterator<Item = (EngineSetting, &'static str)> {
         let rows = self.rows.iter().filter_map(|row| match *row {
             EngineRow::Flag(setting, word) | EngineRow::OptionField(setting, word) => Some((setting, word)),
+            EngineRow::Toggle(setting, word) => Some((setting, word)),
             // A switch says no size.
             EngineRow::Switch(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => None,
         });

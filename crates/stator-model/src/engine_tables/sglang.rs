@@ -35,6 +35,10 @@ pub const TABLE: EngineTable = EngineTable {
         EngineRow::Flag(EngineSetting::MaxLength, "--context-length"),
         EngineRow::Flag(EngineSetting::MemoryFraction, "--mem-fraction-static"),
         EngineRow::Flag(EngineSetting::BlockSize, "--page-size"),
+        EngineRow::Toggle(EngineSetting::Eager, "--disable-cuda-graph"),
+        EngineRow::Toggle(EngineSetting::TrustRemoteCode, "--trust-remote-code"),
+        EngineRow::Flag(EngineSetting::ToolCallParser, "--dyn-tool-call-parser"),
+        EngineRow::Flag(EngineSetting::ReasoningParser, "--dyn-reasoning-parser"),
         // Dynamo's frontend tokenizes, as in every one of upstream's manifests.
         EngineRow::Fixed(RowCondition::Always, &["--skip-tokenizer-init"]),
         EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),

@@ -35,6 +35,10 @@ pub const TABLE: EngineTable = EngineTable {
         EngineRow::Flag(EngineSetting::MaxLength, "--max-model-len"),
         EngineRow::Flag(EngineSetting::MemoryFraction, "--gpu-memory-utilization"),
         EngineRow::Flag(EngineSetting::BlockSize, "--block-size"),
+        EngineRow::Toggle(EngineSetting::Eager, "--enforce-eager"),
+        EngineRow::Toggle(EngineSetting::TrustRemoteCode, "--trust-remote-code"),
+        EngineRow::Flag(EngineSetting::ToolCallParser, "--dyn-tool-call-parser"),
+        EngineRow::Flag(EngineSetting::ReasoningParser, "--dyn-reasoning-parser"),
         EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
         // A prefill worker without it does not start; decode takes the same.
         EngineRow::Fixed(

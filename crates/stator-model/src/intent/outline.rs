@@ -4,10 +4,10 @@
 
 use super::lock::{LockMetadata, LockSpec, ModelLock};
 use super::model::{
-    Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Manifest, Metadata, Model,
-    ModelRollout, ModelSpec, MountedFile, Override, OverrideTarget, PodSettings, Probes, Resources, Rollout, Route,
-    RouteCanary, RouteGateway, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Weights, WeightsClaim, Worker,
-    Workload,
+    Adapter, Cache, CompilationCache, Component, EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret,
+    Frontend, GraphVariable, Hardware, Manifest, Metadata, Model, ModelRollout, ModelSpec, MountedFile, Override,
+    OverrideTarget, PodSettings, Probes, Resources, Rollout, Route, RouteCanary, RouteGateway, ScalingBounds, Secrets,
+    Serving, Sla, SlaWorker, Weights, WeightsClaim, Worker, Workload,
 };
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
@@ -81,6 +81,10 @@ static FIELD_ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = 
         ("Component", struct_field_names::<Component>()),
         ("Defaults", struct_field_names::<Defaults>()),
         ("EnvFromConfigMap", struct_field_names::<EnvFromConfigMap>()),
+        ("CompilationCache", struct_field_names::<CompilationCache>()),
+        ("EnvFromField", struct_field_names::<EnvFromField>()),
+        ("EnvFromResource", struct_field_names::<EnvFromResource>()),
+        ("GraphVariable", struct_field_names::<GraphVariable>()),
         ("EnvFromSecret", struct_field_names::<EnvFromSecret>()),
         ("Environment", struct_field_names::<Environment>()),
         ("Frontend", struct_field_names::<Frontend>()),

@@ -45,6 +45,7 @@ stator_core::rules! {
     MODEL_ARGS = "model/args", "Flags that the operator reads are two items of `args`, flag and value.";
     MODEL_ARGS_CONTRADICT = "model/args-contradict", "Arguments and fields of a worker say the same.";
     MODEL_COMPONENTS = "model/components", "A graph has at most 25 components, with names that differ, and at most one endpoint picker.";
+    MODEL_PROGRAM = "model/program", "A component's program is said once: by `command`, `shell` or `module`.";
     MODEL_ENGINE = "model/engine", "The engine fits the way the model is served.";
     MODEL_ENV_INJECTED = "model/env-injected", "Variables that Dynamo's operator sets are not set by a model.";
     MODEL_ENV_SECRET = "model/env-secret", "Secrets are referred to by name, not written in plain text.";

@@ -7,10 +7,10 @@ use super::hardware;
 use super::pod::{self, EnvVars, PodContainer, PodTemplate};
 use super::{RenderContext, planner, rules};
 use crate::intent::model::{
-    self, ComponentType, ModelRollout, ReplicaSize, RouterMode, Scaling, Secrets, Weights, Worker,
+    self, CompilationCache, ComponentType, ModelRollout, ReplicaSize, RouterMode, Scaling, Secrets, Weights, Worker,
 };
 use crate::intent::scalar::ComponentName;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
 use stator_core::dynamo::v1beta1::{ComponentSpec, ModelRef, MultinodeSpec};
 
@@ -36,8 +36,8 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     let mut pod = PodTemplate::with_main_container(PodContainer {
         image,
         // Given arguments replace the operator's command line, whose program they need: `python3 -m dynamo.frontend`.
-        command: match &written.command {
-            Some(command) => command.clone(),
+        command: match written.own_command() {
+            Some(command) => command,
             None if written.args.is_empty() => Vec::new(),
             None => vec!["python3".to_owned()],
         },
@@ -112,7 +112,7 @@ pub(super) fn render_worker(
     require_image(context, &path, image.as_deref(), worker.template.as_ref());
     let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
     let secrets = worker.secrets.as_ref().or(spec.secrets.as_ref());
-    let is_engines_own = worker.command.is_none() && !engine::names_flags(&worker.args);
+    let is_engines_own = worker.own_command().is_none() && !engine::names_flags(&worker.args);
     let needed = graph.table.working_dir.filter(|_| is_engines_own).map(str::to_owned);
     let mut pod = PodTemplate::with_main_container(PodContainer {
         image: image.clone(),
@@ -145,6 +145,7 @@ pub(super) fn render_worker(
         replicas: Some(starting_replicas(worker.replicas, worker.scaling)),
         multinode: multinode(shape),
         shared_memory_size: worker.shared_memory.as_ref().map(|size| size.as_str().into()),
+        rest: compilation_cache(worker.compilation_cache.as_ref()),
         model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
         scaling_adapter: worker.scaling.map(|_| Map::new()),
         frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
@@ -166,13 +167,14 @@ fn command_line(
     let worker = inputs.worker;
     let table = graph.table;
     let own = ["python3", "-m", table.module].map(str::to_owned).to_vec();
-    if worker.command.is_none() {
+    let written = worker.own_command();
+    if written.is_none() {
         check_engine_settings(context, table, path, inputs);
         if !engine::names_flags(&worker.args) {
             return (own, table.args(inputs));
         }
     }
-    let command = worker.command.as_ref().unwrap_or(&own);
+    let command = written.as_ref().unwrap_or(&own);
     let whole: Vec<&String> = command.iter().chain(&worker.args).collect();
     for setting in engine::placeholder_settings() {
         let Some(field) = setting.worker_field() else { continue };
@@ -264,7 +266,7 @@ pub(super) fn render_further_component(
     let path = format!("spec.components.{name}");
     let shape = ReplicaSize::for_component(written, spec.hardware.as_ref());
 
-    let mut command = written.command.clone();
+    let mut command = written.own_command();
     let mut args = Vec::new();
     let mut epp_config = None;
     let mut env = EnvVars::default();
@@ -330,10 +332,21 @@ pub(super) fn render_further_component(
         multinode: multinode(shape),
         shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
         scaling_adapter: written.scaling.map(|_| Map::new()),
+        rest: compilation_cache(written.compilation_cache.as_ref()),
         epp_config,
         pod_template: Some(pod.to_json_with(written.pod.as_ref(), written.template.as_ref())),
         ..empty_component(name, written.component_type.map(component_type_name))
     }
+}
+
+/// `compilationCache` of a component, as Dynamo has it.
+fn compilation_cache(cache: Option<&CompilationCache>) -> Map<String, Value> {
+    let Some(cache) = cache else { return Map::new() };
+    let mut rendered = json!({"pvcName": cache.claim.as_str()});
+    if let Some(path) = &cache.mount_path {
+        rendered["mountPath"] = json!(path);
+    }
+    Map::from_iter([("compilationCache".to_owned(), rendered)])
 }
 
 /// The operator starts one pod a node.

@@ -35,7 +35,7 @@ pub(super) fn check_arguments(
         let Some(wanted) = inputs.setting_text(one.setting) else { continue };
         // A command line of its own may well name the model by a path.
         let is_name = matches!(one.setting, EngineSetting::Model | EngineSetting::ServedName);
-        if is_same(&wanted, &one.value) || (is_name && inputs.worker.command.is_some()) {
+        if is_same(&wanted, &one.value) || (is_name && inputs.worker.own_command().is_some()) {
             continue;
         }
         let (field, field_path) = field_of(one.setting, path, inputs.role);
@@ -79,6 +79,10 @@ fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker,
             | EngineSetting::MaxLength
             | EngineSetting::MemoryFraction
             | EngineSetting::BlockSize
+            | EngineSetting::Eager
+            | EngineSetting::TrustRemoteCode
+            | EngineSetting::ToolCallParser
+            | EngineSetting::ReasoningParser
             | EngineSetting::DisaggregationMode
             | EngineSetting::AdapterRank => {}
         }
@@ -103,8 +107,8 @@ fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker,
 /// Every setting that the worker's own arguments give, wherever they are written.
 fn given_settings(table: &EngineTable, path: &str, worker: &Worker) -> Vec<GivenSetting> {
     let mut found = Vec::new();
-    let command = worker.command.as_deref().unwrap_or_default();
-    let (command, args) = without_script_parameters(command, &worker.args);
+    let command = worker.own_command().unwrap_or_default();
+    let (command, args) = without_script_parameters(&command, &worker.args);
     for (field, list) in [("command", command), ("args", args)] {
         collect_from_list(table, list, &|index| format!("{path}.{field}[{index}]"), &mut found);
     }
@@ -208,6 +212,11 @@ fn collect_from_list(
         };
         // vLLM's parser takes underscores for dashes.
         let flag = flag.replace('_', "-");
+        if let Some((setting, _)) = table.toggles().find(|(_, name)| *name == flag) {
+            let value = item.split_once('=').map_or("true", |(_, value)| value).to_owned();
+            found.push(GivenSetting { setting, value, text: item.clone(), file: None, path: path(*index) });
+            continue;
+        }
         let Some(value) = value else { continue };
         if table.options_flag == Some(flag.as_str()) {
             if let Ok(Value::Object(options)) = serde_json::from_str(value) {
@@ -298,7 +307,11 @@ fn field_of(setting: EngineSetting, path: &str, role: WorkerRole) -> (&'static s
         | EngineSetting::MaxSequences
         | EngineSetting::MaxLength
         | EngineSetting::MemoryFraction
-        | EngineSetting::BlockSize => {
+        | EngineSetting::BlockSize
+        | EngineSetting::Eager
+        | EngineSetting::TrustRemoteCode
+        | EngineSetting::ToolCallParser
+        | EngineSetting::ReasoningParser => {
             let field = setting.worker_field().unwrap_or_default();
             (field, format!("{path}.{field}"))
         }

@@ -5,9 +5,11 @@
 
 use super::component;
 use super::engine::{self, EngineTable, WorkerRole};
+use super::pod::env_item;
 use super::rules;
 use super::{RenderContext, planner};
 use crate::intent::model::{BackendFramework, ComponentType, ModelSpec, Serving, Worker};
+use serde_json::{Map, Value};
 use stator_core::dynamo::v1beta1::{ComponentSpec, GraphSpec, RestartSpec};
 
 /// What the components of one graph need to know of each other.
@@ -70,7 +72,13 @@ pub(super) fn render_spec(context: &mut RenderContext<'_>, serving: &Serving) ->
     let declared = model.backend_framework != Some(BackendFramework::Detected);
     check_block_sizes(context, &graph);
     planner::check_worker_scaling(context, &graph);
+    let mut rest = Map::new();
+    if !model.graph_env.is_empty() {
+        let env = model.graph_env.iter().map(|one| env_item(one.name.as_str(), &one.value)).collect();
+        rest.insert("env".to_owned(), Value::Array(env));
+    }
     GraphSpec {
+        rest,
         backend_framework: table.framework.filter(|_| declared).map(str::to_owned),
         components,
         restart: model.restart.as_ref().map(|id| RestartSpec { id: id.clone(), ..RestartSpec::default() }),

@@ -16,7 +16,7 @@ pub(super) fn render_config(graph: &GraphContext<'_>, planner: &Component) -> Op
 /// serving (the planner's own default is disaggregated), and the bounds of `scaling` as `min_endpoint` and
 /// `max_gpu_budget` (`components/src/dynamo/planner/config`).
 fn planner_config(graph: &GraphContext<'_>, planner: &Component) -> Option<Map<String, Value>> {
-    let own_command_line = !planner.command.is_empty() || !planner.args.is_empty();
+    let own_command_line = !planner.own_command().is_empty() || !planner.args.is_empty();
     if planner.config.is_none() && own_command_line {
         return None;
     }

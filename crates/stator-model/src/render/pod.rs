@@ -190,18 +190,7 @@ impl EnvVars {
 
     pub(super) fn add_layer(&mut self, values: &BTreeMap<EnvName, EnvValue>) {
         for (name, value) in values {
-            let name = name.as_str();
-            let item = match value {
-                EnvValue::Literal(text) => json!({"name": name, "value": text}),
-                EnvValue::Secret(from) => {
-                    json!({"name": name, "valueFrom": {"secretKeyRef": {"name": from.secret.as_str(), "key": from.key}}})
-                }
-                EnvValue::ConfigMap(from) => json!({
-                    "name": name,
-                    "valueFrom": {"configMapKeyRef": {"name": from.config_map.as_str(), "key": from.key}}
-                }),
-            };
-            self.0.insert(name.to_owned(), item);
+            self.0.insert(name.to_string(), env_item(name.as_str(), value));
         }
     }
 
@@ -243,4 +232,22 @@ pub(super) fn resources(written: Option<&Resources>, gpus: u32, gpu_resource: &s
         }
     }
     all
+}
+
+/// A variable as Kubernetes writes one.
+pub(super) fn env_item(name: &str, value: &EnvValue) -> Value {
+    match value {
+        EnvValue::Literal(text) => json!({"name": name, "value": text}),
+        EnvValue::Secret(from) => {
+            json!({"name": name, "valueFrom": {"secretKeyRef": {"name": from.secret.as_str(), "key": from.key}}})
+        }
+        EnvValue::ConfigMap(from) => json!({
+            "name": name,
+            "valueFrom": {"configMapKeyRef": {"name": from.config_map.as_str(), "key": from.key}}
+        }),
+        EnvValue::Field(from) => json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": from.field}}}),
+        EnvValue::Resource(from) => {
+            json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": from.resource}}})
+        }
+    }
 }

@@ -1,7 +1,10 @@
 //! What every component's guess is made of: environment, secrets, resources, images.
 
 use crate::import::command_line::CommandLine;
-use crate::intent::model::{EnvFromConfigMap, EnvFromSecret, EnvValue, Probes, Resources, Secrets};
+use crate::intent::model::{
+    CompilationCache, EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret, EnvValue, GraphVariable, Probes,
+    Resources, Secrets,
+};
 use crate::intent::scalar::{EnvName, ImageReference, Quantity};
 use serde_json::{Map, Value};
 use stator_core::dynamo::list_order::is_env_order_significant;
@@ -94,40 +97,33 @@ impl<'a> ComponentManifest<'a> {
     /// Environment variables of `main` that an intent has words for. stator renders an intent's variables sorted by name:
     /// where their order counts and is another one, there are none, and the list is kept as it stands.
     pub fn env(self) -> BTreeMap<EnvName, EnvValue> {
-        let variables = self.readable_env();
-        let items = self.main_field("env").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let list = self.main_field("env");
+        let variables = readable_env(list);
+        let items = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let is_rendered_alike = variables.len() == items.len()
             && variables.keys().map(EnvName::as_str).eq(items.iter().filter_map(|item| item.get("name")?.as_str()));
         if is_env_order_significant(items) && !is_rendered_alike { BTreeMap::new() } else { variables }
     }
 
-    /// Environment variables of `main` that an intent has words for, whatever their order.
-    fn readable_env(self) -> BTreeMap<EnvName, EnvValue> {
-        let items = self.main_field("env").and_then(Value::as_array);
-        // Of a name that is there twice, neither: the list is kept as it stands.
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for name in items.into_iter().flatten().filter_map(|item| item.get("name")?.as_str()) {
-            let count = counts.entry(name).or_default();
-            *count = count.saturating_add(1);
-        }
-        let read = |item: &Value| {
-            let item = item.as_object()?;
-            let name = item.get("name")?.as_str()?;
-            if env::is_identity(name) || counts.get(name) != Some(&1) {
-                return None;
-            }
-            Some((name.parse().ok()?, env_value(item)?))
+    /// `compilationCache`, where an intent has words for all of it.
+    pub fn compilation_cache(self) -> Option<CompilationCache> {
+        let written = self.0.get("compilationCache")?.as_object()?;
+        let text = |field: &str| written.get(field).and_then(Value::as_str);
+        let claim = text("pvcName")?.parse().ok()?;
+        let mount_path = match written.get("mountPath") {
+            None => None,
+            Some(_) => Some(text("mountPath").filter(|path| path.starts_with('/'))?.to_owned()),
         };
-        items.into_iter().flatten().filter_map(read).collect()
+        Some(CompilationCache { claim, mount_path })
     }
 
     /// The texts of environment variables, as far as they are written out.
     pub fn literal_env(self) -> BTreeMap<String, String> {
         let literal = |(name, value): (EnvName, EnvValue)| match value {
             EnvValue::Literal(text) => Some((name.to_string(), text)),
-            EnvValue::Secret(_) | EnvValue::ConfigMap(_) => None,
+            EnvValue::Secret(_) | EnvValue::ConfigMap(_) | EnvValue::Field(_) | EnvValue::Resource(_) => None,
         };
-        self.readable_env().into_iter().filter_map(literal).collect()
+        readable_env(self.main_field("env")).into_iter().filter_map(literal).collect()
     }
 
     /// The secrets that the container takes its environment from and that its image is pulled with; none when there
@@ -187,6 +183,37 @@ impl<'a> ComponentManifest<'a> {
     }
 }
 
+/// The graph's own variables, where an intent has words for all of them.
+pub fn read_graph_env(list: Option<&Value>) -> Vec<GraphVariable> {
+    let read = |item: &Value| {
+        let item = item.as_object()?;
+        let name = item.get("name")?.as_str().filter(|name| !env::is_identity(name))?.parse().ok()?;
+        Some(GraphVariable { name, value: env_value(item)? })
+    };
+    let items = list.and_then(Value::as_array).into_iter().flatten();
+    items.map(read).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Environment variables that an intent has words for, whatever their order.
+fn readable_env(list: Option<&Value>) -> BTreeMap<EnvName, EnvValue> {
+    let items = list.and_then(Value::as_array);
+    // Of a name that is there twice, neither: the list is kept as it stands.
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in items.into_iter().flatten().filter_map(|item| item.get("name")?.as_str()) {
+        let count = counts.entry(name).or_default();
+        *count = count.saturating_add(1);
+    }
+    let read = |item: &Value| {
+        let item = item.as_object()?;
+        let name = item.get("name")?.as_str()?;
+        if env::is_identity(name) || counts.get(name) != Some(&1) {
+            return None;
+        }
+        Some((name.parse().ok()?, env_value(item)?))
+    };
+    items.into_iter().flatten().filter_map(read).collect()
+}
+
 fn env_value(item: &Map<String, Value>) -> Option<EnvValue> {
     let Some(from) = item.get("valueFrom") else {
         let value = item.get("value").map_or(Some(""), Value::as_str)?;
@@ -194,6 +221,15 @@ fn env_value(item: &Map<String, Value>) -> Option<EnvValue> {
     };
     let from = from.as_object().filter(|from| from.len() == 1)?;
     let (kind, key) = from.iter().next()?;
+    let only = |field: &str| -> Option<String> {
+        let text = key.as_object().filter(|key| key.len() == 1)?.get(field)?.as_str()?;
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    match kind.as_str() {
+        "fieldRef" => return Some(EnvValue::Field(EnvFromField { field: only("fieldPath")? })),
+        "resourceFieldRef" => return Some(EnvValue::Resource(EnvFromResource { resource: only("resource")? })),
+        _ => {}
+    }
     let reference = key.as_object().filter(|key| key.len() == 2)?;
     let text = |field: &str| reference.get(field).and_then(Value::as_str);
     let (name, key) = (text("name")?.parse().ok()?, text("key").filter(|key| !key.is_empty())?.to_owned());

@@ -25,6 +25,7 @@ pub fn component(target: ComponentManifest<'_>) -> Component {
         resources: target.resources(gpus.map(|_| GPU_RESOURCE)),
         command: line.command.unwrap_or_default(),
         args: line.args,
+        compilation_cache: target.compilation_cache(),
         working_dir: target.working_dir(),
         env: target.env(),
         probes: target.probes(),

@@ -157,6 +157,10 @@ fn set_engine_options(worker: &mut Worker, one: &PlacedWorker<'_>, table: &engin
             | EngineSetting::MaxLength
             | EngineSetting::MemoryFraction
             | EngineSetting::BlockSize
+            | EngineSetting::Eager
+            | EngineSetting::TrustRemoteCode
+            | EngineSetting::ToolCallParser
+            | EngineSetting::ReasoningParser
             | EngineSetting::DisaggregationMode
             | EngineSetting::AdapterRank => None,
         };
@@ -166,6 +170,14 @@ fn set_engine_options(worker: &mut Worker, one: &PlacedWorker<'_>, table: &engin
             worker.expert_parallel = value;
         } else if setting == EngineSetting::DataParallel {
             worker.data_parallel = value;
+        }
+    }
+    for (setting, flag) in table.toggles() {
+        let value = (with_switches && program.has_flag(flag)).then_some(true);
+        if setting == EngineSetting::Eager {
+            worker.eager = value;
+        } else if setting == EngineSetting::TrustRemoteCode {
+            worker.trust_remote_code = value;
         }
     }
     let written = table.options_flag.and_then(|flag| program.value_of(flag));

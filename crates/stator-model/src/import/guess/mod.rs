@@ -8,6 +8,7 @@ mod line_assignment;
 mod request;
 mod roles;
 mod shared;
+mod short_commands;
 mod worker;
 
 pub use component::ComponentManifest;
@@ -117,6 +118,8 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
     extra_components::strip_picker_env(&mut model.spec, &targets);
     line_assignment::assign_command_lines(&mut model, &placed, table);
     shared::lift_environment(&mut model.spec);
+    model.spec.graph_env = component::read_graph_env(spec.get("env"));
+    short_commands::shorten(&mut model.spec);
     ModelGuess { model, notes }
 }
 
@@ -147,6 +150,7 @@ pub fn empty_spec(engine: Engine) -> ModelSpec {
         files: BTreeMap::new(),
         secrets: None,
         env: BTreeMap::new(),
+        graph_env: Vec::new(),
         rollout: None,
         restart: None,
         components: BTreeMap::new(),
@@ -213,7 +217,7 @@ fn take_router_mode(env: &mut BTreeMap<EnvName, EnvValue>, serving: &Serving) ->
     let text = |env: &BTreeMap<EnvName, EnvValue>, wanted: &str| {
         env.iter().find(|(name, _)| name.as_str() == wanted).and_then(|(_, value)| match value {
             EnvValue::Literal(text) => Some(text.clone()),
-            EnvValue::Secret(_) | EnvValue::ConfigMap(_) => None,
+            EnvValue::Secret(_) | EnvValue::ConfigMap(_) | EnvValue::Field(_) | EnvValue::Resource(_) => None,
         })
     };
     let mode: RouterMode = serde_json::from_value(Value::String(text(env, names::ROUTER_MODE)?)).ok()?;

@@ -31,6 +31,7 @@ pub fn base_worker(target: ComponentManifest<'_>, common: GraphSettings<'_>) -> 
         resources: target.resources(target.gpus(GPU_RESOURCE).map(|_| GPU_RESOURCE)),
         env: target.env(),
         probes: target.probes(),
+        compilation_cache: target.compilation_cache(),
         ..Worker::default()
     };
     let found = apply_settings(target, common, &mut worker);
@@ -69,6 +70,15 @@ fn apply_setting(found: &FoundSetting, common: GraphSettings<'_>, worker: &mut W
         EngineSetting::Dtype => {
             worker.dtype = Some(text.to_owned()).filter(|text| !text.is_empty());
             return worker.dtype.is_some();
+        }
+        EngineSetting::Eager | EngineSetting::TrustRemoteCode => return false,
+        EngineSetting::ToolCallParser => {
+            worker.tool_call_parser = Some(text.to_owned()).filter(|text| !text.is_empty());
+            return worker.tool_call_parser.is_some();
+        }
+        EngineSetting::ReasoningParser => {
+            worker.reasoning_parser = Some(text.to_owned()).filter(|text| !text.is_empty());
+            return worker.reasoning_parser.is_some();
         }
         EngineSetting::MemoryFraction => {
             let share = text.parse::<f64>().ok().filter(|share| (0.01..=1.0).contains(share));
@@ -128,6 +138,7 @@ pub fn with_own_command_line(
         (worker.command, worker.args) = (Some(Vec::new()), Vec::new());
         (worker.dtype, worker.memory_fraction, worker.expert_parallel) = (None, None, None);
         (worker.max_sequences, worker.max_length, worker.block_size) = (None, None, None);
+        (worker.tool_call_parser, worker.reasoning_parser) = (None, None);
         return worker;
     }
     let line = line.with_placeholders(&named.iter().collect::<Vec<_>>());

@@ -20,11 +20,11 @@ fn a_misspelt_field_names_the_one_that_was_meant() {
     insta::assert_snapshot!(faults("  serving:\n    prefil: {gpus: 2}\n    decode: {tensorParalel: 4, gups: 1}\n  colour: red\n"), @"
     model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed: `decode`, `frontend`, `headless`, `prefill`, `worker`
       help: Did you mean `prefill`?
-    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
+    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
       help: Did you mean `tensorParallel`?
-    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
+    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
       help: Did you mean `gpus`?
-    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `hardware`, `image`, `manifests`, `model`, `overrides`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`
+    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `manifests`, `model`, `overrides`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`
       help: Remove it, or move it to where it belongs: check the indentation.
     ");
 }
@@ -169,11 +169,11 @@ fn a_wrong_type_says_what_was_found_and_how_to_fix_it() {
     insta::assert_snapshot!(faults("  runtime: 1.2\n  env: {PORT: 8000, DEBUG: true, LIST: [a], NAME: {secret: s}, OTHER: {configmap: c, key: k}}\n  serving:\n    frontend: 3\n    worker: {replicas: '2', gpus: 1.0, args: --flag, memoryFraction: half}\n  sla: {autoApply: yes}\n"), @r#"
     model.yaml:6:12 error schema/type: `spec.runtime` is the number `1.2`; expected a version such as `1.2.0`
       help: Use `1.2.0`.
-    model.yaml:7:15 error schema/type: `spec.env.PORT` is the number `8000`; expected text, or `{secret, key}`, or `{configMap, key}`
+    model.yaml:7:15 error schema/type: `spec.env.PORT` is the number `8000`; expected text, or `{secret, key}`, or `{configMap, key}`, or `{field}`, or `{resource}`
       help: Put the value in quotes.
-    model.yaml:7:28 error schema/type: `spec.env.DEBUG` is the boolean `true`; expected text, or `{secret, key}`, or `{configMap, key}`
+    model.yaml:7:28 error schema/type: `spec.env.DEBUG` is the boolean `true`; expected text, or `{secret, key}`, or `{configMap, key}`, or `{field}`, or `{resource}`
       help: Put the value in quotes.
-    model.yaml:7:34 error schema/type: `spec.env.LIST` is a list; expected text, or `{secret, key}`, or `{configMap, key}`
+    model.yaml:7:34 error schema/type: `spec.env.LIST` is a list; expected text, or `{secret, key}`, or `{configMap, key}`, or `{field}`, or `{resource}`
       help: Use one of these formats.
     model.yaml:7:45 error schema/missing-field: `spec.env.NAME` is missing the required field `key`
       help: Add `key`: text.
@@ -275,7 +275,7 @@ fn the_head_of_a_file_is_checked() {
       help: Add `metadata`: `{name}`.
     d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
       help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.
-    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `hardware`, `image`, `manifests`, `model`, `overrides`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`
+    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `manifests`, `model`, `overrides`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`
       help: Did you mean `engine`?
     ");
 }

@@ -1,6 +1,6 @@
 //! Environment variables, and secrets by name.
 
-use crate::intent::scalar::DnsName;
+use crate::intent::scalar::{DnsName, EnvName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -32,6 +32,20 @@ pub enum EnvValue {
     Secret(EnvFromSecret),
     /// From a ConfigMap.
     ConfigMap(EnvFromConfigMap),
+    /// From a field of the pod.
+    Field(EnvFromField),
+    /// From a resource of the container.
+    Resource(EnvFromResource),
+}
+
+/// An environment variable of the graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GraphVariable {
+    /// Its name.
+    pub name: EnvName,
+    /// Its value: text, or where it is from.
+    pub value: EnvValue,
 }
 
 /// One key of a Secret.
@@ -43,6 +57,24 @@ pub struct EnvFromSecret {
     /// The key.
     #[schemars(length(min = 1))]
     pub key: String,
+}
+
+/// A field of the pod itself, as Kubernetes' downward API has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvFromField {
+    /// The field's path: `metadata.name`, `status.podIP`, ….
+    #[schemars(length(min = 1))]
+    pub field: String,
+}
+
+/// A request or limit of the container itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvFromResource {
+    /// Which: `limits.memory`, `requests.cpu`, ….
+    #[schemars(length(min = 1))]
+    pub resource: String,
 }
 
 /// One key of a ConfigMap.

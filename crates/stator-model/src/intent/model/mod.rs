@@ -19,7 +19,7 @@ mod weights;
 mod weights_source;
 
 pub use super::scalar::CountOrPercent;
-pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
+pub use env::{EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret, EnvValue, GraphVariable, Secrets};
 pub use files::MountedFile;
 pub use hardware::{GpuSku, Hardware};
 pub use manifests::Manifest;
@@ -32,7 +32,7 @@ pub use scaling::{
 };
 pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, template_has_image};
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
-pub use storage::{AccessMode, Adapter, Cache};
+pub use storage::{AccessMode, Adapter, Cache, CompilationCache};
 pub use weights::{Weights, WeightsClaim};
 pub use weights_source::{PinnedRevision, WeightsSource, WeightsSourceFault};
 
@@ -132,6 +132,10 @@ pub struct ModelSpec {
     /// Environment variables of every worker and further component.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
+    /// Environment variables of every pod of the graph, the frontend's too: a list, as the graph itself has one, from which
+    /// Dynamo's operator gives each pod those that it has none of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub graph_env: Vec<GraphVariable>,
     /// How workers are replaced when they change, unless a component says otherwise; and the graph, where it cannot be
     /// changed.
     pub rollout: Option<ModelRollout>,

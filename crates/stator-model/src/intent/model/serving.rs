@@ -3,6 +3,7 @@
 use super::env::{EnvValue, Secrets};
 use super::pod::PodSettings;
 use super::scaling::{Resources, Rollout, Scaling};
+use super::storage::CompilationCache;
 use crate::intent::scalar::{ComponentName, EnvName, ImageReference, Quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,12 @@ pub struct Frontend {
     pub resources: Option<Resources>,
     /// The program, when `args` are not for `python3`; `[]` leaves it to the image.
     pub command: Option<Vec<String>>,
+    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), in place of `command`.
+    #[schemars(regex(pattern = "^[^\\s]+$"))]
+    pub shell: Option<String>,
+    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, in place of `command`.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
+    pub module: Option<String>,
     /// Arguments; they replace Dynamo's own command line, which starts with `-m dynamo.frontend`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
@@ -88,6 +95,34 @@ pub struct Frontend {
     /// A partial pod template, merged last.
     #[schemars(extend("x-stator-synonyms" = ["podTemplate", "extraPodSpec"]))]
     pub template: Option<Map<String, Value>>,
+}
+
+/// The command that `shell` or `module` stands for.
+fn short_command(shell: Option<&String>, module: Option<&String>) -> Option<Vec<String>> {
+    let of_shell = shell.map(|shell| vec![shell.clone(), "-c".to_owned()]);
+    of_shell.or_else(|| module.map(|module| ["python3", "-m", module].map(str::to_owned).to_vec()))
+}
+
+impl Frontend {
+    /// Its command, if it has one of its own: `command`, or what `shell` or `module` stands for.
+    pub fn own_command(&self) -> Option<Vec<String>> {
+        self.command.clone().or_else(|| short_command(self.shell.as_ref(), self.module.as_ref()))
+    }
+}
+
+impl Worker {
+    /// Its command, if it has one of its own: `command`, or what `shell` or `module` stands for.
+    pub fn own_command(&self) -> Option<Vec<String>> {
+        self.command.clone().or_else(|| short_command(self.shell.as_ref(), self.module.as_ref()))
+    }
+}
+
+impl Component {
+    /// Its command, empty if it has none: `command`, or what `shell` or `module` stands for.
+    pub fn own_command(&self) -> Vec<String> {
+        let short = || short_command(self.shell.as_ref(), self.module.as_ref()).unwrap_or_default();
+        if self.command.is_empty() { short() } else { self.command.clone() }
+    }
 }
 
 /// How the frontend spreads requests (`DYN_ROUTER_MODE`).
@@ -160,6 +195,16 @@ pub struct Worker {
     /// Tokens in one KV block. With router `kv` the frontend gets the same value.
     #[schemars(range(min = 1))]
     pub block_size: Option<u32>,
+    /// True to run without CUDA graphs: slower, and quicker to start. Defaults to false.
+    pub eager: Option<bool>,
+    /// True to run code that comes with the model's weights. Defaults to false.
+    pub trust_remote_code: Option<bool>,
+    /// Dynamo's parser for the calls of tools in answers, by its name there (`hermes`, `deepseek_v3`, …). Defaults to none.
+    #[schemars(length(min = 1))]
+    pub tool_call_parser: Option<String>,
+    /// Dynamo's parser for the reasoning in answers, by its name there (`deepseek_r1`, `gpt_oss`, …). Defaults to none.
+    #[schemars(length(min = 1))]
+    pub reasoning_parser: Option<String>,
     /// Size of /dev/shm; `"0"` for none. Defaults to the operator's 8Gi.
     #[schemars(extend("x-stator-synonyms" = ["sharedMemorySize"]))]
     pub shared_memory: Option<Quantity>,
@@ -171,12 +216,20 @@ pub struct Worker {
     /// image. In both, `<model>`, `<servedName>` and a field's name such as `<tensorParallel>` are replaced by their
     /// values.
     pub command: Option<Vec<String>>,
+    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), in place of `command`.
+    #[schemars(regex(pattern = "^[^\\s]+$"))]
+    pub shell: Option<String>,
+    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, in place of `command`.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
+    pub module: Option<String>,
     /// Arguments appended to the engine's command line; with `command`, all of them. `<--flag>` stands for a flag of the
     /// engine and the value of its field: with such a name, these are all arguments, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Engine options that have no flag, as a map (TensorRT-LLM's `--override-engine-args`).
     pub engine_options: Option<Map<String, Value>>,
+    /// The claim that keeps what the engine compiles, so that the next start need not.
+    pub compilation_cache: Option<CompilationCache>,
     /// The directory that the program starts in. Defaults to what the engine needs.
     #[schemars(length(min = 1))]
     pub working_dir: Option<String>,
@@ -220,6 +273,8 @@ pub struct Component {
     pub nodes: Option<u32>,
     /// The component's own settings: a planner's `--config`, an endpoint picker's plugins.
     pub config: Option<Map<String, Value>>,
+    /// The claim that keeps what the engine compiles, so that the next start need not.
+    pub compilation_cache: Option<CompilationCache>,
     /// Size of /dev/shm; `"0"` for none.
     #[schemars(extend("x-stator-synonyms" = ["sharedMemorySize"]))]
     pub shared_memory: Option<Quantity>,
@@ -230,6 +285,12 @@ pub struct Component {
     /// The command. A planner has one by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), in place of `command`.
+    #[schemars(regex(pattern = "^[^\\s]+$"))]
+    pub shell: Option<String>,
+    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, in place of `command`.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
+    pub module: Option<String>,
     /// Arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,

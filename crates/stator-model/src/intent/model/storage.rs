@@ -65,6 +65,19 @@ impl Cache {
     }
 }
 
+/// The volume of what an engine compiles. Dynamo's operator mounts it, and points the engine there.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompilationCache {
+    /// The PersistentVolumeClaim's name. It must exist.
+    #[schemars(extend("x-stator-synonyms" = ["pvcName", "claimName"]))]
+    pub claim: DnsName,
+    /// Where it is mounted. Defaults to where the engine looks.
+    #[schemars(regex(pattern = "^/"))]
+    pub mount_path: Option<String>,
+}
+
 /// How a volume may be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AccessMode {

@@ -18,18 +18,21 @@ pub(super) fn validate_reserved_names(judge: &mut ModelValidator<'_>) {
     for key in model.metadata.annotations.keys() {
         check_metadata_key(judge, "annotation", &format!("metadata.annotations.{key}"), key);
     }
-    check_env(judge, "spec", &model.spec.env);
+    check_env(judge, "spec.env", &model.spec.env);
+    for (index, one) in model.spec.graph_env.iter().enumerate() {
+        check_variable(judge, &format!("spec.graphEnv[{index}]"), one.name.as_str(), &one.value);
+    }
     if let Some(weights) = &model.spec.weights {
-        check_env(judge, "spec.weights", &weights.env);
+        check_env(judge, "spec.weights.env", &weights.env);
     }
     if let Some(frontend) = model.spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref()) {
-        check_env(judge, "spec.serving.frontend", &frontend.env);
+        check_env(judge, "spec.serving.frontend.env", &frontend.env);
     }
     for (_, path, worker) in serving_workers(model.spec.serving.as_ref()) {
-        check_env(judge, &path, &worker.env);
+        check_env(judge, &format!("{path}.env"), &worker.env);
     }
     for (_, path, component) in further_components(model) {
-        check_env(judge, &path, &component.env);
+        check_env(judge, &format!("{path}.env"), &component.env);
     }
 }
 
@@ -63,34 +66,36 @@ fn check_metadata_key(judge: &mut ModelValidator<'_>, what: &str, path: &str, ke
 
 fn check_env(judge: &mut ModelValidator<'_>, path: &str, env: &BTreeMap<EnvName, EnvValue>) {
     for (name, value) in env {
-        let name = name.as_str();
-        let place = format!("{path}.env.{name}");
-        if registry::env::is_identity(name) {
-            judge.error(
-                rules::MODEL_ENV_INJECTED,
-                &place,
-                format!("`{name}` is set by Dynamo's operator to identify the pod"),
-                "Remove it.",
-            );
-        } else if registry::env::is_injected(name) {
-            judge.warning(
-                rules::MODEL_ENV_INJECTED,
-                &place,
-                format!("`{name}` is set by Dynamo's operator; this value replaces the operator's"),
-                "Remove it, unless the operator's value is known to be wrong.",
-            );
-        }
-        let EnvValue::Literal(text) = value else { continue };
-        // Switches, numbers and paths are settings about a secret, not one.
-        let setting =
-            text.is_empty() || text.starts_with('/') || text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok();
-        if mask::names_secret(name) && !setting {
-            judge.warning(
-                rules::MODEL_ENV_SECRET,
-                &place,
-                format!("`{name}` looks like a secret in plain text in git"),
-                format!("Put it into a Secret, and write `{name}: {{secret: NAME, key: KEY}}`."),
-            );
-        }
+        check_variable(judge, &format!("{path}.{name}"), name.as_str(), value);
+    }
+}
+
+fn check_variable(judge: &mut ModelValidator<'_>, place: &str, name: &str, value: &EnvValue) {
+    if registry::env::is_identity(name) {
+        judge.error(
+            rules::MODEL_ENV_INJECTED,
+            place,
+            format!("`{name}` is set by Dynamo's operator to identify the pod"),
+            "Remove it.",
+        );
+    } else if registry::env::is_injected(name) {
+        judge.warning(
+            rules::MODEL_ENV_INJECTED,
+            place,
+            format!("`{name}` is set by Dynamo's operator; this value replaces the operator's"),
+            "Remove it, unless the operator's value is known to be wrong.",
+        );
+    }
+    let EnvValue::Literal(text) = value else { return };
+    // Switches, numbers and paths are settings about a secret, not one.
+    let setting =
+        text.is_empty() || text.starts_with('/') || text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok();
+    if mask::names_secret(name) && !setting {
+        judge.warning(
+            rules::MODEL_ENV_SECRET,
+            place,
+            format!("`{name}` looks like a secret in plain text in git"),
+            format!("Put it into a Secret, and write `{name}: {{secret: NAME, key: KEY}}`."),
+        );
     }
 }

@@ -45,6 +45,27 @@ fn a_model_has_one_shape() {
 }
 
 #[test]
+fn a_program_is_said_once_and_a_shell_has_a_script() {
+    let worker = |worker: &str| verdict(&format!("  engine: vllm\n  serving: {{worker: {worker}}}\n"));
+    insta::assert_snapshot!(worker("{command: [serve], shell: /bin/sh, args: [x]}"), @r#"
+    m/model.yaml:7:47 error model/program: `command` and `shell` both say which program runs
+      help: Keep one of them; `unset: [serving.worker.command]` takes away what a weaker layer sets.
+    "#);
+    insta::assert_snapshot!(worker("{shell: /bin/sh, module: dynamo.vllm}"), @r#"
+    m/model.yaml:7:29 error model/program: the shell has no script
+      help: Write the script as the first of `args`, or remove `shell`.
+    m/model.yaml:7:46 error model/program: `shell` and `module` both say which program runs
+      help: Keep one of them; `unset: [serving.worker.shell]` takes away what a weaker layer sets.
+    "#);
+    insta::assert_snapshot!(verdict("  engine: vllm\n  graphEnv: [{name: API_KEY, value: abc}, {name: DYN_NAMESPACE, value: a}]\n  serving: {worker: {}}\n"), @r#"
+    m/model.yaml:7:14 warning model/env-secret: `API_KEY` looks like a secret in plain text in git
+      help: Put it into a Secret, and write `API_KEY: {secret: NAME, key: KEY}`.
+    m/model.yaml:7:43 error model/env-injected: `DYN_NAMESPACE` is set by Dynamo's operator to identify the pod
+      help: Remove it.
+    "#);
+}
+
+#[test]
 fn the_engine_fits_the_shape() {
     insta::assert_snapshot!(verdict("  engine: auto\n  serving: {worker: {}}\n"), @r#"
     m/model.yaml:6:11 error model/engine: engine `auto` works only with `sla`, where the profiler chooses the engine

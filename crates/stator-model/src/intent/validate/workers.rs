@@ -17,6 +17,8 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
         check_scaling(judge, &path, worker.scaling, worker.replicas);
         check_rollout(judge, &format!("{path}.rollout"), worker.rollout.as_ref());
         check_args(judge, &path, &worker.args);
+        let given = [worker.command.is_some(), worker.shell.is_some(), worker.module.is_some()];
+        check_program(judge, &path, given, &worker.args);
         if model.spec.engine == Engine::Mocker && worker.gpus.is_some_and(|gpus| gpus > 0) {
             judge.warning(
                 rules::MODEL_GPUS,
@@ -31,6 +33,12 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
         check_scaling(judge, &path, component.scaling, component.replicas);
         check_rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
         check_args(judge, &path, &component.args);
+        let given = [!component.command.is_empty(), component.shell.is_some(), component.module.is_some()];
+        check_program(judge, &path, given, &component.args);
+    }
+    if let Some(frontend) = model.spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref()) {
+        let given = [frontend.command.is_some(), frontend.shell.is_some(), frontend.module.is_some()];
+        check_program(judge, "spec.serving.frontend", given, &frontend.args);
     }
     check_rollout(judge, "spec.rollout", model.spec.rollout.as_ref().map(ModelRollout::pods).as_ref());
     check_planner_floor(judge);
@@ -50,6 +58,35 @@ const PARALLEL_FLAGS: [&str; 10] = [
     "--dp",
     "--ep-size",
 ];
+
+/// What a program may be said by, in this order.
+const PROGRAM_FIELDS: [&str; 3] = ["command", "shell", "module"];
+
+/// A program is said once, and a shell has a script.
+fn check_program(judge: &mut ModelValidator<'_>, path: &str, given: [bool; 3], args: &[String]) {
+    let fields: Vec<&str> =
+        PROGRAM_FIELDS.into_iter().zip(given).filter_map(|(field, is_given)| is_given.then_some(field)).collect();
+    if let [first, .., last] = fields.as_slice() {
+        judge.error(
+            rules::MODEL_PROGRAM,
+            &format!("{path}.{last}"),
+            format!("`{first}` and `{last}` both say which program runs"),
+            format!(
+                "Keep one of them; `unset: [{}.{first}]` takes away what a weaker layer sets.",
+                path.trim_start_matches("spec.")
+            ),
+        );
+    }
+    let [_, has_shell, _] = given;
+    if has_shell && args.is_empty() {
+        judge.error(
+            rules::MODEL_PROGRAM,
+            &format!("{path}.shell"),
+            "the shell has no script",
+            "Write the script as the first of `args`, or remove `shell`.",
+        );
+    }
+}
 
 fn flag_name(argument: &str) -> &str {
     argument.split_once('=').map_or(argument, |(flag, _)| flag)

@@ -18,6 +18,10 @@ pub fn placeholder_name(setting: EngineSetting) -> Option<&'static str> {
         | EngineSetting::MaxLength
         | EngineSetting::MemoryFraction
         | EngineSetting::BlockSize
+        | EngineSetting::Eager
+        | EngineSetting::TrustRemoteCode
+        | EngineSetting::ToolCallParser
+        | EngineSetting::ReasoningParser
         | EngineSetting::DisaggregationMode
         | EngineSetting::AdapterRank => setting.worker_field(),
     }
@@ -100,6 +104,7 @@ impl EngineTable {
     fn carries(&self, flag: &str, setting: EngineSetting) -> bool {
         self.setting_of_flag(flag) == Some(setting)
             || self.switches().any(|(own, name, _)| own == setting && name == flag)
+            || self.toggles().any(|(own, name)| own == setting && name == flag)
             || (self.options_flag == Some(flag) && self.option_of_setting(setting).is_some())
     }
 
@@ -122,6 +127,10 @@ impl EngineTable {
                 let (first, rest) = words.get(start..)?.split_first()?;
                 let values = rest.iter().take_while(|word| !word.starts_with("--"));
                 Some(std::iter::once(first).chain(values).map(|&word| word.to_owned()).collect())
+            }
+            EngineRow::Toggle(setting, name) => {
+                let is_on = inputs.setting_value(setting) == Some(Value::Bool(true));
+                (name == flag && is_on).then(|| vec![flag.to_owned()])
             }
             EngineRow::Flag(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
                 None

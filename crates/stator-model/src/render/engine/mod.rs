@@ -63,6 +63,10 @@ impl WorkerInputs<'_> {
             EngineSetting::MaxLength => worker.max_length.map(Value::from),
             EngineSetting::MemoryFraction => worker.memory_fraction.map(Value::from),
             EngineSetting::BlockSize => worker.block_size.map(Value::from),
+            EngineSetting::Eager => worker.eager.map(Value::from),
+            EngineSetting::TrustRemoteCode => worker.trust_remote_code.map(Value::from),
+            EngineSetting::ToolCallParser => worker.tool_call_parser.as_deref().map(Value::from),
+            EngineSetting::ReasoningParser => worker.reasoning_parser.as_deref().map(Value::from),
             EngineSetting::DisaggregationMode => match self.role {
                 WorkerRole::Aggregated => None,
                 WorkerRole::Prefill => Some("prefill".into()),
@@ -113,6 +117,11 @@ impl EngineTable {
                         args.push(flag.to_owned());
                     }
                 }
+                EngineRow::Toggle(setting, flag) => {
+                    if inputs.setting_value(setting) == Some(Value::Bool(true)) {
+                        args.push(flag.to_owned());
+                    }
+                }
                 EngineRow::Fixed(when, fixed) => {
                     if inputs.matches_condition(when) {
                         args.extend(fixed.iter().map(|&argument| argument.to_owned()));
@@ -143,7 +152,7 @@ impl EngineTable {
                         options.extend(fixed);
                     }
                 }
-                EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Fixed(..) => {}
+                EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Toggle(..) | EngineRow::Fixed(..) => {}
             }
         }
         super::strategic_merge::merge_maps(&mut options, inputs.worker.engine_options.as_ref());
@@ -164,6 +173,11 @@ impl EngineTable {
                         args.extend([flag.to_owned(), format_argument(&value)]);
                     }
                 }
+                EngineRow::Toggle(setting, flag) => {
+                    if inputs.setting_value(setting) == Some(Value::Bool(true)) {
+                        args.push(flag.to_owned());
+                    }
+                }
                 EngineRow::Flag(..)
                 | EngineRow::Switch(..)
                 | EngineRow::OptionField(..)
@@ -177,8 +191,11 @@ impl EngineTable {
 
     /// Settings given that [`Self::override_args`] cannot carry: they have no flag of their own.
     pub fn settings_without_flag(&self, inputs: &WorkerInputs<'_>) -> Vec<&'static str> {
-        let flag =
-            |wanted| self.rows.iter().any(|row| matches!(row, EngineRow::Flag(setting, _) if *setting == wanted));
+        let flag = |wanted| {
+            self.rows.iter().any(
+                |row| matches!(row, EngineRow::Flag(setting, _) | EngineRow::Toggle(setting, _) if *setting == wanted),
+            )
+        };
         let of_workers =
             EngineSetting::WORKER_SETTINGS.iter().filter(|setting| inputs.setting_value(**setting).is_some());
         of_workers.filter(|setting| !flag(**setting)).filter_map(|setting| setting.worker_field()).collect()
@@ -211,6 +228,7 @@ impl EngineTable {
                     (written > 1 && written != implied).then_some((field, written, implied))
                 }
                 EngineRow::Flag(..)
+                | EngineRow::Toggle(..)
                 | EngineRow::OptionField(..)
                 | EngineRow::Fixed(..)
                 | EngineRow::FixedOptions(..) => None,
@@ -222,9 +240,23 @@ impl EngineTable {
     pub fn switches(&self) -> impl Iterator<Item = (EngineSetting, &'static str, &'static [EngineSetting])> {
         self.rows.iter().filter_map(|row| match *row {
             EngineRow::Switch(setting, flag, factors) => Some((setting, flag, factors)),
-            EngineRow::Flag(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
-                None
-            }
+            EngineRow::Flag(..)
+            | EngineRow::Toggle(..)
+            | EngineRow::OptionField(..)
+            | EngineRow::Fixed(..)
+            | EngineRow::FixedOptions(..) => None,
+        })
+    }
+
+    /// Settings that are true or false, and the flag that is there when they are true.
+    pub fn toggles(&self) -> impl Iterator<Item = (EngineSetting, &'static str)> {
+        self.rows.iter().filter_map(|row| match *row {
+            EngineRow::Toggle(setting, flag) => Some((setting, flag)),
+            EngineRow::Flag(..)
+            | EngineRow::Switch(..)
+            | EngineRow::OptionField(..)
+            | EngineRow::Fixed(..)
+            | EngineRow::FixedOptions(..) => None,
         })
     }
 
@@ -252,9 +284,11 @@ impl EngineTable {
     pub fn setting_of_flag(&self, flag: &str) -> Option<EngineSetting> {
         let rows = self.rows.iter().filter_map(|row| match *row {
             EngineRow::Flag(setting, name) => Some((setting, name)),
-            EngineRow::Switch(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
-                None
-            }
+            EngineRow::Switch(..)
+            | EngineRow::Toggle(..)
+            | EngineRow::OptionField(..)
+            | EngineRow::Fixed(..)
+            | EngineRow::FixedOptions(..) => None,
         });
         rows.chain(self.aliases.iter().copied()).find(|(_, name)| *name == flag).map(|(setting, _)| setting)
     }
@@ -263,7 +297,11 @@ impl EngineTable {
     pub fn setting_of_option(&self, option: &str) -> Option<EngineSetting> {
         self.rows.iter().find_map(|row| match *row {
             EngineRow::OptionField(setting, field) => (field == option).then_some(setting),
-            EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => None,
+            EngineRow::Flag(..)
+            | EngineRow::Switch(..)
+            | EngineRow::Toggle(..)
+            | EngineRow::Fixed(..)
+            | EngineRow::FixedOptions(..) => None,
         })
     }
 
@@ -271,15 +309,20 @@ impl EngineTable {
     fn option_of_setting(&self, wanted: EngineSetting) -> Option<&'static str> {
         self.rows.iter().find_map(|row| match *row {
             EngineRow::OptionField(setting, field) => (setting == wanted).then_some(field),
-            EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => None,
+            EngineRow::Flag(..)
+            | EngineRow::Switch(..)
+            | EngineRow::Toggle(..)
+            | EngineRow::Fixed(..)
+            | EngineRow::FixedOptions(..) => None,
         })
     }
 
     fn supports_setting(&self, wanted: EngineSetting) -> bool {
         self.rows.iter().any(|row| match row {
-            EngineRow::Flag(setting, _) | EngineRow::Switch(setting, _, _) | EngineRow::OptionField(setting, _) => {
-                *setting == wanted
-            }
+            EngineRow::Flag(setting, _)
+            | EngineRow::Switch(setting, _, _)
+            | EngineRow::Toggle(setting, _)
+            | EngineRow::OptionField(setting, _) => *setting == wanted,
             EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => false,
         })
     }

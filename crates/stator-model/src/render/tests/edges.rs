@@ -210,3 +210,44 @@ spec:
     qwen/model.yaml:17:42 warning dynamo/system-port
     "#);
 }
+
+#[test]
+fn a_program_is_a_shell_or_a_module_and_a_graph_has_variables_of_its_own() {
+    let model = rendered(
+        "routed",
+        "
+model: org/model
+engine: vllm
+runtime: 1.2.0
+graphEnv:
+- {name: HF_TOKEN, value: {secret: hf, key: token}}
+- {name: DYN_LOG, value: info}
+serving:
+  frontend: {module: dynamo.frontend, args: [--router-mode, kv]}
+  prefill:
+    shell: /bin/bash
+    args: ['ulimit -l unlimited && exec python3 -m dynamo.vllm --model <model>']
+  decode:
+    tensorParallel: 2
+    eager: true
+    trustRemoteCode: true
+    toolCallParser: hermes
+    reasoningParser: deepseek_r1
+    compilationCache: {claim: compiled, mountPath: /cache}
+    env: {POD: {field: metadata.name}, CPUS: {resource: limits.cpu}}
+components:
+  router: {module: dynamo.router, args: [--endpoint, e]}",
+    );
+    let line = |name: &str| {
+        let main = component(&model, name)["podTemplate"]["spec"]["containers"][0].clone();
+        format!("{} {}", main["command"], main["args"])
+    };
+    insta::assert_snapshot!(line("frontend"), @r#"["python3","-m","dynamo.frontend"] ["--router-mode","kv"]"#);
+    insta::assert_snapshot!(line("prefill"), @r#"["/bin/bash","-c"] ["ulimit -l unlimited && exec python3 -m dynamo.vllm --model org/model"]"#);
+    insta::assert_snapshot!(line("decode"), @r#"["python3","-m","dynamo.vllm"] ["--model","org/model","--tensor-parallel-size","2","--enforce-eager","--trust-remote-code","--dyn-tool-call-parser","hermes","--dyn-reasoning-parser","deepseek_r1","--disaggregation-mode","decode","--kv-transfer-config","{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}"]"#);
+    insta::assert_snapshot!(line("router"), @r#"["python3","-m","dynamo.router"] ["--endpoint","e"]"#);
+    let decode = component(&model, "decode");
+    insta::assert_snapshot!(decode["compilationCache"], @r#"{"mountPath":"/cache","pvcName":"compiled"}"#);
+    insta::assert_snapshot!(decode["podTemplate"]["spec"]["containers"][0]["env"], @r#"[{"name":"CPUS","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu"}}},{"name":"POD","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]"#);
+    insta::assert_snapshot!(graph(&model)["spec"]["env"], @r#"[{"name":"HF_TOKEN","valueFrom":{"secretKeyRef":{"key":"token","name":"hf"}}},{"name":"DYN_LOG","value":"info"}]"#);
+}

@@ -69,6 +69,12 @@ pub(super) fn env() -> BoxedStrategy<BTreeMap<crate::intent::scalar::EnvName, En
     btree_map(scalar("[A-Z]{1,3}(_[A-Z]{1,3})?"), env_value(), 0..3).boxed()
 }
 
+/// Variables of a graph.
+pub(super) fn graph_env() -> BoxedStrategy<Vec<GraphVariable>> {
+    let variable = (scalar("[A-Z]{1,3}"), env_value()).prop_map(|(name, value)| GraphVariable { name, value });
+    proptest::collection::vec(variable, 0..3).boxed()
+}
+
 fn env_value() -> impl Strategy<Value = EnvValue> {
     prop_oneof![
         "\\PC{0,12}".prop_map(EnvValue::Literal),
@@ -76,6 +82,8 @@ fn env_value() -> impl Strategy<Value = EnvValue> {
             .prop_map(|(secret, key)| EnvValue::Secret(EnvFromSecret { secret, key })),
         (scalar("[a-z]{1,8}"), "[a-zA-Z_.-]{1,8}")
             .prop_map(|(config_map, key)| EnvValue::ConfigMap(EnvFromConfigMap { config_map, key })),
+        "[a-z.]{1,8}".prop_map(|field| EnvValue::Field(EnvFromField { field })),
+        "[a-z.]{1,8}".prop_map(|resource| EnvValue::Resource(EnvFromResource { resource })),
     ]
 }
 

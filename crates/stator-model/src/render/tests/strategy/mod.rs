@@ -8,7 +8,7 @@ mod settle;
 mod sla;
 
 use crate::intent::model::*;
-use leaves::{env, image, model_rollout, scalar, size};
+use leaves::{env, graph_env, image, model_rollout, scalar, size};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -288,7 +288,7 @@ prop_compose! {
         (runtime, own_image) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image())),
         (hardware, cache, secrets) in (option::of(hardware()), option::of(cache()), option::of(secrets())),
         (weights, route) in (option::weighted(0.3, weights()), option::weighted(0.3, route())),
-        (adapters, env, files) in (vec(adapter(), 0..3), env(), btree_map(scalar("[a-z]{1,6}"), mounted_file(), 0..3)),
+        (adapters, env, graph_env, files) in (vec(adapter(), 0..3), env(), graph_env(), btree_map(scalar("[a-z]{1,6}"), mounted_file(), 0..3)),
         backend_framework in option::of(prop_oneof![Just(BackendFramework::Declared), Just(BackendFramework::Detected)]),
         (rollout, restart) in (option::of(model_rollout()), option::of("[a-z0-9]{1,6}")),
         components in btree_map(scalar("[a-z]{1,6}"), serving::component(), 0..3),
@@ -302,7 +302,7 @@ prop_compose! {
             kind: ModelKind::default(),
             metadata: Metadata { name, labels, annotations },
             spec: ModelSpec {
-                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, weights, files, route, secrets, env,
+                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, weights, files, route, secrets, env, graph_env,
                 rollout, restart, components, take_over, manifests: [manifests.0, manifests.1].into_iter().take(has_manifests).collect(), overrides: vec![], unset,
             },
         };

@@ -17,7 +17,10 @@ prop_compose! {
         (memory_fraction, block_size) in (option::of((1_u8..=100).prop_map(|share| f64::from(share) / 100.0)), size()),
         (shared_memory, image) in (option::of(scalar("[0-9]Gi|0")), option::of(image())),
         (args, env) in (vec("\\PC{0,8}", 0..3), env()),
-        (command, working_dir, own_secrets) in (option::of(vec("[a-z]{1,4}", 0..2)), option::of("/[a-z]{1,4}"), option::of(secrets())),
+        ((command, shell, module), working_dir, own_secrets) in (program(), option::of("/[a-z]{1,4}"), option::of(secrets())),
+        compilation_cache in option::of(compilation_cache()),
+        (eager, trust_remote_code) in (option::of(any::<bool>()), option::of(any::<bool>())),
+        (tool_call_parser, reasoning_parser) in (option::of("[a-z0-9_]{1,8}"), option::of("[a-z0-9_]{1,8}")),
         probes in option::of(probes()),
         component_type in option::of(prop_oneof![Just(ComponentType::Worker), Just(ComponentType::Decode)]),
         (resources, engine_options, template, pod) in
@@ -25,12 +28,36 @@ prop_compose! {
     ) -> Worker {
         Worker {
             replicas, gpus, nodes, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel, dtype,
-            max_sequences, max_length, memory_fraction, block_size, shared_memory, image, resources, args,
-            engine_options, env, scaling, rollout, pod, template, command, working_dir, component_type, probes,
+            max_sequences, max_length, memory_fraction, block_size, eager, trust_remote_code, tool_call_parser,
+            reasoning_parser, shared_memory, image, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod, template, command, working_dir, component_type, probes,
             secrets: own_secrets,
             name: None,
         }
     }
+}
+
+/// A program in one of its three forms, or none.
+fn program() -> BoxedStrategy<(Option<Vec<String>>, Option<String>, Option<String>)> {
+    prop_oneof![
+        Just((None, None, None)),
+        vec("[a-z]{1,4}", 0..2).prop_map(|command| (Some(command), None, None)),
+        "/bin/[a-z]{1,3}sh".prop_map(|shell| (None, Some(shell), None)),
+        "[a-z]{1,3}\\.[a-z]{1,3}".prop_map(|module| (None, None, Some(module))),
+    ]
+    .boxed()
+}
+
+/// A shell has something to run.
+fn with_script(mut args: Vec<String>, shell: &Option<String>) -> Vec<String> {
+    if shell.is_some() && args.is_empty() {
+        args.push("true".to_owned());
+    }
+    args
+}
+
+fn compilation_cache() -> impl Strategy<Value = CompilationCache> {
+    (scalar("[a-z]{1,5}"), option::of("/[a-z]{1,4}"))
+        .prop_map(|(claim, mount_path)| CompilationCache { claim, mount_path })
 }
 
 /// How requests are spread.
@@ -64,7 +91,7 @@ fn frontend() -> BoxedStrategy<Frontend> {
         (option::of(0_u32..4), option::of(router()), option::of(image())),
         (option::of(resources()), vec("-[a-z]{1,4}", 0..2), env(), option::of(template()), option::of(pod_settings())),
         (
-            option::of(vec("[a-z]{1,4}", 0..2)),
+            program(),
             option::of("/[a-z]{1,4}"),
             option::of(secrets()),
             option::of(scalar("Web[a-z]")),
@@ -75,10 +102,13 @@ fn frontend() -> BoxedStrategy<Frontend> {
             |(
                 (replicas, router, image),
                 (resources, args, env, template, pod),
-                (command, working_dir, secrets, name, probes),
+                ((command, shell, module), working_dir, secrets, name, probes),
             )| {
                 Frontend {
                     command,
+                    args: with_script(args, &shell),
+                    shell,
+                    module,
                     working_dir,
                     secrets,
                     name,
@@ -87,7 +117,6 @@ fn frontend() -> BoxedStrategy<Frontend> {
                     router,
                     image,
                     resources,
-                    args,
                     env,
                     pod,
                     template,
@@ -133,7 +162,7 @@ pub(super) fn component() -> BoxedStrategy<Component> {
     (
         (component_type, option::of(0_u32..4), size(), size()),
         (option::of(json_map()), option::of(scalar("[1-9]Gi")), option::of(image()), option::of(resources())),
-        (vec("[a-z]{1,4}", 0..2), vec("\\PC{0,6}", 0..2), env()),
+        (program(), vec("\\PC{0,6}", 0..2), env(), option::of(compilation_cache())),
         (option::of(scaling()), option::of(rollout()), option::of(template()), option::of(pod_settings())),
         (option::of("/[a-z]{1,4}"), option::of(secrets()), option::of(probes())),
     )
@@ -141,7 +170,7 @@ pub(super) fn component() -> BoxedStrategy<Component> {
             |(
                 (component_type, replicas, gpus, nodes),
                 (config, shared_memory, image, resources),
-                (command, args, env),
+                ((command, shell, module), args, env, compilation_cache),
                 (scaling, rollout, template, pod),
                 (working_dir, secrets, probes),
             )| Component {
@@ -156,8 +185,11 @@ pub(super) fn component() -> BoxedStrategy<Component> {
                 shared_memory,
                 image,
                 resources,
-                command,
-                args,
+                command: command.unwrap_or_default(),
+                args: with_script(args, &shell),
+                shell,
+                module,
+                compilation_cache,
                 env,
                 scaling,
                 rollout,

@@ -93,8 +93,11 @@ fn by_components(spec: &mut ModelSpec) {
         if let Some(rollout) = &mut worker.rollout {
             settle_surge(&mut rollout.max_surge);
         }
-        if spec.engine == Engine::Custom {
-            worker.command.get_or_insert_with(|| vec!["serve".to_owned()]);
+        if worker.shell.is_some() && worker.args.is_empty() {
+            worker.args.push("true".to_owned());
+        }
+        if spec.engine == Engine::Custom && worker.own_command().is_none() {
+            worker.command = Some(vec!["serve".to_owned()]);
         }
         let size = worker.parallel_size(spec.engine);
         let sizes = [worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel];
