@@ -51,6 +51,8 @@ pub enum EngineSetting {
     ToolCallParser,
     /// `reasoningParser`.
     ReasoningParser,
+    /// `engineConfig`.
+    EngineConfig,
     /// `prefill` or `decode`, only where the two are apart.
     DisaggregationMode,
     /// The largest `maxRank` of the adapters, only where there are any.
@@ -74,6 +76,7 @@ impl EngineSetting {
             Self::TrustRemoteCode => Some("trustRemoteCode"),
             Self::ToolCallParser => Some("toolCallParser"),
             Self::ReasoningParser => Some("reasoningParser"),
+            Self::EngineConfig => Some("engineConfig"),
             Self::Model | Self::ServedName | Self::DisaggregationMode | Self::AdapterRank => None,
         }
     }
@@ -97,6 +100,7 @@ impl EngineSetting {
             | Self::TrustRemoteCode
             | Self::ToolCallParser
             | Self::ReasoningParser
+            | Self::EngineConfig
             | Self::DisaggregationMode => self.worker_field(),
         }
     }
@@ -117,6 +121,7 @@ impl EngineSetting {
             | Self::TrustRemoteCode
             | Self::ToolCallParser
             | Self::ReasoningParser
+            | Self::EngineConfig
             | Self::DisaggregationMode
             | Self::AdapterRank => false,
         }
@@ -137,6 +142,7 @@ impl EngineSetting {
         Self::TrustRemoteCode,
         Self::ToolCallParser,
         Self::ReasoningParser,
+        Self::EngineConfig,
     ];
 }
 

@@ -30,6 +30,7 @@ pub const TABLE: EngineTable = EngineTable {
         EngineRow::OptionField(EngineSetting::TrustRemoteCode, "trust_remote_code"),
         EngineRow::Flag(EngineSetting::ToolCallParser, "--dyn-tool-call-parser"),
         EngineRow::Flag(EngineSetting::ReasoningParser, "--dyn-reasoning-parser"),
+        EngineRow::Flag(EngineSetting::EngineConfig, "--extra-engine-args"),
         EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
         EngineRow::Fixed(RowCondition::KvEvents, &["--publish-events-and-metrics"]),
         EngineRow::FixedOptions(RowCondition::Always, r#"{"backend":"pytorch"}"#),

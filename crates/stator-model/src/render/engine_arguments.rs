@@ -83,6 +83,7 @@ fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker,
             | EngineSetting::TrustRemoteCode
             | EngineSetting::ToolCallParser
             | EngineSetting::ReasoningParser
+            | EngineSetting::EngineConfig
             | EngineSetting::DisaggregationMode
             | EngineSetting::AdapterRank => {}
         }
@@ -311,7 +312,8 @@ fn field_of(setting: EngineSetting, path: &str, role: WorkerRole) -> (&'static s
         | EngineSetting::Eager
         | EngineSetting::TrustRemoteCode
         | EngineSetting::ToolCallParser
-        | EngineSetting::ReasoningParser => {
+        | EngineSetting::ReasoningParser
+        | EngineSetting::EngineConfig => {
             let field = setting.worker_field().unwrap_or_default();
             (field, format!("{path}.{field}"))
         }

@@ -161,6 +161,7 @@ fn set_engine_options(worker: &mut Worker, one: &PlacedWorker<'_>, table: &engin
             | EngineSetting::TrustRemoteCode
             | EngineSetting::ToolCallParser
             | EngineSetting::ReasoningParser
+            | EngineSetting::EngineConfig
             | EngineSetting::DisaggregationMode
             | EngineSetting::AdapterRank => None,
         };

@@ -80,6 +80,10 @@ fn apply_setting(found: &FoundSetting, common: GraphSettings<'_>, worker: &mut W
             worker.reasoning_parser = Some(text.to_owned()).filter(|text| !text.is_empty());
             return worker.reasoning_parser.is_some();
         }
+        EngineSetting::EngineConfig => {
+            worker.engine_config = Some(text.to_owned()).filter(|text| !text.is_empty());
+            return worker.engine_config.is_some();
+        }
         EngineSetting::MemoryFraction => {
             let share = text.parse::<f64>().ok().filter(|share| (0.01..=1.0).contains(share));
             worker.memory_fraction =
@@ -138,7 +142,7 @@ pub fn with_own_command_line(
         (worker.command, worker.args) = (Some(Vec::new()), Vec::new());
         (worker.dtype, worker.memory_fraction, worker.expert_parallel) = (None, None, None);
         (worker.max_sequences, worker.max_length, worker.block_size) = (None, None, None);
-        (worker.tool_call_parser, worker.reasoning_parser) = (None, None);
+        (worker.tool_call_parser, worker.reasoning_parser, worker.engine_config) = (None, None, None);
         return worker;
     }
     let line = line.with_placeholders(&named.iter().collect::<Vec<_>>());

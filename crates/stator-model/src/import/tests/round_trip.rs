@@ -88,5 +88,5 @@ fn as_many_leaves_as_ever_have_a_field_of_their_own() {
     let files: Vec<String> = oracle().into_keys().collect();
     let rows: Vec<CoverageRow> = files.iter().flat_map(|file| &imported(file).models).map(coverage::row).collect();
     let total = coverage::total(&rows);
-    assert!(total.named() * 1000 > total.leaves * 830, "{total:?}");
+    assert!(total.named() * 1000 > total.leaves * 900, "{total:?}");
 }

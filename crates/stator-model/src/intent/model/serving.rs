@@ -226,6 +226,10 @@ pub struct Worker {
     /// engine and the value of its field: with such a name, these are all arguments, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// The engine's own configuration file, by its path in the container (TensorRT-LLM's `--extra-engine-args`); `files` puts it
+    /// there.
+    #[schemars(length(min = 1))]
+    pub engine_config: Option<String>,
     /// Engine options that have no flag, as a map (TensorRT-LLM's `--override-engine-args`).
     pub engine_options: Option<Map<String, Value>>,
     /// The claim that keeps what the engine compiles, so that the next start need not.

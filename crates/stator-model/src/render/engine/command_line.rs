@@ -22,6 +22,7 @@ pub fn placeholder_name(setting: EngineSetting) -> Option<&'static str> {
         | EngineSetting::TrustRemoteCode
         | EngineSetting::ToolCallParser
         | EngineSetting::ReasoningParser
+        | EngineSetting::EngineConfig
         | EngineSetting::DisaggregationMode
         | EngineSetting::AdapterRank => setting.worker_field(),
     }

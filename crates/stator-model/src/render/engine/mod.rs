@@ -67,6 +67,7 @@ impl WorkerInputs<'_> {
             EngineSetting::TrustRemoteCode => worker.trust_remote_code.map(Value::from),
             EngineSetting::ToolCallParser => worker.tool_call_parser.as_deref().map(Value::from),
             EngineSetting::ReasoningParser => worker.reasoning_parser.as_deref().map(Value::from),
+            EngineSetting::EngineConfig => worker.engine_config.as_deref().map(Value::from),
             EngineSetting::DisaggregationMode => match self.role {
                 WorkerRole::Aggregated => None,
                 WorkerRole::Prefill => Some("prefill".into()),

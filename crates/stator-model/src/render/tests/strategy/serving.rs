@@ -20,7 +20,8 @@ prop_compose! {
         ((command, shell, module), working_dir, own_secrets) in (program(), option::of("/[a-z]{1,4}"), option::of(secrets())),
         compilation_cache in option::of(compilation_cache()),
         (eager, trust_remote_code) in (option::of(any::<bool>()), option::of(any::<bool>())),
-        (tool_call_parser, reasoning_parser) in (option::of("[a-z0-9_]{1,8}"), option::of("[a-z0-9_]{1,8}")),
+        (tool_call_parser, reasoning_parser, engine_config) in
+            (option::of("[a-z0-9_]{1,8}"), option::of("[a-z0-9_]{1,8}"), option::of("/[a-z]{1,8}")),
         probes in option::of(probes()),
         component_type in option::of(prop_oneof![Just(ComponentType::Worker), Just(ComponentType::Decode)]),
         (resources, engine_options, template, pod) in
@@ -29,15 +30,18 @@ prop_compose! {
         Worker {
             replicas, gpus, nodes, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel, dtype,
             max_sequences, max_length, memory_fraction, block_size, eager, trust_remote_code, tool_call_parser,
-            reasoning_parser, shared_memory, image, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod, template, command, working_dir, component_type, probes,
+            reasoning_parser, engine_config, shared_memory, image, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod, template, command, working_dir, component_type, probes,
             secrets: own_secrets,
             name: None,
         }
     }
 }
 
+/// `command`, `shell` and `module`.
+type Program = (Option<Vec<String>>, Option<String>, Option<String>);
+
 /// A program in one of its three forms, or none.
-fn program() -> BoxedStrategy<(Option<Vec<String>>, Option<String>, Option<String>)> {
+fn program() -> BoxedStrategy<Program> {
     prop_oneof![
         Just((None, None, None)),
         vec("[a-z]{1,4}", 0..2).prop_map(|command| (Some(command), None, None)),
