@@ -38,6 +38,7 @@ mod sync;
 mod targets;
 mod validate;
 mod version;
+mod wait;
 mod web;
 mod yaml;
 
@@ -83,6 +84,7 @@ enum CliCommand {
     Rollback(rollback::RollbackArgs),
     Lock(lock::LockArgs),
     Status(status::StatusArgs),
+    Wait(wait::WaitArgs),
     Get(get::GetArgs),
     Describe(history::DescribeArgs),
     Events(history::EventsArgs),
@@ -190,6 +192,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Rollback(arguments) => rollback::run(&arguments, output).await,
         CliCommand::Lock(arguments) => lock::run(&arguments, output).await,
         CliCommand::Status(arguments) => status::run(&arguments, output).await,
+        CliCommand::Wait(arguments) => wait::run(&arguments, output).await,
         CliCommand::Get(arguments) => get::run(&arguments, output).await,
         CliCommand::Describe(arguments) => history::describe(&arguments, output).await,
         CliCommand::Events(arguments) => history::events(&arguments, output).await,

@@ -79,7 +79,7 @@ impl TargetArgs {
 
     /// What is selected of a repository, of which the paths are this part.
     pub fn selection(&self, scope: RepositoryScope) -> TargetedModels {
-        TargetedModels { scope, names: self.paths.split().1, selector: self.selector.clone() }
+        TargetedModels { scope, names: self.paths.split().1, selector: self.selector.clone(), allows_unknown: false }
     }
 
     /// The targets and the selector as words of a command.
@@ -113,6 +113,8 @@ pub struct TargetedModels {
     scope: RepositoryScope,
     names: BTreeSet<String>,
     selector: Option<LabelSelector>,
+    /// Whether a name may be that of no model.
+    allows_unknown: bool,
 }
 
 impl TargetedModels {
@@ -124,6 +126,12 @@ impl TargetedModels {
     /// The models of these names, wherever they are.
     pub fn of_names(names: BTreeSet<String>) -> Self {
         Self { names, ..Self::default() }
+    }
+
+    /// The same models, where a name may be that of none: what is to be gone may never have been.
+    #[must_use]
+    pub fn allowing_unknown(self) -> Self {
+        Self { allows_unknown: true, ..self }
     }
 
     /// The names that were asked for.
@@ -167,7 +175,7 @@ impl TargetedModels {
     /// # Errors
     /// For the first such name.
     pub fn check_names<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Result<(), CliError> {
-        if self.names.is_empty() {
+        if self.names.is_empty() || self.allows_unknown {
             return Ok(());
         }
         let known: BTreeSet<String> = known.into_iter().map(str::to_owned).collect();

@@ -61,6 +61,7 @@ fn crowd(number: usize) -> SourceFacts {
             source: String::new(),
             sync: SyncState::Synced,
             health,
+            is_lost: false,
             revision: String::new(),
             gpus: 8,
             gpu_sku: None,

@@ -28,6 +28,7 @@ pub(crate) fn model(name: &str, health: Health, sync: SyncState) -> ModelFacts {
         source: format!("models/{name}/model.yaml"),
         sync,
         health,
+        is_lost: false,
         revision: COMMIT.into(),
         gpus: 0,
         gpu_sku: None,

@@ -41,6 +41,11 @@ async fn a_repository_is_synced_to_a_cluster_and_told_about() {
     run(&["sync", "--dry-run", "server"]).success();
     let status = run(&["get", "models", "-o", "json"]).success().json();
     assert_eq!(status["models"][0]["sync"], "Synced", "{status}");
+    let waited = run(&["wait", "--for", "synced", "-o", "json"]).success().json();
+    assert_eq!((&waited["met"], &waited["models"][0]["outcome"]), (&json!(true), &json!("Met")), "{waited}");
+    // No operator works on this API server, so nothing becomes healthy.
+    run(&["wait", "mock", "--timeout", "2s"]).exits(124);
+    run(&["wait", "never-there", "--for", "deleted"]).success();
     assert!(run(&["events"]).success().stdout.contains("Succeeded"));
     assert!(run(&["describe", "mock"]).success().stdout.contains("DynamoGraphDeployment"));
 }

@@ -14,6 +14,7 @@ mod sources;
 mod sync;
 mod targets;
 mod usage;
+mod wait;
 
 use crate::workbench::Workbench;
 

@@ -253,6 +253,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-sync.1
     pages/stator-validate.1
     pages/stator-version.1
+    pages/stator-wait.1
     pages/stator.1
     "#);
 }

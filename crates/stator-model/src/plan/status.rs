@@ -26,6 +26,9 @@ pub struct ModelStatus {
     pub sync: SyncState,
     /// The worst health of its objects.
     pub health: Health,
+    /// True where waiting cannot make it healthy: an object of it has ended in failure for good.
+    #[serde(skip)]
+    pub is_lost: bool,
     /// The commit of the last sync that changed it; empty when there was none, or outside git.
     pub revision: String,
     /// GPUs that it holds now.
@@ -183,6 +186,7 @@ fn model_status(
         source,
         sync,
         health,
+        is_lost: counted.iter().any(|(_, one)| one.terminal && !one.health.is_good()),
         revision: record.map(|one| one.revision.clone()).unwrap_or_default(),
         gpus: changes.iter().fold(0, |sum, one| sum.saturating_add(one.gpus.before)),
         gpu_sku: changes.iter().find_map(|one| one.gpu_sku.clone()),

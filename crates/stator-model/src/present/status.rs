@@ -171,6 +171,7 @@ mod tests {
             source: "models/llama-3-70b/model.yaml".into(),
             sync: SyncState::OutOfSync,
             health: Health::Progressing,
+            is_lost: false,
             revision: "3f2a91c0000000000000000000000000000000ab".into(),
             gpus: 12,
             gpu_sku: Some("h200_sxm".into()),

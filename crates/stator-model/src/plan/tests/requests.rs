@@ -58,6 +58,20 @@ fn told(story: &PlanScenario) -> String {
     format!("{:?} {} {} GPUs: {}{}", model.sync, model.health, model.gpus, model.message, objects.join(""))
 }
 
+/// A wait ends with what its operator has given up, and only with that.
+#[test]
+fn a_model_is_lost_once_its_request_has_failed() {
+    let mut story = PlanScenario::synced([asked("aaaa", 300, false)]);
+    let is_lost = |story: &PlanScenario| {
+        let all = model_statuses(&story.input(), &story.plan(), &ModelStatusContext::default());
+        all.iter().map(|model| model.is_lost).collect::<Vec<_>>()
+    };
+    for (word, expected) in [("Profiling", false), ("Ready", false), ("Failed", true)] {
+        phase(&mut story, "aaaa", word);
+        assert_eq!(is_lost(&story), [expected], "{word}");
+    }
+}
+
 #[test]
 fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
     let mut story = PlanScenario::synced([asked("aaaa", 300, false)]);
