@@ -5,9 +5,11 @@ use super::connect;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::yaml::to_yaml;
-use clap::Args;
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args};
+use serde::Serialize;
 use stator_model::fleet_policy::{FleetPolicy, JudgedSource};
-use stator_model::intent::explain::{ExplainError, FieldExplanation, explain};
+use stator_model::intent::explain::{ChildField, ExplainError, FieldExplanation, explain};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,12 +17,15 @@ use std::path::Path;
 /// Show what a field means, which values it takes, and the fields below it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments\n  stator explain policy -n team-a --context prod"
+    after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments\n  stator explain serving --recursive\n  stator explain policy -n team-a --context prod"
 )]
 pub struct ExplainArgs {
     /// The field, by its dotted path
     #[arg(value_name = "FIELD.PATH", default_value = "model", hide_default_value = true)]
     field: String,
+    /// Show the fields below at every depth, by name and type
+    #[arg(long, env = "STATOR_RECURSIVE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    recursive: bool,
     /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
@@ -36,9 +41,21 @@ pub struct ExplainArgs {
 pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let asks_for_policies = arguments.policies.policies.is_some() || arguments.cluster.names_cluster();
     if arguments.field == "policy" && asks_for_policies {
+        if arguments.recursive {
+            return Err(CliError::usage(
+                "--recursive shows the fields below a field, and policies are shown as documents",
+            )
+            .with_hint("omit --recursive, or unset STATOR_RECURSIVE"));
+        }
         return show_policies(arguments, output).await;
     }
     let explanation = explain(&arguments.field)?;
+    if arguments.recursive {
+        let explanation = RecursiveExplanation::of(explanation);
+        let data = arguments.output.encode(&explanation)?;
+        output.write_result(&data.unwrap_or_else(|| format_recursive(explanation, &output.stdout_style)))?;
+        return Ok(ExitStatus::Success);
+    }
     let data = arguments.output.encode(&explanation)?;
     output.write_result(&data.unwrap_or_else(|| format_explanation(&explanation, &output.stdout_style)))?;
     Ok(ExitStatus::Success)
@@ -71,6 +88,71 @@ async fn show_policies(arguments: &ExplainArgs, output: &Output) -> Result<ExitS
     }
     let is_whole = bound.unreadable().next().is_none();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Negative })
+}
+
+/// A field with everything below it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecursiveExplanation {
+    #[serde(flatten)]
+    explanation: FieldExplanation,
+    /// The fields below, each with those below it.
+    tree: Vec<FieldTree>,
+}
+
+/// A field and the fields below it.
+#[derive(Debug, Serialize)]
+struct FieldTree {
+    #[serde(flatten)]
+    field: ChildField,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fields: Vec<FieldTree>,
+}
+
+impl RecursiveExplanation {
+    fn of(explanation: FieldExplanation) -> Self {
+        let mut path = explanation.kind.to_lowercase();
+        if !explanation.path.is_empty() {
+            path = format!("{path}.{}", explanation.path);
+        }
+        let tree = trees_below(&path, &explanation, &[]);
+        Self { explanation, tree }
+    }
+}
+
+/// The fields below a field. A field with the same fields as one above it is a shape within itself, and is not entered.
+fn trees_below(path: &str, explanation: &FieldExplanation, above: &[&[ChildField]]) -> Vec<FieldTree> {
+    if above.contains(&explanation.fields.as_slice()) {
+        return Vec::new();
+    }
+    let above: Vec<&[ChildField]> = above.iter().copied().chain([explanation.fields.as_slice()]).collect();
+    let tree = |field: &ChildField| {
+        // A map's values have fields of their own, under any name.
+        let is_map = field.type_name.starts_with("map[");
+        let path = format!("{path}.{}{}", field.name, if is_map { ".NAME" } else { "" });
+        let below = explain(&path).ok();
+        let fields = below.map(|below| trees_below(&path, &below, &above)).unwrap_or_default();
+        FieldTree { field: field.clone(), fields }
+    };
+    explanation.fields.iter().map(tree).collect()
+}
+
+fn format_recursive(recursive: RecursiveExplanation, look: &TerminalOptions) -> String {
+    let RecursiveExplanation { explanation, tree } = recursive;
+    let mut out = format_explanation(&FieldExplanation { fields: Vec::new(), ..explanation }, look);
+    if !tree.is_empty() {
+        let _ = writeln!(out, "\n{}", look.paint(Tone::Strong, "FIELDS:"));
+        write_trees(&tree, 1, &mut out);
+    }
+    out
+}
+
+fn write_trees(trees: &[FieldTree], depth: usize, out: &mut String) {
+    for FieldTree { field, fields } in trees {
+        let required = if field.required { ", required" } else { "" };
+        let _ = writeln!(out, "{}{} <{}>{required}", "  ".repeat(depth), field.name, field.type_name);
+        write_trees(fields, depth + 1, out);
+    }
 }
 
 impl From<ExplainError> for CliError {

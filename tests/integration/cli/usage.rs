@@ -291,6 +291,45 @@ fn a_field_is_explained() {
 }
 
 #[test]
+fn a_field_is_explained_with_everything_below_it() {
+    let bench = Workbench::empty();
+    assert_snapshot!(bench.run(["explain", "adapters", "--recursive"]), @"
+    exit 0
+    ----- stdout -----
+    KIND:   Model
+    FIELD:  spec.adapters <[]object>
+
+      LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
+
+    FIELDS:
+      name <string>, required
+      source <string>, required
+      servedName <string>
+      objectName <string>
+      maxRank <integer>
+    ----- stderr -----
+    ");
+    // Names below names, as far as they go, with those of a map's values.
+    let all = bench.run(["explain", "repository", "--recursive"]).success().stdout;
+    assert!(all.contains("\n    environments <map[string]object>\n      namespace <string>, required\n"), "{all}");
+    bench.run(["explain", "policy", "--recursive", "--policies", "nowhere"]).exits(2);
+    let json = bench.run(["explain", "model", "--recursive", "-o", "json"]).success().json();
+    let names = |fields: &serde_json::Value| {
+        let fields = fields.as_array().unwrap();
+        fields.iter().map(|field| field["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&json["tree"]), names(&json["fields"]));
+    let spec = json["tree"].as_array().unwrap().iter().find(|field| field["name"] == "spec").unwrap();
+    assert!(names(&spec["fields"]).contains(&"serving".to_owned()), "{spec}");
+    for document in ["model", "defaults", "repository"] {
+        bench.run(["explain", document, "--recursive"]).success();
+    }
+    // What has no fields is explained as ever.
+    let plain = bench.run(["explain", "serving.worker.sharedMemory"]).success().stdout;
+    assert_eq!(bench.run(["explain", "serving.worker.sharedMemory", "--recursive"]).success().stdout, plain);
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     use std::io::Read as _;
     let bench = Workbench::empty();
