@@ -282,7 +282,7 @@ fn gone_model(name: &str, namespace: &str) -> WaitedModel {
         outcome: WaitOutcome::Met,
         sync: SyncState::Unknown,
         health: Health::Unknown,
-        message: "neither git nor the cluster knows it".to_owned(),
+        message: "neither git nor a record knows it".to_owned(),
     }
 }
 

@@ -99,12 +99,32 @@ fn a_wait_for_a_removed_model_ends_when_its_objects_are_gone() {
     exit 0
     ----- stdout -----
     MODEL  RESULT  SYNC     HEALTH   MESSAGE
-    other  Met     Unknown  Unknown  neither git nor the cluster knows it
+    other  Met     Unknown  Unknown  neither git nor a record knows it
     1 of 1 model deleted.
     ----- stderr -----
     ");
     // What git still has and the cluster too is not deleted, however long the first look takes.
     wait(&bench, &["mock", "--for", "deleted", "--timeout", "300ms"]).exits(124);
+}
+
+/// Volumes hold weights that took hours to download, and outlive their models.
+#[test]
+fn a_volume_that_is_kept_is_not_waited_for() {
+    let bench = fleet();
+    bench.write("models/other/model.yaml", MOCK.replace("name: mock", "name: other"));
+    let cached = MOCK.to_owned() + "  cache: {claim: weights, size: 1Gi}\n";
+    bench.write("models/mock/model.yaml", cached);
+    bench.run(SYNC).success();
+    bench.remove("models/mock/model.yaml");
+    bench.run([SYNC, &["--allow", "delete,mass-delete"]].concat()).success();
+    let left = bench.files(".stator/cluster").into_iter().filter(|file| file.ends_with("/weights.yaml")).count();
+    assert_eq!(left, 1);
+    wait(&bench, &["mock", "--for", "deleted"]).success();
+    // Asked about all models, it is met too; the other one still runs.
+    let all = wait(&bench, &["--for", "deleted", "--timeout", "5s", "-o", "json"]).exits(124).json();
+    let outcomes: Vec<_> =
+        all["models"].as_array().unwrap().iter().map(|model| (&model["name"], &model["outcome"])).collect();
+    assert_eq!(format!("{outcomes:?}"), r#"[(String("mock"), String("Met")), (String("other"), String("Waiting"))]"#);
 }
 
 #[test]
