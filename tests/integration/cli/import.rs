@@ -93,9 +93,7 @@ fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
           name: VllmDecodeWorker
           replicas: 2
           tensorParallel: 2
-          command:
-            - /bin/sh
-            - -c
+          shell: /bin/sh
           args:
             - exec python3 -m dynamo.vllm --model <model> --tensor-parallel-size <tensorParallel> --enforce-eager
       cache:

@@ -177,9 +177,7 @@ async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
           replicas: 2
         worker:
           name: VllmWorker
-          command:
-            - sh
-            - -c
+          shell: sh
           args:
             - cd /workspace && exec python3 -m dynamo.vllm --model <model> --enable-lora
           scaling: external

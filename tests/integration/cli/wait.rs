@@ -121,7 +121,7 @@ fn a_volume_that_is_kept_is_not_waited_for() {
     assert_eq!(left, 1);
     wait(&bench, &["mock", "--for", "deleted"]).success();
     // Asked about all models, it is met too; the other one still runs.
-    let all = wait(&bench, &["--for", "deleted", "--timeout", "5s", "-o", "json"]).exits(124).json();
+    let all = wait(&bench, &["--for", "deleted", "--timeout", "15s", "-o", "json"]).exits(124).json();
     let outcomes: Vec<_> =
         all["models"].as_array().unwrap().iter().map(|model| (&model["name"], &model["outcome"])).collect();
     assert_eq!(format!("{outcomes:?}"), r#"[(String("mock"), String("Met")), (String("other"), String("Waiting"))]"#);
@@ -131,7 +131,7 @@ fn a_volume_that_is_kept_is_not_waited_for() {
 fn a_wait_that_cannot_end_well_says_why() {
     let bench = fleet();
     // Nobody syncs: the last look is told.
-    assert_snapshot!(wait(&bench, &["--timeout", "5s"]), @"
+    assert_snapshot!(wait(&bench, &["--timeout", "15s"]), @"
     exit 124
     ----- stdout -----
     MODEL  RESULT   SYNC       HEALTH       MESSAGE
