@@ -39,8 +39,7 @@ pub struct ExplainArgs {
 }
 
 pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let asks_for_policies = arguments.policies.policies.is_some() || arguments.cluster.names_cluster();
-    if arguments.field == "policy" && asks_for_policies {
+    if arguments.field == "policy" {
         if arguments.recursive {
             return Err(CliError::usage(
                 "--recursive shows the fields below a field, and policies are shown as documents",
@@ -63,14 +62,16 @@ pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus,
 
 /// Shows what administrators allow, as they wrote it: everything that binds a namespace.
 async fn show_policies(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let policies = if arguments.cluster.names_cluster() {
+    // A file alone is shown as it is, before any cluster has it.
+    let only_files = arguments.policies.policies.is_some() && !arguments.cluster.names_cluster();
+    let policies = if only_files {
+        arguments.policies.read_files()?
+    } else {
         connect::with_timeout(&arguments.cluster, async {
-            let cluster = connect::open(&arguments.cluster, Path::new("."), None, output).await?;
+            let cluster = connect::open(&arguments.cluster, Path::new(""), None, output).await?;
             arguments.policies.read(&cluster).await
         })
         .await?
-    } else {
-        arguments.policies.read_files()?
     };
     let bound = match &arguments.namespace {
         Some(namespace) => policies.bind(&JudgedSource::default(), namespace),

@@ -37,7 +37,7 @@ pub async fn run(arguments: &PolicyCommandArgs, output: &Output) -> Result<ExitS
     let PolicyCommand::Export(arguments) = &arguments.command;
     let policies = if arguments.cluster.names_cluster() || arguments.policies.policies.is_none() {
         connect::with_timeout(&arguments.cluster, async {
-            let cluster = connect::open(&arguments.cluster, Path::new("."), None, output).await?;
+            let cluster = connect::open(&arguments.cluster, Path::new(""), None, output).await?;
             arguments.policies.read(&cluster).await
         })
         .await?

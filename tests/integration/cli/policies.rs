@@ -132,3 +132,25 @@ fn policies_with_faults_are_told_and_nothing_is_done() {
     "#);
     assert!(bench.files(".stator/cluster/models").is_empty());
 }
+
+/// Without a flag it is the cluster that every other command uses.
+#[test]
+fn a_tenant_sees_the_policies_of_the_cluster_that_is_used() {
+    let bench = fleet();
+    of_cluster(&bench, "{destinations: [models]}");
+    assert_snapshot!(bench.run(["explain", "policy", "-n", "models"]), @r#"
+    exit 0
+    ----- stdout -----
+    apiVersion: stator.dev/v1alpha1
+    kind: FleetPolicy
+    metadata:
+      name: tenants
+    spec:
+      destinations:
+      - models
+      pods:
+        level: baseline
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    "#);
+}
