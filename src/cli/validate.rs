@@ -7,7 +7,8 @@ use super::repository::{self, DesiredState, OpenedRepository};
 use super::targets::TargetArgs;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use stator_core::finding::{self, Finding};
+use stator_core::finding::{self, Finding, Location};
+use stator_git::source;
 use stator_model::fleet_policy::FleetPolicies;
 use stator_model::intent::EnvironmentError;
 use stator_model::present::findings::{self, ValidationReport};
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 /// here. No cluster is needed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With `-`, standard input is read as the only model.yaml of a repository without settings.\n\nExit codes: 0 no errors; 1 errors, or with --strict warnings; 2 the repository cannot be read."
+    after_help = "The formats of CI (github, gitlab, sarif, junit) name files from the top of the git checkout, all others from the folder of stator.yaml. With `-`, standard input is read as the only model.yaml of a repository without settings.\n\nExit codes: 0 no errors; 1 errors, or with --strict warnings; 2 the repository cannot be read."
 )]
 pub struct ValidateArgs {
     #[command(flatten)]
@@ -63,6 +64,26 @@ enum FindingsFormat {
     Gitlab,
 }
 
+impl FindingsFormat {
+    /// Whether who reads it looks files up from the top of a git checkout. To others, paths are those of the repository of
+    /// models.
+    fn is_read_in_checkout(self) -> bool {
+        match self {
+            Self::Sarif | Self::Junit | Self::Github | Self::Gitlab => true,
+            Self::Full | Self::Concise | Self::Json => false,
+        }
+    }
+}
+
+/// Findings with paths from the top of the checkout, in which the repository of models is this folder.
+fn located_in_checkout(found: Vec<Finding>, folder: &str) -> Vec<Finding> {
+    let locate = |location: Location| match location.file.is_empty() || folder.is_empty() {
+        true => location,
+        false => Location { file: format!("{folder}/{}", location.file), ..location },
+    };
+    found.into_iter().map(|finding| finding.map_location(locate)).collect()
+}
+
 pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let mut opened = match arguments.targets.paths().is_standard_input()? {
         true => repository::open_standard_input()?,
@@ -72,6 +93,10 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
     opened.checkout.scope = opened.models.scope_in_workspace(&opened.workspace)?;
     let (found, models) =
         collect_findings(&opened, arguments.environment.as_deref(), arguments.policies.read_files()?, output)?;
+    let found = match arguments.format.is_read_in_checkout() && !arguments.targets.paths().is_standard_input()? {
+        true => located_in_checkout(found, &source::path_in_work_tree(&opened.checkout.root)),
+        false => found,
+    };
     let text = match arguments.format {
         FindingsFormat::Full => {
             let shown = findings::with_snippets(&found, &|file| opened.file_text(file), &output.stdout_style);

@@ -1,6 +1,6 @@
 //! Verbs that need no cluster: init, validate, fmt, render, plan --from.
 
-use super::{MOCK, fleet};
+use super::{MOCK, ROOT, fleet};
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
 
@@ -181,4 +181,25 @@ fn a_pull_request_is_planned_without_a_cluster() {
     bench.run(["plan", "-e", "prod", "--from", "HEAD", "--exit-code"]).success();
     bench.run(["plan", "-e", "prod", "--from", "nowhere"]).exits(2);
     assert!(!bench.path(".stator").exists(), "no cluster was touched");
+}
+
+/// Row U7 of the new user's list: annotations were for files that the checkout does not have.
+#[test]
+fn formats_of_ci_name_files_as_the_checkout_has_them() {
+    let bench = Workbench::with(&[
+        ("serving/stator.yaml", ROOT),
+        ("serving/models/mock/model.yaml", &MOCK.replace("engine: mocker", "engine: mokcer")),
+    ]);
+    let said = |format: &str| bench.run(["validate", "serving", "--format", format]).exits(1).stdout;
+    for format in ["github", "gitlab", "sarif", "junit"] {
+        assert!(!said(format).contains("serving/models"), "{format} outside git: {}", said(format));
+    }
+    bench.commit("The models");
+    for format in ["github", "gitlab", "sarif", "junit"] {
+        assert!(said(format).contains("serving/models/mock/model.yaml"), "{format}: {}", said(format));
+    }
+    for format in ["full", "concise", "json"] {
+        let said = said(format);
+        assert!(said.contains("models/mock/model.yaml") && !said.contains("serving/models"), "{format}: {said}");
+    }
 }

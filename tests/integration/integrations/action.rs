@@ -101,6 +101,7 @@ fn run(bench: &Workbench, inputs: &[(&str, &str)]) -> ActionResult {
 #[test]
 fn findings_annotate_the_lines_of_the_checkout() {
     let bench = checkout("fleet");
+    bench.commit("The example");
     bench.replace("fleet/chat/llama-3-70b/model.yaml", "engine: vllm", "engine: vlm");
     let result = run(&bench, &[("path", "fleet"), ("sarif-file", "findings.sarif")]);
     assert_eq!(

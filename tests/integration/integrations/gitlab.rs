@@ -41,6 +41,7 @@ fn run(bench: &Workbench, jobs: &Value, name: &str, variables: &[(&str, &str)]) 
 #[test]
 fn findings_are_in_the_log_and_in_both_reports() {
     let bench = checkout("fleet");
+    bench.commit("The example");
     bench.replace("fleet/chat/llama-3-70b/model.yaml", "engine: vllm", "engine: vlm");
     let jobs = jobs(&[("path", "fleet")]);
     insta::assert_snapshot!(run(&bench, &jobs, "stator-validate", &[]), @"

@@ -183,6 +183,13 @@ pub(super) fn discover(root: &Path) -> Result<(Repository, String), SourceError>
     }
 }
 
+/// The path of a folder from the top of the work tree that it lies in, as CI and forges name files; empty at the top, and
+/// outside git.
+pub fn path_in_work_tree(folder: &Path) -> String {
+    let canonical = fs_err::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    discover(&canonical).map(|(_, path)| path).unwrap_or_default()
+}
+
 /// What a commit holds below a folder.
 #[derive(Debug, Default)]
 pub(super) struct CommittedFiles {

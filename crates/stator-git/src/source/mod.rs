@@ -29,7 +29,7 @@ pub mod watch;
 mod tests;
 
 pub use error::SourceError;
-pub use git::read_tree_at;
+pub use git::{path_in_work_tree, read_tree_at};
 pub use scope::{RepositoryScope, ScopePart};
 pub use source_file::MAX_FILE_BYTES;
 
