@@ -1,7 +1,7 @@
 //! The status of each model, from a plan and the live objects: what `status -o json` says.
 
 use super::context::PlanContext;
-use super::{Action, Change, HoldKind, Plan, PlanInput, SyncState, masking};
+use super::{Action, Change, ChangeReason, HoldKind, KeptBy, Plan, PlanInput, SyncState, masking};
 use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
@@ -292,24 +292,34 @@ fn evaluate_graph_health(graph: &Object, sight: &ModelStatusContext) -> HealthVe
 
 /// The health of a live object at the generation that was applied; what is not there is on its way or is not.
 fn evaluate_object_health(context: &PlanContext<'_>, sight: &ModelStatusContext, change: &Change) -> HealthVerdict {
-    let missing = |health, message: &str| HealthVerdict { health, message: message.to_owned(), terminal: false };
+    let verdict_of = |health, message: &str| HealthVerdict { health, message: message.to_owned(), terminal: false };
     match context.live(&change.object) {
         Some(live) => {
             let applied =
                 context.inventory_entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
             let applied_generation = applied.and_then(|(_, entry)| entry.generation);
             let known = HealthContext { applied_generation, healthy_at: None, now: sight.now };
-            match context.graph_made_by(live) {
+            let verdict = match context.graph_made_by(live) {
                 Some(graph) => health::assess_request_health(live, known, graph, evaluate_graph_health(graph, sight)),
                 None => with_pod_causes(health::assess_health_in_context(live, known), live, &sight.pods),
+            };
+            // A claim may be bound only once a pod mounts it, and none does any more.
+            if is_kept_for_its_data(change) && verdict.health == Health::Progressing {
+                verdict_of(Health::Healthy, "is kept with its data")
+            } else {
+                verdict
             }
         }
         None if context.unreadable_reason(&change.object).is_some() => {
-            missing(Health::Unknown, "cannot be read from the cluster")
+            verdict_of(Health::Unknown, "cannot be read from the cluster")
         }
-        None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
-        None => missing(Health::Progressing, "does not exist yet"),
+        None if change.action == Action::Keep => verdict_of(Health::Progressing, "is applied with another model"),
+        None => verdict_of(Health::Progressing, "does not exist yet"),
     }
+}
+
+fn is_kept_for_its_data(change: &Change) -> bool {
+    change.reasons.iter().any(|reason| matches!(reason, ChangeReason::Kept(KeptBy::Data)))
 }
 
 /// The verdict on a graph or a download with what its pods say of it.

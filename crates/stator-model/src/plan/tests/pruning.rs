@@ -2,7 +2,9 @@
 
 use super::world::*;
 use crate::intent::BrokenIntent;
-use crate::plan::{Action, HoldKind, PlanScope, PlannedWrite, UnreadableObject, join_reasons};
+use crate::plan::{
+    Action, HoldKind, ModelStatusContext, PlanScope, PlannedWrite, UnreadableObject, join_reasons, model_statuses,
+};
 use serde_json::json;
 
 const DGD: &str = "DynamoGraphDeployment";
@@ -33,6 +35,18 @@ fn a_removed_model_goes_adapter_first_and_its_weights_stay() {
     Keep b DynamoGraphDeployment prod/b none 1->1 peak 1
     Keep c DynamoGraphDeployment prod/c none 1->1 peak 1
     "#);
+}
+
+/// Many storage classes bind a claim only once a pod mounts it: the model would be Progressing for ever.
+#[test]
+fn a_claim_that_is_kept_is_nothing_to_wait_for() {
+    let mut story = three();
+    story.tamper("PersistentVolumeClaim", "cache", |claim| claim["status"] = json!({"phase": "Pending"}));
+    story.rendered.remove(0);
+    story.sync();
+    let all = model_statuses(&story.input(), &story.plan(), &ModelStatusContext::default());
+    let removed = all.iter().find(|model| model.name == "a").unwrap();
+    insta::assert_snapshot!(format!("{} {:?} {}", removed.health, removed.sync, removed.objects[0].message), @"Healthy Synced is kept with its data");
 }
 
 #[test]
