@@ -138,6 +138,10 @@ pub fn held_to(root: &Path, policies: FleetPolicies) -> SourcePolicies {
 
 /// Says so when an environment has no model although the repository does: it is most likely a mistake in `include`.
 pub fn note_when_environment_empty(opened: &OpenedRepository, selection: &ResolvedEnvironment, output: &Output) {
+    // Who asks for models by name may well ask for one that only another environment has.
+    if !opened.models.names().is_empty() {
+        return;
+    }
     let scope = &opened.checkout.scope;
     let here = |source: &str| is_intent(source) && scope.contains(source);
     let has_files = opened.checkout.tree.files.iter().any(|file| here(&file.path));

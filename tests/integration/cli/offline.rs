@@ -203,3 +203,35 @@ fn formats_of_ci_name_files_as_the_checkout_has_them() {
         assert!(said.contains("models/mock/model.yaml") && !said.contains("serving/models"), "{format}: {said}");
     }
 }
+
+#[test]
+fn a_model_with_errors_is_not_said_to_be_unchanged() {
+    let bench = fleet();
+    bench.replace("models/mock/model.yaml", "engine: mocker", "engine: mokcer");
+    assert_snapshot!(bench.run(["plan", "-e", "prod"]), @r#"
+    exit 1
+    ----- stdout -----
+    fleet / prod against live
+
+    error[schema/unknown-word]: `spec.engine` is `mokcer`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
+      --> models/mock/model.yaml:7:11
+      = help: Did you mean `mocker`?
+
+    Nothing is planned: what was asked for has errors.
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    "#);
+    // It is in one environment alone, and asked for by name.
+    bench.replace("models/mock/model.yaml", "engine: mokcer", "engine: mocker");
+    bench.replace(
+        "stator.yaml",
+        "namespace: models-staging",
+        "namespace: models-staging\n      exclude: [models/mock]",
+    );
+    assert_snapshot!(bench.run(["validate", "mock"]), @r#"
+    exit 0
+    ----- stdout -----
+    All checks passed (1 model).
+    ----- stderr -----
+    "#);
+}

@@ -3,6 +3,7 @@
 use super::MOCK;
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
+use regex::Regex;
 
 /// Three models of two teams in two folders.
 fn teams() -> Workbench {
@@ -79,10 +80,13 @@ fn a_sync_and_its_plan_touch_only_what_is_meant() {
     stator sync rank vision -l 'team=search' -e prod --cluster embedded
     ");
     run("sync", &["--yes", "-l", "team=search"]).success();
-    assert_snapshot!(run("status", &["--no-headers", "-o", "wide", "--sort-by", "sync"]).success().result(), @r"
-    ocr   OutOfSync  Progressing  0  -  -   models  DynamoGraphDeployment  vision/ocr/model.yaml  -                 does not exist yet
-    chat  Synced     Unknown      0  -  0s  models  DynamoGraphDeployment  chat/chat/model.yaml   Succeeded 0s ago  the operator has not observed it yet
-    rank  Synced     Unknown      0  -  0s  models  DynamoGraphDeployment  chat/rank/model.yaml   Succeeded 0s ago  the operator has not observed it yet
+    // How long ago that was decides the width of columns, too.
+    let rows = run("status", &["--no-headers", "-o", "wide", "--sort-by", "sync"]).success().result();
+    let rows = Regex::new(" +").unwrap().replace_all(&rows, " ").into_owned();
+    assert_snapshot!(Regex::new(r"\b[0-9]+s\b").unwrap().replace_all(&rows, "AGE"), @r"
+    ocr OutOfSync Progressing 0 - - models DynamoGraphDeployment vision/ocr/model.yaml - does not exist yet
+    chat Synced Unknown 0 - AGE models DynamoGraphDeployment chat/chat/model.yaml Succeeded AGE ago the operator has not observed it yet
+    rank Synced Unknown 0 - AGE models DynamoGraphDeployment chat/rank/model.yaml Succeeded AGE ago the operator has not observed it yet
     ");
     run("sync", &["--yes"]).success();
     // A model that git no longer has is known by its record, and by its name alone.

@@ -68,7 +68,7 @@ fn what_a_cluster_cannot_serve_is_known_before_anything_is_sent() {
       --> models/picked/model.yaml:12:13
       = help: install it; for checks without a cluster, set `inferenceGateway: true` under the environment's `platform` in stator.yaml
 
-    No changes: 0 objects of 0 models are as declared.
+    Nothing is planned: what was asked for has errors.
     ");
     let sync = bench.run([&["sync", "--yes"][..], &real].concat()).exits(1);
     assert_eq!(sync.stdout, "0 of 1 model synced, 0 writes.\n", "{sync}");

@@ -7,6 +7,7 @@ use super::{
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::{TerminalOptions, Tone, escape, findings, pluralize};
 use serde_json::Value;
+use stator_core::finding::Finding;
 use stator_core::object::json_type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -157,7 +158,10 @@ pub fn totals_text(plan: &Plan) -> String {
     let models: BTreeSet<&str> = plan.changes.iter().map(|change| change.model.as_str()).collect();
     let nothing =
         summary.create + summary.update + summary.replace + summary.delete + summary.adopt + summary.blocked == 0;
-    let mut out = if nothing {
+    let has_errors = plan.findings.iter().any(Finding::is_error);
+    let mut out = if nothing && has_errors && plan.changes.is_empty() {
+        "Nothing is planned: what was asked for has errors.\n".to_owned()
+    } else if nothing {
         // What git does not have and is there all the same is not as declared.
         let alone = |change: &&Change| change.inventory.is_none() && !change.reasons.is_empty();
         let left = plan.changes.iter().filter(alone).count();
