@@ -82,12 +82,12 @@ impl ReconcileContext {
                 Some(_) | None => sync::find_orphaned_records(&self.cluster, target).boxed().await,
             };
             memory.orphaned_records = Some((target.clone(), orphaned.clone()));
-            let listed = rendered.delta.listed_objects.as_ref();
+            let (listed, named) = (rendered.delta.listed_objects.as_ref(), &rendered.delta.named_kinds);
             let mut cluster = FilteredCluster::new(&self.cluster, &memory.namespace, listed);
             // A record of somebody else in a model's place is never left out.
             let records: Vec<ObjectRef> = rendered.desired.record_refs().collect();
             cluster.include(&records);
-            rendered.desired.gather_live_with_orphans(&cluster, orphaned).boxed().await
+            rendered.desired.gather_live_with_orphans(&cluster, orphaned, named).boxed().await
         };
         let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
         let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))??;

@@ -129,7 +129,8 @@ impl Site {
         let checkout = source::open(&self.path("")).unwrap();
         let selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
         let desired = DesiredState::render(selection, &Default::default()).owned_by(owner);
-        let gathered = desired.gather_live_with_orphans(cluster, Vec::new()).await?;
+        let gathered =
+            desired.gather_live_with_orphans(cluster, Vec::new(), &std::collections::BTreeSet::new()).await?;
         let parameters = PlanParameters {
             revision: checkout.revision,
             allow: allow.iter().copied().collect(),

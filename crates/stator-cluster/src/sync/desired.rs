@@ -91,15 +91,16 @@ impl DesiredState {
     /// # Errors
     /// As for [`super::gather()`]: a part of the view is no view.
     pub async fn gather_live<C: Cluster>(&self, cluster: &C) -> Result<GatheredState, GatherError> {
-        let wanted = self.object_refs();
+        let (wanted, nothing) = (self.object_refs(), BTreeSet::new());
         let (here, strays) = tokio::join!(
-            gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted),
+            gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, &nothing),
             find_orphaned_records(cluster, &self.target),
         );
         Ok(GatheredState { orphaned_records: strays, ..here? })
     }
 
     /// The same, where it is known what the environment left in other namespaces: see [`super::find_orphaned_records`].
+    /// `also_named` are the kinds that are named by what a part leaves out: see [`super::incremental::PlanDelta`].
     ///
     /// # Errors
     /// As for [`DesiredState::gather_live`].
@@ -107,8 +108,10 @@ impl DesiredState {
         &self,
         cluster: &C,
         strays: Vec<Record>,
+        also_named: &BTreeSet<&'static str>,
     ) -> Result<GatheredState, GatherError> {
-        let here = gather_namespace(cluster, &self.target, self.owner.as_ref(), &self.object_refs()).await?;
+        let wanted = self.object_refs();
+        let here = gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, also_named).await?;
         Ok(GatheredState { orphaned_records: strays, ..here })
     }
 

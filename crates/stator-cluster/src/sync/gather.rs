@@ -76,8 +76,11 @@ pub async fn gather<C: Cluster>(
         namespace: namespace.to_owned(),
         platform: Platform::default(),
     };
-    let (here, strays) =
-        tokio::join!(gather_namespace(cluster, &target, None, wanted), find_orphaned_records(cluster, &target));
+    let nothing = BTreeSet::new();
+    let (here, strays) = tokio::join!(
+        gather_namespace(cluster, &target, None, wanted, &nothing),
+        find_orphaned_records(cluster, &target)
+    );
     Ok(GatheredState { orphaned_records: strays, ..here? })
 }
 
@@ -91,12 +94,14 @@ pub fn environment_labels(target: &RenderTarget) -> BTreeMap<String, String> {
 }
 
 /// As [`gather()`], in the environment's own namespace alone. Of objects with these labels that `owner` does not own, only
-/// wanted and recorded ones are given: another repository may call itself the same.
+/// wanted and recorded ones are given: another repository may call itself the same. `also_named` are kinds that models name
+/// which are not looked at, or records that the lists do not show.
 pub(super) async fn gather_namespace<C: Cluster>(
     cluster: &C,
     target: &RenderTarget,
     owner: Option<&SourceClaim>,
     wanted: &[ObjectRef],
+    also_named: &BTreeSet<&'static str>,
 ) -> Result<GatheredState, GatherError> {
     let namespace = &target.namespace;
     let labels = environment_labels(target);
@@ -114,7 +119,8 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let mut bookkeeping = ReadBookkeeping::default();
     bookkeeping.read_records(listed);
     bookkeeping.read_journals(journals.map_err(unread_journals)?);
-    let named = bookkeeping.named_kinds(wanted);
+    let mut named = bookkeeping.named_kinds(wanted);
+    named.extend(also_named.iter().map(|kind| (*kind).to_owned()));
     let needed = on_demand.into_iter().filter(|kind| named.contains(kind.kind) || bookkeeping.is_damaged());
     answers.extend(list_labelled(cluster, needed.collect(), namespace, &labels).await);
     let is_wanted = |kind: &ObjectKind| wanted.iter().any(|object| object.kind == kind.kind);

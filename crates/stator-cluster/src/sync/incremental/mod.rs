@@ -67,10 +67,18 @@ pub struct IncrementalPlanner {
     owner: Option<SourceIdentity>,
     /// Folder → what was found there, of those that may be left out.
     unchanged: BTreeMap<String, UnchangedFolder>,
-    /// Records of other environments, with their versions.
-    foreign_records: HashMap<ObjectKey, u64>,
+    /// Records of other environments, by name.
+    foreign_records: HashMap<Box<str>, ForeignRecord>,
     /// Journals that the last plan had nothing to do with, by name, which it saw whole: nobody writes one a second time.
     foreign_journals: BTreeSet<String>,
+}
+
+/// What is known of another environment's record, which is not shown again while it is the same.
+#[derive(Clone, Debug)]
+struct ForeignRecord {
+    version: u64,
+    /// The kinds of its objects that are listed only where something names them.
+    kinds: BTreeSet<&'static str>,
 }
 
 /// What is known of a folder that may be left out.
@@ -101,6 +109,9 @@ pub struct PlanDelta {
     pub unchanged: UnchangedSummary,
     /// The objects and records that lists are to show; `None` for all there are.
     pub listed_objects: Option<BTreeSet<(ObjectKind, String)>>,
+    /// The kinds listed on demand ([`ObjectKind::is_on_demand`]) that a look at everything would list because of a model that
+    /// is left out, or of a record that lists do not show.
+    pub named_kinds: BTreeSet<&'static str>,
     /// The folders that are left out.
     unchanged_folders: BTreeSet<String>,
     digests: BTreeMap<String, u64>,
@@ -232,7 +243,8 @@ impl IncrementalPlanner {
                 let key = key(line);
                 (is_record || line.is_labelled)
                     && !claimed.contains_key(&key)
-                    && !(is_record && self.foreign_records.get(&key) == Some(&line.version))
+                    && !(is_record
+                        && self.foreign_records.get(&line.name).is_some_and(|one| one.version == line.version))
             };
             let open: Vec<&ObjectVersion> = survey.iter().filter(is_open).collect();
             let news: Vec<&ObjectVersion> =
@@ -241,7 +253,7 @@ impl IncrementalPlanner {
                 .par_iter()
                 .map(|line| {
                     let object = read(&line.kind, &line.name);
-                    (key(line), object.and_then(|object| ObjectOwnership::of(&object, &target, owner)))
+                    (key(line), object.map(|object| ObjectOwnership::of(&object, &target, owner)))
                 })
                 .collect();
             read_before.extend(found);
@@ -250,15 +262,18 @@ impl IncrementalPlanner {
             shown = BTreeSet::new();
             for line in open {
                 let key = key(line);
-                let Some(Some(ties)) = read_before.get(&key) else {
-                    if line.kind == kinds::RECORD {
-                        foreign.insert(key, line.version);
+                let (model, objects) = match read_before.get(&key) {
+                    Some(Some(ObjectOwnership::Own { model, objects })) => (model, objects),
+                    Some(Some(ObjectOwnership::Foreign { kinds })) => {
+                        foreign
+                            .insert(line.name.clone(), ForeignRecord { version: line.version, kinds: kinds.clone() });
+                        continue;
                     }
-                    continue;
+                    Some(None) | None => continue,
                 };
                 shown.insert((line.kind, line.name.to_string()));
-                stirred.extend(models.get(ties.model.as_str()).map(|folder| (*folder).clone()));
-                stirred.extend(ties.objects.iter().filter_map(|key| claimed.get(key)).map(|folder| (*folder).clone()));
+                stirred.extend(models.get(model.as_str()).map(|folder| (*folder).clone()));
+                stirred.extend(objects.iter().filter_map(|key| claimed.get(key)).map(|folder| (*folder).clone()));
             }
             if stirred.is_empty() {
                 break;
@@ -270,8 +285,13 @@ impl IncrementalPlanner {
             beside.models += 1;
             beside.totals.add(&known.totals);
         }
-        let clean: BTreeSet<String> = clean.into_keys().cloned().collect();
         self.foreign_records.extend(foreign);
+        self.foreign_records.retain(|name, one| versions.get(&(kinds::RECORD.kind, &**name)) == Some(&one.version));
+        let mut named_kinds: BTreeSet<&'static str> =
+            self.foreign_records.values().flat_map(|one| &one.kinds).copied().collect();
+        let left_out = clean.values().flat_map(|known| &known.object_versions).map(|((kind, _), _)| *kind);
+        named_kinds.extend(left_out.filter(|kind| is_listed_on_demand(kind)));
+        let clean: BTreeSet<String> = clean.into_keys().cloned().collect();
         if clean.is_empty() {
             return full_delta(cut);
         }
@@ -287,6 +307,7 @@ impl IncrementalPlanner {
             tree: SourceTree { files, mounted_files, unread, omitted_folders },
             unchanged: beside,
             listed_objects: Some(shown),
+            named_kinds,
             unchanged_folders: clean,
             digests: cut.digests.clone(),
         }
@@ -371,33 +392,43 @@ fn full_delta(cut: &TreeSnapshot) -> PlanDelta {
         tree: cut.tree.clone(),
         unchanged: UnchangedSummary::default(),
         listed_objects: None,
+        named_kinds: BTreeSet::new(),
         unchanged_folders: BTreeSet::new(),
         digests: cut.digests.clone(),
     }
 }
 
-/// What ties an object to models: whose it is, and what its record names.
-struct ObjectOwnership {
-    model: String,
-    objects: Vec<ObjectKey>,
+/// What ties an object to models.
+enum ObjectOwnership {
+    /// The model that it is of, and what its record names.
+    Own { model: String, objects: Vec<ObjectKey> },
+    /// A record of another environment or origin.
+    Foreign { kinds: BTreeSet<&'static str> },
 }
 
 impl ObjectOwnership {
-    /// `None` for a record of another environment or origin. What cannot be read ties to its name.
-    fn of(object: &Object, target: &RenderTarget, owner: Option<&SourceIdentity>) -> Option<Self> {
+    /// What cannot be read ties to its name.
+    fn of(object: &Object, target: &RenderTarget, owner: Option<&SourceIdentity>) -> Self {
         if object.kind() != kinds::RECORD.kind {
             let label = object.labels().get(kinds::LABEL_MODEL).map(|model| (*model).to_owned());
-            return Some(Self { model: label.unwrap_or_default(), objects: Vec::new() });
+            return Self::Own { model: label.unwrap_or_default(), objects: Vec::new() };
         }
-        match Record::from_object(object) {
-            Ok(record) if !is_own(&record, target, owner) => None,
-            Ok(record) => {
-                let objects = record.inventory.iter().filter_map(|entry| object_key(&entry.object)).collect();
-                Some(Self { model: record.model, objects })
-            }
-            Err(_) => Some(Self { model: object.name().to_owned(), objects: Vec::new() }),
+        let Ok(record) = Record::from_object(object) else {
+            return Self::Own { model: object.name().to_owned(), objects: Vec::new() };
+        };
+        let objects = record.inventory.iter().filter_map(|entry| object_key(&entry.object));
+        if is_own(&record, target, owner) {
+            let objects = objects.collect();
+            return Self::Own { model: record.model, objects };
         }
+        let kinds = objects.map(|(kind, _)| kind).filter(|kind| is_listed_on_demand(kind)).collect();
+        Self::Foreign { kinds }
     }
+}
+
+/// Whether a kind is listed only where something names it.
+fn is_listed_on_demand(kind: &str) -> bool {
+    kinds::by_name(kind).is_some_and(ObjectKind::is_on_demand)
 }
 
 /// Whether a record is of that origin; one that says none, whether it has the names.
