@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use stator_git::source::model_source::ModelSource;
-use stator_model::intent::schema::{SchemaKind, document_schema};
+use stator_model::intent::schema::{SchemaKind, editor_schema};
 
 /// Print the JSON Schema of a document that stator reads or writes
 #[derive(Debug, Args)]
@@ -39,11 +39,11 @@ enum SchemaDocument {
 
 pub fn run(arguments: &SchemaArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let document = match arguments.document {
-        SchemaDocument::Intent => document_schema(SchemaKind::Intent),
-        SchemaDocument::Overlay => document_schema(SchemaKind::Overlay),
-        SchemaDocument::Repository => document_schema(SchemaKind::Repository),
-        SchemaDocument::Defaults => document_schema(SchemaKind::Defaults),
-        SchemaDocument::Lock => document_schema(SchemaKind::Lock),
+        SchemaDocument::Intent => editor_schema(SchemaKind::Intent),
+        SchemaDocument::Overlay => editor_schema(SchemaKind::Overlay),
+        SchemaDocument::Repository => editor_schema(SchemaKind::Repository),
+        SchemaDocument::Defaults => editor_schema(SchemaKind::Defaults),
+        SchemaDocument::Lock => editor_schema(SchemaKind::Lock),
         SchemaDocument::Source => source_schema(),
         SchemaDocument::Plan => stator_model::plan::schema(),
     };

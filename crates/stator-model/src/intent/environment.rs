@@ -1,6 +1,6 @@
 //! One environment of a workspace: which models belong to it, each merged, decoded and checked.
 
-use super::check::check_merged;
+use super::check::{FieldTree, check_merged};
 use super::decode::decode;
 use super::lock::{self, LockCheck};
 use super::manifests::read_manifests;
@@ -9,11 +9,12 @@ use super::model::Model;
 use super::mounted_files::read_mounted_files;
 use super::patterns::{compile_globs, unmatched_patterns};
 use super::repository::Environment;
+use super::shape;
 use super::shared_routes::check_routes;
 use super::unset::{UnusedUnset, forget_unset, remove_unset};
 use super::validate::validate_model;
 use super::workspace::{ModelFiles, ParsedFile, Workspace, decode_finding, document_model_name};
-use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
+use super::yaml::{FileId, YamlEntry, YamlNode, YamlSpan, YamlValue};
 use super::{BrokenIntent, FieldOrigins, Intent, ResolvedEnvironment, rules};
 use globset::GlobSet;
 use rayon::prelude::*;
@@ -263,8 +264,8 @@ impl<'a> EnvironmentResolver<'a> {
         if let Some((overlay, node)) = overlay {
             findings.extend(check_overlay_name(overlay, node, intent));
         }
-        let (merged, unused) = self.merge_layers(files, intent, overlay.map(|(_, node)| node));
-        findings.extend(unused.iter().map(|one| self.unused_unset_finding(one)));
+        let (merged, without_effect) = self.merge_layers(files, intent, overlay.map(|(_, node)| node));
+        findings.extend(self.no_effect_findings(&without_effect));
         let model: Model = match decode(&merged) {
             Ok(model) => model,
             Err(error) => {
@@ -303,33 +304,48 @@ impl<'a> EnvironmentResolver<'a> {
 
     /// Root defaults, folder defaults from the top down, environment defaults, intent, overlay: weakest first.
     ///
-    /// Gives, too, what the intent and its overlay unset for nothing: shared defaults may unset what only some models have.
-    fn merge_layers(
-        &self,
-        files: &ModelFiles,
-        intent: &YamlNode,
-        overlay: Option<&YamlNode>,
-    ) -> (YamlNode, Vec<UnusedUnset>) {
+    /// Gives, too, what the intent and its overlay take away for nothing: shared defaults may take away what only some models
+    /// have.
+    fn merge_layers(&self, files: &ModelFiles, intent: &YamlNode, overlay: Option<&YamlNode>) -> (YamlNode, NoEffect) {
         let folders = self.folder_defaults(&files.folder).filter_map(|folder| folder.node.as_ref()?.get("spec"));
-        let mut defaults = self.root_defaults.into_iter().chain(folders).chain(self.environment_defaults);
-        let mut merged = intent.clone();
-        let mut spec =
-            defaults.next().cloned().unwrap_or(YamlNode { value: YamlValue::Map(Vec::new()), span: merged.span });
-        for next in defaults {
-            merge_spec(&mut spec, next);
+        let defaults: Vec<&YamlNode> =
+            self.root_defaults.into_iter().chain(folders).chain(self.environment_defaults).collect();
+        let with_overlay = overlay.map(|overlay| own_layers(intent.clone(), overlay));
+        let own = with_overlay.as_ref().unwrap_or(intent).get("spec");
+        let workers = shape::worker_fields(own, defaults.iter().copied());
+        let mut spec = YamlNode { value: YamlValue::Map(Vec::new()), span: intent.span };
+        for layer in defaults {
+            merge_spec(&mut spec, layer, &workers, MergedSpan::Over);
         }
-        let mut unused = merge_under_spec(&mut merged, spec);
-        if let Some(overlay) = overlay {
-            if let (Some(spec), Some(change)) = (spec_of(&mut merged), overlay.get("spec")) {
-                unused.extend(remove_unset(spec, change));
-                drop_exclusive_field(spec, change);
+        if let Some(own) = own {
+            shape::drop_other_shapes(&mut spec, own);
+        }
+        let mut without_effect = NoEffect::default();
+        for (document, maps) in [(Some(intent), MergedSpan::Over), (overlay, MergedSpan::Base)] {
+            if let Some(layer) = document.and_then(|document| document.get("spec")) {
+                without_effect.extend(merge_spec(&mut spec, layer, &workers, maps));
             }
-            merge(&mut merged, overlay, MergedSpan::Base);
         }
-        if let Some(spec) = spec_of(&mut merged) {
-            forget_unset(spec);
+        forget_unset(&mut spec);
+        let mut merged = intent.clone();
+        if let Some(overlay) = overlay {
+            merge(&mut merged, overlay, MergedSpan::Base, FieldTree::model());
         }
-        (merged, unused)
+        put_spec(&mut merged, spec);
+        (merged, without_effect)
+    }
+
+    fn no_effect_findings(&self, without_effect: &NoEffect) -> Vec<Finding> {
+        let unset = without_effect.unset.iter().map(|one| self.unused_unset_finding(one));
+        let removed = without_effect.removed.iter().map(|span| {
+            Finding::warning(
+                rules::MODEL_UNSET,
+                span.location(self.file_name(span.file).unwrap_or_default()),
+                "no weaker layer has this item in the list",
+                "Remove it from `remove`, or correct it; `stator render --show-origins` shows what each layer sets.",
+            )
+        });
+        unset.chain(removed).collect()
     }
 
     fn unused_unset_finding(&self, unused: &UnusedUnset) -> Finding {
@@ -343,12 +359,33 @@ impl<'a> EnvironmentResolver<'a> {
     }
 }
 
-/// Merges one layer of `spec` over the weaker ones.
-fn merge_spec(base: &mut YamlNode, over: &YamlNode) -> Vec<UnusedUnset> {
-    let unused = remove_unset(base, over);
-    drop_exclusive_field(base, over);
-    merge(base, over, MergedSpan::Over);
-    unused
+/// What a layer takes away that no weaker one has.
+#[derive(Default)]
+struct NoEffect {
+    unset: Vec<UnusedUnset>,
+    /// Where items of lists are named.
+    removed: Vec<YamlSpan>,
+}
+
+impl NoEffect {
+    fn extend(&mut self, mut other: Self) {
+        self.unset.append(&mut other.unset);
+        self.removed.append(&mut other.removed);
+    }
+}
+
+/// Merges one layer of `spec` over the weaker ones. `workers` are the fields that the model has its workers in.
+fn merge_spec(base: &mut YamlNode, layer: &YamlNode, workers: &[&str], maps: MergedSpan) -> NoEffect {
+    let place = FieldTree::model().below("spec");
+    let unset = remove_unset(base, layer);
+    let mut removed = Vec::new();
+    let (of_all, rest) = shape::split_workers(layer, workers);
+    for over in of_all.iter().chain([&*rest]) {
+        drop_exclusive_field(base, over);
+        shape::drop_other_programs(base, over);
+        removed.append(&mut merge(base, over, maps, place));
+    }
+    NoEffect { unset, removed }
 }
 
 /// `image` stands in place of `runtime`: the stronger layer that gives one of them takes the other away, or a default
@@ -382,20 +419,22 @@ fn spec_of(document: &mut YamlNode) -> Option<&mut YamlNode> {
     entries.iter_mut().find(|entry| &*entry.key == "spec").map(|entry| &mut entry.value)
 }
 
-/// Puts defaults under a document's `spec`.
-fn merge_under_spec(document: &mut YamlNode, mut defaults: YamlNode) -> Vec<UnusedUnset> {
+/// The intent with its overlay: what a model says of itself.
+fn own_layers(mut intent: YamlNode, overlay: &YamlNode) -> YamlNode {
+    if let (Some(spec), Some(change)) = (spec_of(&mut intent), overlay.get("spec")) {
+        remove_unset(spec, change);
+    }
+    merge(&mut intent, overlay, MergedSpan::Base, FieldTree::model());
+    intent
+}
+
+/// Gives a document its merged `spec`.
+fn put_spec(document: &mut YamlNode, spec: YamlNode) {
     let span = document.span;
-    let YamlValue::Map(entries) = &mut document.value else { return Vec::new() };
+    let YamlValue::Map(entries) = &mut document.value else { return };
     match entries.iter_mut().find(|entry| &*entry.key == "spec") {
-        Some(entry) => {
-            let unused = merge_spec(&mut defaults, &entry.value);
-            entry.value = defaults;
-            unused
-        }
-        None => {
-            entries.push(YamlEntry { key: "spec".into(), key_span: span, value: defaults });
-            Vec::new()
-        }
+        Some(entry) => entry.value = spec,
+        None => entries.push(YamlEntry { key: "spec".into(), key_span: span, value: spec }),
     }
 }
 

@@ -1,17 +1,23 @@
 //! Merging: maps by key, everything else replaced; each value keeps the place where it was written.
 
-use super::yaml::{YamlEntry, YamlNode, YamlValue};
+use super::check::FieldTree;
+use super::list_edit;
+use super::yaml::{YamlEntry, YamlNode, YamlSpan, YamlValue};
 use std::collections::HashMap;
 
 /// From this many keys on, keys are looked up by hash.
 const HASHED_MAP_MIN_KEYS: usize = 24;
 
-/// Merges `over` over `base`.
+/// Merges `over` over `base`, which are both at a place of a model. Gives the items that `remove` of a list names and the list
+/// has not.
 ///
-/// One exception to "maps merge by key": the value of an environment variable is one value. Were `{secret, key}` and
-/// `{configMap, key}` merged, a default could never be replaced by the other form.
-pub fn merge(base: &mut YamlNode, over: &YamlNode, maps: MergedSpan) {
-    merge_values(base, over, ReplaceValues::No, maps);
+/// Two exceptions to "maps merge by key, all else is replaced". The value of an environment variable is one value: were
+/// `{secret, key}` and `{configMap, key}` merged, a default could never be replaced by the other form. And a map in place of a
+/// list is an edit of it ([`list_edit`]).
+pub fn merge(base: &mut YamlNode, over: &YamlNode, maps: MergedSpan, place: &FieldTree) -> Vec<YamlSpan> {
+    let mut merging = Merging { maps, unmatched: Vec::new() };
+    merging.merge_values(base, over, ReplaceValues::No, place);
+    merging.unmatched
 }
 
 /// Which place a map keeps that both sides give.
@@ -30,38 +36,70 @@ enum ReplaceValues {
     No,
 }
 
-fn merge_values(base: &mut YamlNode, over: &YamlNode, whole: ReplaceValues, maps: MergedSpan) {
-    let (YamlValue::Map(entries), YamlValue::Map(changes)) = (&mut base.value, &over.value) else {
-        *base = over.clone();
-        return;
-    };
-    if maps == MergedSpan::Over {
-        base.span = over.span;
-    }
-    let index: Option<HashMap<Box<str>, usize>> = (entries.len() > HASHED_MAP_MIN_KEYS)
-        .then(|| entries.iter().enumerate().map(|(position, entry)| (entry.key.clone(), position)).collect());
-    for change in changes {
-        let position = match &index {
-            Some(index) => index.get(&change.key).copied(),
-            None => entries.iter().position(|entry| entry.key == change.key),
-        };
-        match position.and_then(|position| entries.get_mut(position)) {
-            Some(entry) => merge_entry(entry, change, whole, maps),
-            None => entries.push(change.clone()),
-        }
-    }
+/// A merge on its way.
+struct Merging {
+    maps: MergedSpan,
+    unmatched: Vec<YamlSpan>,
 }
 
-fn merge_entry(entry: &mut YamlEntry, change: &YamlEntry, whole: ReplaceValues, maps: MergedSpan) {
-    let both_maps = matches!((&entry.value.value, &change.value.value), (YamlValue::Map(_), YamlValue::Map(_)));
-    if !both_maps || maps == MergedSpan::Over {
-        entry.key_span = change.key_span;
+impl Merging {
+    fn merge_values(&mut self, base: &mut YamlNode, over: &YamlNode, whole: ReplaceValues, place: &FieldTree) {
+        let (YamlValue::Map(entries), YamlValue::Map(changes)) = (&mut base.value, &over.value) else {
+            *base = self.resolve(Some(base), over, place);
+            return;
+        };
+        if self.maps == MergedSpan::Over {
+            base.span = over.span;
+        }
+        let index: Option<HashMap<Box<str>, usize>> = (entries.len() > HASHED_MAP_MIN_KEYS)
+            .then(|| entries.iter().enumerate().map(|(position, entry)| (entry.key.clone(), position)).collect());
+        for change in changes {
+            let position = match &index {
+                Some(index) => index.get(&change.key).copied(),
+                None => entries.iter().position(|entry| entry.key == change.key),
+            };
+            match position.and_then(|position| entries.get_mut(position)) {
+                Some(entry) => self.merge_entry(entry, change, whole, place),
+                None => {
+                    let value = self.resolve(None, &change.value, place.below(&change.key));
+                    entries.push(YamlEntry { key: change.key.clone(), key_span: change.key_span, value });
+                }
+            }
+        }
     }
-    if whole == ReplaceValues::Yes {
-        entry.value = change.value.clone();
-    } else {
-        let whole = if &*change.key == "env" { ReplaceValues::Yes } else { ReplaceValues::No };
-        merge_values(&mut entry.value, &change.value, whole, maps);
+
+    fn merge_entry(&mut self, entry: &mut YamlEntry, change: &YamlEntry, whole: ReplaceValues, place: &FieldTree) {
+        let both_maps = matches!((&entry.value.value, &change.value.value), (YamlValue::Map(_), YamlValue::Map(_)));
+        if !both_maps || self.maps == MergedSpan::Over {
+            entry.key_span = change.key_span;
+        }
+        if whole == ReplaceValues::Yes {
+            entry.value = change.value.clone();
+        } else {
+            let whole = if &*change.key == "env" { ReplaceValues::Yes } else { ReplaceValues::No };
+            self.merge_values(&mut entry.value, &change.value, whole, place.below(&change.key));
+        }
+    }
+
+    /// What a layer has at a place, its edits carried out.
+    fn resolve(&mut self, base: Option<&YamlNode>, over: &YamlNode, place: &FieldTree) -> YamlNode {
+        let YamlValue::Map(entries) = &over.value else { return over.clone() };
+        match place {
+            FieldTree::List if list_edit::is_edit(entries) => {
+                let (list, mut unmatched) = list_edit::apply_edit(base, over);
+                self.unmatched.append(&mut unmatched);
+                list
+            }
+            FieldTree::Map { .. } => {
+                let resolved = |entry: &YamlEntry| YamlEntry {
+                    key: entry.key.clone(),
+                    key_span: entry.key_span,
+                    value: self.resolve(None, &entry.value, place.below(&entry.key)),
+                };
+                YamlNode { value: YamlValue::Map(entries.iter().map(resolved).collect()), span: over.span }
+            }
+            FieldTree::List | FieldTree::Leaf => over.clone(),
+        }
     }
 }
 
@@ -102,7 +140,7 @@ mod tests {
 
     fn merged(base: &YamlNode, over: &YamlNode) -> YamlNode {
         let mut base = base.clone();
-        merge(&mut base, over, MergedSpan::Over);
+        merge(&mut base, over, MergedSpan::Over, &FieldTree::Leaf);
         base
     }
 

@@ -55,6 +55,7 @@ stator_core::rules! {
     MODEL_GPUS = "model/gpus", "GPUs, nodes and parallel sizes fit each other.";
     MODEL_IGNORED = "model/ignored", "Every field that is set has an effect.";
     MODEL_IMAGE = "model/image", "Every component has one image, from `runtime` or `image`.";
+    MODEL_IMAGE_ENGINE = "model/image-engine", "An image is that of the model's engine.";
     MODEL_IMAGE_LATEST = "model/image-latest", "Images have a tag that does not move.";
     MODEL_KEY = "model/metadata-key", "Label and annotation keys are valid, and not those of stator or the operator.";
     MODEL_MANIFEST = "model/manifest", "An object of `spec.manifests` is of a kind that a model may have, has a name of its own, and leaves to stator and the cluster what they write.";

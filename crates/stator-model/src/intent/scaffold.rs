@@ -1,6 +1,6 @@
 //! `stator init`: a small repository that validates, renders and syncs as it stands, on a laptop without GPUs.
 
-use super::schema::{SchemaKind, document_schema};
+use super::schema::{SchemaKind, editor_schema};
 
 /// The longest name of a repository.
 const MAX_NAME_LENGTH: usize = 63;
@@ -20,7 +20,7 @@ pub fn repository_files(name: &str) -> Vec<(String, String)> {
     ];
     files.extend(SchemaKind::ALL.into_iter().map(|kind| {
         // A JSON value always prints, so the alternate form of Display cannot fail.
-        (format!(".schemas/{}.json", kind.name()), format!("{:#}\n", document_schema(kind)))
+        (format!(".schemas/{}.json", kind.name()), format!("{:#}\n", editor_schema(kind)))
     }));
     files.sort();
     files

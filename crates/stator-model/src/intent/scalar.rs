@@ -234,6 +234,14 @@ text_type!(
     expected = "an image with a tag or a digest, such as `nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0`"
 );
 text_type!(
+    /// Where images are: a registry, and the path in it.
+    ImageRegistry,
+    pattern = "^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$",
+    max = 255,
+    example = "registry.example.com/dynamo",
+    expected = "a registry and a path in it, such as `registry.example.com/dynamo`"
+);
+text_type!(
     /// Where an adapter's weights are; Dynamo's admission takes these two schemes.
     AdapterUri,
     pattern = "^(s3|hf)://[^\\s]+$",

@@ -2,6 +2,7 @@
 //!
 //! Editors use it (`# yaml-language-server: $schema=…`), and [`super::check`] compiles it: there is one source of truth.
 
+use super::list_edit;
 use super::lock::ModelLock;
 use super::model::{Metadata, Model, ModelSpec};
 use super::repository::{Defaults, Repository};
@@ -57,6 +58,49 @@ pub fn document_schema(kind: SchemaKind) -> Value {
         SchemaKind::Repository | SchemaKind::Defaults | SchemaKind::Lock => {}
     }
     schema
+}
+
+/// The JSON Schema of a document for an editor: as [`document_schema`], and where a layer may edit a list, an edit is one too.
+pub fn editor_schema(kind: SchemaKind) -> Value {
+    let mut schema = document_schema(kind);
+    let is_layer = match kind {
+        SchemaKind::Intent | SchemaKind::Overlay | SchemaKind::Repository | SchemaKind::Defaults => true,
+        SchemaKind::Lock => false,
+    };
+    if is_layer {
+        for name in merged_definitions(&schema, "ModelSpec") {
+            let fields = schema.pointer_mut(&format!("/definitions/{name}/properties")).and_then(Value::as_object_mut);
+            for (_, field) in fields.into_iter().flatten().filter(|(name, _)| *name != "unset") {
+                allow_edit(field);
+            }
+        }
+        if let Some(definitions) = schema.get_mut("definitions").and_then(Value::as_object_mut) {
+            let list = json!({"type": "array"});
+            let fields: Map<String, Value> =
+                list_edit::FIELDS.iter().map(|field| ((*field).to_owned(), list.clone())).collect();
+            definitions.insert(
+                "ListEdit".to_owned(),
+                json!({
+                    "description": "In place of a list: what to add to the list of the weaker layers, and what to take from it.",
+                    "type": "object", "additionalProperties": false, "minProperties": 1, "properties": fields,
+                }),
+            );
+        }
+    }
+    schema
+}
+
+/// Lets an edit stand where a list does.
+fn allow_edit(field: &mut Value) {
+    if field.get("type").and_then(Value::as_str) != Some("array") {
+        return;
+    }
+    let mut list = field.take();
+    let description = list.as_object_mut().and_then(|list| list.remove("description"));
+    *field = json!({"anyOf": [list, {"$ref": "#/definitions/ListEdit"}]});
+    if let (Some(field), Some(description)) = (field.as_object_mut(), description) {
+        field.insert("description".to_owned(), description);
+    }
 }
 
 /// The JSON Schema of a lock: of nothing else, since it refers to no other document.
@@ -148,21 +192,28 @@ fn resolve_defaults_type(schema: &mut Value) {
 }
 
 /// Removes `required` from a definition and from all that merge by key below it.
-///
-/// Items of lists are replaced whole, and so are the values of environment variables: those stay as they are.
 fn remove_required(schema: &mut Value, definition: &str) {
+    for name in merged_definitions(schema, definition) {
+        if let Some(definition) = schema.pointer_mut(&format!("/definitions/{name}")).and_then(Value::as_object_mut) {
+            definition.remove("required");
+        }
+    }
+}
+
+/// A definition and all that merge by key below it.
+///
+/// Items of lists are replaced whole, and so are the values of environment variables: those are not among them.
+fn merged_definitions(schema: &Value, definition: &str) -> BTreeSet<String> {
     let mut open = vec![definition.to_owned()];
     let mut done = BTreeSet::new();
     while let Some(name) = open.pop() {
-        let Some(definition) = schema.pointer_mut(&format!("/definitions/{name}")).and_then(Value::as_object_mut)
-        else {
+        let Some(definition) = schema.pointer(&format!("/definitions/{name}")).and_then(Value::as_object) else {
             continue;
         };
         if !done.insert(name) {
             continue;
         }
-        definition.remove("required");
-        for (field, value) in definition.get("properties").and_then(Value::as_object).unwrap_or(&Map::new()) {
+        for (field, value) in definition.get("properties").and_then(Value::as_object).into_iter().flatten() {
             if field != "env" {
                 collect_merged_definitions(value, &mut open);
             }
@@ -176,6 +227,7 @@ fn remove_required(schema: &mut Value, definition: &str) {
                 .for_each(|v| collect_merged_definitions(v, &mut open));
         }
     }
+    done
 }
 
 /// The definitions that a field's value merges into.
@@ -211,7 +263,7 @@ mod tests {
     fn the_checked_in_schemas_are_what_the_types_say() {
         for kind in SchemaKind::ALL {
             let path = format!("{}/schemas/{}.json", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."), kind.name());
-            let text = serde_json::to_string_pretty(&document_schema(kind)).unwrap() + "\n";
+            let text = serde_json::to_string_pretty(&editor_schema(kind)).unwrap() + "\n";
             if std::env::var("STATOR_BLESS").is_ok_and(|value| value == "1") {
                 fs_err::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
                 fs_err::write(&path, &text).unwrap();
@@ -219,6 +271,17 @@ mod tests {
             let kept = fs_err::read_to_string(&path).unwrap_or_default();
             assert!(kept == text, "{path} is old: STATOR_BLESS=1 cargo test");
         }
+    }
+
+    #[test]
+    fn a_layer_may_edit_a_list_of_a_model_and_nothing_else() {
+        let schema = editor_schema(SchemaKind::Repository);
+        let editable = |pointer: &str| schema.pointer(pointer).unwrap().get("anyOf").is_some();
+        assert!(editable("/definitions/Worker/properties/args"));
+        assert!(editable("/definitions/ModelSpec/properties/adapters"));
+        assert!(!editable("/definitions/ModelSpec/properties/unset"));
+        assert!(!editable("/definitions/Environment/properties/include"));
+        assert_eq!(schema["definitions"]["Worker"]["properties"]["args"]["anyOf"][1]["$ref"], "#/definitions/ListEdit");
     }
 
     #[test]

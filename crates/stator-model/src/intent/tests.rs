@@ -4,6 +4,7 @@ mod files;
 mod layers;
 mod manifests;
 mod routes;
+mod shapes;
 mod weights;
 
 use super::*;

@@ -1,5 +1,6 @@
 //! `spec.unset`: a layer takes away what the weaker ones set.
 
+use super::shape;
 use super::yaml::{YamlNode, YamlSpan, YamlValue};
 
 /// A path of a layer's `unset` that no weaker layer set, and where it was written.
@@ -17,12 +18,19 @@ pub fn remove_unset(base: &mut YamlNode, over: &YamlNode) -> Vec<UnusedUnset> {
     let Some(YamlValue::List(paths)) = over.get("unset").map(|list| &list.value) else { return unused };
     for item in paths {
         if let Some(path) = item.as_str()
-            && !remove(base, path)
+            && !(remove(base, path) | remove_of_workers(base, path))
         {
             unused.push(UnusedUnset { path: path.to_owned(), span: item.span });
         }
     }
     unused
+}
+
+/// What is unset of `workers` is unset of each worker, as weaker layers set it there.
+fn remove_of_workers(base: &mut YamlNode, path: &str) -> bool {
+    let Some(rest) = path.strip_prefix("workers.") else { return false };
+    let each = shape::WORKERS.map(|field| remove(base, &format!("serving.{field}.{rest}")));
+    each.contains(&true)
 }
 
 /// Takes `unset` itself out of a merged `spec`: it has had its effect.

@@ -11,7 +11,7 @@ use crate::intent::model::{
 };
 use crate::intent::scalar::ComponentName;
 use serde_json::{Map, Value, json};
-use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
+use stator_core::dynamo::registry::{EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
 use stator_core::dynamo::v1beta1::{ComponentSpec, ModelRef, MultinodeSpec};
 
 /// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
@@ -62,7 +62,9 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     pod.set_probes(written.probes.as_ref());
     ComponentSpec {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
-        pod_template: Some(pod.to_json_with(written.pod.as_ref(), written.template.as_ref())),
+        pod_template: Some(
+            pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_ref()], written.template.as_ref()),
+        ),
         ..empty_component(name, Some("frontend"))
     }
 }
@@ -149,7 +151,7 @@ pub(super) fn render_worker(
         model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
         scaling_adapter: worker.scaling.map(|_| Map::new()),
         frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
-        pod_template: Some(pod.to_json_with(worker.pod.as_ref(), worker.template.as_ref())),
+        pod_template: Some(pod.to_json_with([spec.pod.as_deref(), worker.pod.as_ref()], worker.template.as_ref())),
         ..empty_component(
             name,
             Some(worker.component_type.map_or(graph.table.component_type(role), component_type_name)),
@@ -334,7 +336,9 @@ pub(super) fn render_further_component(
         scaling_adapter: written.scaling.map(|_| Map::new()),
         rest: compilation_cache(written.compilation_cache.as_ref()),
         epp_config,
-        pod_template: Some(pod.to_json_with(written.pod.as_ref(), written.template.as_ref())),
+        pod_template: Some(
+            pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_ref()], written.template.as_ref()),
+        ),
         ..empty_component(name, written.component_type.map(component_type_name))
     }
 }
@@ -384,18 +388,16 @@ fn takes_secrets(component_type: Option<ComponentType>) -> bool {
 
 /// The image of workers and frontend: the intent's own, else NVIDIA's for the engine.
 fn engine_image(graph: &GraphContext<'_>) -> Option<String> {
-    let known = graph.spec.runtime.as_ref().filter(|_| !graph.table.image.is_empty());
-    let runtime = || known.map(|version| registry::image_reference(graph.table.image, version.as_str()));
+    let name = Some(graph.table.image).filter(|name| !name.is_empty());
+    let runtime = || name.and_then(|name| graph.spec.runtime_image(name));
     graph.spec.image.as_ref().map(ToString::to_string).or_else(runtime)
 }
 
 /// The image of a further component: a planner and an endpoint picker have their own.
 fn component_image(graph: &GraphContext<'_>, component: &model::Component) -> Option<String> {
-    let of_runtime =
-        |name| graph.spec.runtime.as_ref().map(|version| registry::image_reference(name, version.as_str()));
     match component.component_type {
-        Some(ComponentType::Planner) => of_runtime(PLANNER_IMAGE),
-        Some(ComponentType::Epp) => of_runtime(EPP_IMAGE),
+        Some(ComponentType::Planner) => graph.spec.runtime_image(PLANNER_IMAGE),
+        Some(ComponentType::Epp) => graph.spec.runtime_image(EPP_IMAGE),
         Some(ComponentType::Frontend | ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode)
         | None => engine_image(graph),
     }

@@ -8,11 +8,15 @@ use super::component::router_mode_name;
 use super::engine::{self, EngineTable, WorkerInputs, WorkerRole};
 use super::engine_arguments::check_arguments;
 use super::pod::EnvVars;
-use super::{RenderContext, rules};
-use crate::intent::model::{Engine, Hardware, ModelSpec, Sla, SlaWorker, Worker};
+use super::strategic_merge::merge_maps;
+use super::{RenderContext, pod_settings, rules};
+use crate::intent::model::{Engine, Hardware, ModelSpec, PodSettings, Sla, SlaWorker, Worker};
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::registry::env as names;
 use std::collections::BTreeSet;
+
+/// What the profiler calls the frontend that it makes.
+const GENERATED_FRONTEND: &str = "Frontend";
 
 /// The partial graph, when the intent holds the generated one to anything.
 pub(super) fn render_overrides(context: &mut RenderContext<'_>, sla: &Sla) -> Option<Value> {
@@ -23,7 +27,10 @@ pub(super) fn render_overrides(context: &mut RenderContext<'_>, sla: &Sla) -> Op
     if !env.is_empty() {
         spec.insert("envs".to_owned(), Value::Array(env));
     }
-    let services = worker_services(context, model, sla);
+    let mut services = worker_services(context, model, sla);
+    if let Some(pod) = &model.pod {
+        services.insert(GENERATED_FRONTEND.to_owned(), Value::Object(service_of_pod(pod)));
+    }
     if !services.is_empty() {
         spec.insert("services".to_owned(), Value::Object(services));
     }
@@ -93,15 +100,32 @@ fn services_of(names: &[&str], service: Map<String, Value>) -> Map<String, Value
     names.iter().map(|name| ((*name).to_owned(), Value::Object(service.clone()))).collect()
 }
 
-/// Where the intent wants workers to run. The profiler's own job is told so elsewhere.
+/// Where the intent wants workers to run, and what it says of pods. The profiler's own job is told where elsewhere.
 fn place_pods(service: &mut Map<String, Value>, model: &ModelSpec) {
-    let Some(hardware) = &model.hardware else { return };
-    let placement = node_placement(hardware);
-    if !placement.is_empty()
-        && let Some(pod) = service.entry("extraPodSpec").or_insert_with(|| json!({})).as_object_mut()
-    {
-        pod.extend(placement);
+    let placement = model.hardware.as_ref().map(node_placement).unwrap_or_default();
+    if !placement.is_empty() {
+        merge_maps(service, json!({"extraPodSpec": placement}).as_object());
     }
+    merge_maps(service, model.pod.as_deref().map(service_of_pod).as_ref());
+}
+
+/// What a service of a v1alpha1 graph says of pods: `main` has a place of its own there.
+fn service_of_pod(pod: &PodSettings) -> Map<String, Value> {
+    let mut template = pod_settings::partial_template(pod);
+    let mut service = Map::new();
+    if let Some(metadata) = template.remove("metadata") {
+        service.insert("extraPodMetadata".to_owned(), metadata);
+    }
+    if let Some(Value::Object(mut spec)) = template.remove("spec") {
+        let containers = spec.remove("containers");
+        let main = containers.as_ref().and_then(Value::as_array).and_then(|all| all.first()).and_then(Value::as_object);
+        if let Some(mut main) = main.cloned() {
+            main.remove("name");
+            spec.insert("mainContainer".to_owned(), Value::Object(main));
+        }
+        service.insert("extraPodSpec".to_owned(), Value::Object(spec));
+    }
+    service
 }
 
 /// Node selector and tolerations, as a pod's spec has them.

@@ -1,14 +1,14 @@
 //! The graph of a locked model: what the profiler chose, with what the intent says about any graph put over it.
 //!
-//! Names, labels and annotations, environment variables, secrets, files and `restart` are the intent's, whatever the lock says:
+//! Names, labels and annotations, environment variables, secrets, files, `pod` and `restart` are the intent's, whatever the lock says:
 //! they can change without a profiler. `overrides` of the graph follow, as for every model.
 
 use super::pod::{self, EnvVars, PodTemplate};
-use super::{ApplyStage, ObjectDraft, RenderContext, mounted_files, object_metadata};
+use super::{ApplyStage, ObjectDraft, RenderContext, mounted_files, object_metadata, pod_settings, strategic_merge};
 use crate::intent::lock::ActiveLock;
 use crate::intent::model::{Hardware, Secrets};
 use serde_json::{Map, Value, json};
-use stator_core::dynamo::registry::MAIN_CONTAINER;
+use stator_core::dynamo::registry::{IMAGE_REGISTRY, MAIN_CONTAINER};
 use stator_core::dynamo::{gpus, kinds};
 
 pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) -> ObjectDraft {
@@ -25,7 +25,16 @@ pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) ->
             add_secrets(component, secrets);
         }
         set_node_placement(component, model.hardware.as_ref());
+        if let Some(registry) = &model.image_registry {
+            take_images_from(component, registry.as_str());
+        }
         mounted_files::mount_into_component(component, &context.files);
+        if let Some(pod) = &model.pod {
+            let template = component.entry("podTemplate").or_insert_with(|| json!({}));
+            if let Some(template) = template.as_object_mut() {
+                strategic_merge::merge_maps(template, Some(&pod_settings::partial_template(pod)));
+            }
+        }
     }
     if let Some(id) = &model.restart {
         spec.insert("restart".to_owned(), json!({"id": id}));
@@ -37,6 +46,22 @@ pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) ->
         path: "spec.sla".to_owned(),
         stage: ApplyStage::Graph,
         prune: true,
+    }
+}
+
+/// Takes NVIDIA's images from another registry, under the same names.
+fn take_images_from(component: &mut Map<String, Value>, registry: &str) {
+    let pod = component.get_mut("podTemplate").and_then(|template| template.get_mut("spec"));
+    let Some(pod) = pod.and_then(Value::as_object_mut) else { return };
+    for (_, containers) in pod.iter_mut().filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers"))
+    {
+        let images = containers.as_array_mut().into_iter().flatten().filter_map(|one| one.get_mut("image"));
+        for image in images {
+            let name = image.as_str().and_then(|text| text.strip_prefix(IMAGE_REGISTRY)?.strip_prefix('/'));
+            if let Some(name) = name {
+                *image = format!("{registry}/{name}").into();
+            }
+        }
     }
 }
 

@@ -82,12 +82,13 @@ impl PodTemplate {
         Self { spec: PodSpec { containers: vec![main], ..PodSpec::default() }, ..Self::default() }
     }
 
-    /// As JSON, with what the intent says of the pods merged over it, and its own template last.
-    pub(super) fn to_json_with(&self, pod: Option<&PodSettings>, template: Option<&Map<String, Value>>) -> Value {
+    /// As JSON, with what the intent says of pods merged over it, the weakest first, and its own template last.
+    pub(super) fn to_json_with(&self, pods: [Option<&PodSettings>; 2], template: Option<&Map<String, Value>>) -> Value {
         let mut value = to_value(self);
         if let Value::Object(map) = &mut value {
-            let settings = pod.map(super::pod_settings::partial_template);
-            super::strategic_merge::merge_maps(map, settings.as_ref());
+            for settings in pods.into_iter().flatten() {
+                super::strategic_merge::merge_maps(map, Some(&super::pod_settings::partial_template(settings)));
+            }
             super::strategic_merge::merge_maps(map, template);
         }
         value

@@ -6,7 +6,7 @@ use crate::intent::model::{Engine, ModelSpec, Optimize, OverrideKind, Rollout, S
 use crate::intent::scalar::Millis;
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds;
-use stator_core::dynamo::registry::{self, PLANNER_IMAGE};
+use stator_core::dynamo::registry::PLANNER_IMAGE;
 use stator_core::dynamo::v1beta1::{RequestSpec, to_value};
 use std::collections::BTreeMap;
 
@@ -65,6 +65,7 @@ pub(super) fn warn_graph_fields_with_sla(context: &mut RenderContext<'_>, model:
         ("components", !model.components.is_empty()),
         ("files", !model.files.is_empty() && !locked),
         ("restart", model.restart.is_some() && !locked),
+        ("workers", model.workers.is_some()),
         // What comes first when the graph is replaced is said of locked graphs too.
         ("rollout", model.rollout.as_ref().is_some_and(|rollout| rollout.pods() != Rollout::default())),
     ];
@@ -107,8 +108,7 @@ fn backend_name(context: &mut RenderContext<'_>, engine: Engine) -> &'static str
 
 /// The profiler's image; without one, Dynamo's webhook fills in its own.
 fn profiler_image(model: &ModelSpec) -> Option<String> {
-    let runtime = || model.runtime.as_ref().map(|version| registry::image_reference(PLANNER_IMAGE, version.as_str()));
-    model.image.as_ref().map(ToString::to_string).or_else(runtime)
+    model.image.as_ref().map(ToString::to_string).or_else(|| model.runtime_image(PLANNER_IMAGE))
 }
 
 /// Collects the entries that have a value.

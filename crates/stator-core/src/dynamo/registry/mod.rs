@@ -160,9 +160,9 @@ pub const PLANNER_IMAGE: &str = "dynamo-planner";
 /// Image of the endpoint picker.
 pub const EPP_IMAGE: &str = "epp-image";
 
-/// NVIDIA's image at a runtime version.
-pub fn image_reference(name: &str, version: &str) -> String {
-    format!("{IMAGE_REGISTRY}/{name}:{version}")
+/// NVIDIA's image at a runtime version, in a registry that has it.
+pub fn image_reference(registry: &str, name: &str, version: &str) -> String {
+    format!("{registry}/{name}:{version}")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::intent::model::{
     CompilationCache, EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret, EnvValue, GraphVariable, Probes,
     Resources, Secrets,
 };
-use crate::intent::scalar::{EnvName, ImageReference, Quantity};
+use crate::intent::scalar::{EnvName, ImageReference, ImageRegistry, Quantity, RuntimeVersion};
 use serde_json::{Map, Value};
 use stator_core::dynamo::list_order::is_env_order_significant;
 use stator_core::dynamo::registry::{self, MAIN_CONTAINER, env};
@@ -247,8 +247,13 @@ pub fn most_common<T: PartialEq + Clone>(values: &[T]) -> Option<T> {
     values.iter().find(|value| count(value) == best).cloned()
 }
 
-/// The runtime version of NVIDIA's image of a name.
-pub fn runtime_version_of(image: &ImageReference, name: &str) -> Option<crate::intent::scalar::RuntimeVersion> {
-    let (_, tag) = image.as_str().rsplit_once(':')?;
-    (!name.is_empty() && registry::image_reference(name, tag) == image.as_str()).then(|| tag.parse().ok()).flatten()
+/// The runtime version of NVIDIA's image of a name, and the registry that it is taken from where that is not NVIDIA's.
+pub fn runtime_of_image(image: &ImageReference, name: &str) -> Option<(RuntimeVersion, Option<ImageRegistry>)> {
+    let (repository, tag) = image.as_str().rsplit_once(':')?;
+    let (registry, last) = repository.rsplit_once('/')?;
+    if name.is_empty() || last != name {
+        return None;
+    }
+    let own = if registry == registry::IMAGE_REGISTRY { None } else { Some(registry.parse().ok()?) };
+    Some((tag.parse().ok()?, own))
 }

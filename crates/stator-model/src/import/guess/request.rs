@@ -1,6 +1,6 @@
 //! A request (DGDR) as `sla`.
 
-use super::component::runtime_version_of;
+use super::component::runtime_of_image;
 use super::empty_spec;
 use crate::intent::model::{
     ApiVersion, Cache, Engine, Hardware, Metadata, Model, ModelKind, ModelSpec, Optimize, Search, Secrets, Sla,
@@ -23,12 +23,14 @@ pub fn request(name: ModelName, spec: &Map<String, Value>) -> Model {
         Some(_) | None => Engine::Auto,
     };
     let image: Option<ImageReference> = text("image").and_then(|image| image.parse().ok());
-    let runtime = image.as_ref().and_then(|image| runtime_version_of(image, PLANNER_IMAGE));
+    let runtime = image.as_ref().and_then(|image| runtime_of_image(image, PLANNER_IMAGE));
+    let (runtime, image_registry) = runtime.map_or((None, None), |(version, registry)| (Some(version), registry));
     let model = text("model").unwrap_or_default().to_owned();
     let spec_of_model = ModelSpec {
         model: if model.is_empty() { name.to_string() } else { model },
         image: image.filter(|_| runtime.is_none()),
         runtime,
+        image_registry,
         hardware: part("hardware").map(hardware),
         cache: part("modelCache").and_then(cache),
         secrets: part("overrides").and_then(|overrides| secrets(overrides.get("profilingJob")?)),

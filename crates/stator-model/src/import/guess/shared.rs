@@ -1,6 +1,6 @@
 //! What components have in common, lifted to where a person writes it once.
 
-use super::component::{ComponentManifest, most_common, runtime_version_of};
+use super::component::{ComponentManifest, most_common, runtime_of_image};
 use super::roles::ComponentRoles;
 use super::{no_secrets, worker_field};
 use crate::intent::model::{
@@ -11,7 +11,7 @@ use crate::intent::scalar::{EnvName, ImageReference};
 use crate::render::engine::EngineTable;
 use crate::render::hardware::gpu_products;
 use serde_json::{Map, Value, json};
-use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, annotation, env as names, label};
+use stator_core::dynamo::registry::{EPP_IMAGE, PLANNER_IMAGE, annotation, env as names, label};
 use std::collections::BTreeMap;
 
 /// Where caches are mounted when an intent does not say.
@@ -48,15 +48,16 @@ pub fn lift_images(spec: &mut ModelSpec, shape: &ComponentRoles<'_>, table: &Eng
     let of_workers: Vec<ImageReference> = shape.workers.iter().filter_map(|(_, target)| target.image()).collect();
     let of_others = || shape.extra.iter().filter_map(|target| target.image()).collect::<Vec<_>>();
     let image = most_common(&of_workers).or_else(|| most_common(&of_others()));
-    spec.runtime = image.as_ref().and_then(|image| runtime_version_of(image, table.image));
-    if spec.runtime.is_none() {
+    if let Some((runtime, registry)) = image.as_ref().and_then(|image| runtime_of_image(image, table.image)) {
+        (spec.runtime, spec.image_registry) = (Some(runtime), registry);
+    } else {
         spec.image.clone_from(&image);
     }
     let own = |target: ComponentManifest<'_>, default: Option<String>| {
         target.image().filter(|image| Some(image.as_str()) != default.as_deref())
     };
     let engine = image.map(|image| image.to_string());
-    let runtime = spec.runtime.clone();
+    let (of_planner, of_picker) = (spec.runtime_image(PLANNER_IMAGE), spec.runtime_image(EPP_IMAGE));
     if let Some(serving) = &mut spec.serving {
         if let (Some(target), Some(frontend)) = (shape.frontend, &mut serving.frontend) {
             frontend.image = own(target, engine.clone());
@@ -68,15 +69,14 @@ pub fn lift_images(spec: &mut ModelSpec, shape: &ComponentRoles<'_>, table: &Eng
         }
     }
     for target in &shape.extra {
-        let of_runtime = |name| runtime.as_ref().map(|version| registry::image_reference(name, version.as_str()));
         let Some((_, component)) = spec.components.iter_mut().find(|(name, _)| name.as_str() == target.name()) else {
             continue;
         };
         component.image = own(
             *target,
             match component.component_type {
-                Some(ComponentType::Planner) => of_runtime(PLANNER_IMAGE),
-                Some(ComponentType::Epp) => of_runtime(EPP_IMAGE),
+                Some(ComponentType::Planner) => of_planner.clone(),
+                Some(ComponentType::Epp) => of_picker.clone(),
                 Some(
                     ComponentType::Frontend | ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode,
                 )

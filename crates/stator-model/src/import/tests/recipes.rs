@@ -223,3 +223,17 @@ fn of_upstreams_recipes_only_jobs_and_what_no_model_may_have_are_left_behind() {
     }
     assert_eq!(count, 36);
 }
+
+#[test]
+fn an_image_of_another_registry_is_a_runtime_and_where_it_is_taken_from() {
+    let mut graph = graph("chat", &[]);
+    for component in graph["spec"]["components"].as_array_mut().unwrap() {
+        component["podTemplate"]["spec"]["containers"][0]["image"] =
+            json!("mirror.example.com:5000/dynamo/vllm-runtime:1.2.0");
+    }
+    let import = import_all(&[graph]);
+    let text = &import.models[0].text;
+    assert!(import.models[0].round_trips, "{:?}", messages(&import));
+    assert!(text.contains("runtime: \"1.2.0\"\n  imageRegistry: mirror.example.com:5000/dynamo\n"), "{text}");
+    assert!(!text.contains("image: "), "{text}");
+}

@@ -61,7 +61,9 @@ fn add_fields(
             for (word, field) in map.synonyms.iter().take(MAX_PLACES.saturating_sub(index.len())) {
                 index.add(word, with(field));
             }
-            below.extend(map.fields.iter().map(|(name, id)| (*id, with(name))));
+            // What all workers share is written for each of them, where it is of one model.
+            let leads = map.fields.iter().filter(|(name, _)| *name != "workers");
+            below.extend(leads.map(|(name, id)| (*id, with(name))));
             match map.extra_keys {
                 ExtraKeys::Any(id) | ExtraKeys::Pattern(_, _, id) => below.push((id, with(ANY_KEY))),
                 ExtraKeys::None => {}

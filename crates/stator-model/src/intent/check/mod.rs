@@ -3,33 +3,40 @@
 mod compile;
 mod describe;
 mod field_index;
+mod list_fields;
 mod meant_field;
 mod nearest_value;
 
+use super::list_edit;
 use super::rules;
 use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
 use compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable, TextShape};
 use describe::{describe_shape, describe_value, join_alternatives, join_quoted, truncate_text};
+pub(super) use list_fields::FieldTree;
 use stator_core::finding::limit::FileFindings;
 use stator_core::finding::{Finding, Rule, closest_match};
 use std::fmt;
 
 /// Holds a document against the schema of its kind and adds every fault.
 pub fn check_document(kind: SchemaKind, root: &YamlNode, path: &str, findings: &mut Vec<Finding>) {
-    let found = find_faults(compile::shapes_of_kind(kind), root, false);
+    let edits = match kind {
+        SchemaKind::Intent | SchemaKind::Overlay | SchemaKind::Repository | SchemaKind::Defaults => true,
+        SchemaKind::Lock => false,
+    };
+    let found = find_faults(compile::shapes_of_kind(kind), root, false, edits);
     findings.extend(found.into_iter().map(|one| one.map_location(|span| span.location(path))));
 }
 
 /// Adds a fault for every required field that a merged model lacks; all else was checked file by file.
 pub(super) fn check_merged(root: &YamlNode, file_name: &dyn Fn(FileId) -> String, findings: &mut Vec<Finding>) {
-    let found = find_faults(compile::merged_model_shapes(), root, true);
+    let found = find_faults(compile::merged_model_shapes(), root, true, false);
     findings.extend(found.into_iter().map(|one| one.map_location(|span| span.location(&file_name(span.file)))));
 }
 
-/// Every fault of a document, at the places that its nodes have.
-fn find_faults<P: Copy>(shapes: &ShapeTable, root: &YamlNode<P>, only_missing: bool) -> Vec<Finding<P>> {
-    let mut checker = SchemaChecker { shapes, findings: FileFindings::default(), only_missing };
+/// Every fault of a document, at the places that its nodes have. `edits` says whether an edit may stand for a list.
+fn find_faults<P: Copy>(shapes: &ShapeTable, root: &YamlNode<P>, only_missing: bool, edits: bool) -> Vec<Finding<P>> {
+    let mut checker = SchemaChecker { shapes, findings: FileFindings::default(), only_missing, edits };
     checker.check_value(shapes.root, root, root.span, &DocumentPath::Root);
     checker.findings.finish(root.span)
 }
@@ -81,7 +88,7 @@ impl DocumentSchema {
 
     /// Every fault of a document, at the places that its nodes have.
     pub fn check<P: Copy>(&self, root: &YamlNode<P>) -> Vec<Finding<P>> {
-        find_faults(&self.0, root, false)
+        find_faults(&self.0, root, false, false)
     }
 }
 
@@ -95,6 +102,7 @@ struct SchemaChecker<'a, P> {
     shapes: &'a ShapeTable,
     findings: FileFindings<P>,
     only_missing: bool,
+    edits: bool,
 }
 
 impl<P: Copy> SchemaChecker<'_, P> {
@@ -113,6 +121,9 @@ impl<P: Copy> SchemaChecker<'_, P> {
                     self.check_value(*item, node, node.span, &DocumentPath::Item(path, index));
                 }
             }
+            (SchemaShape::List(item), YamlValue::Map(entries)) if self.edits && list_edit::is_edit(entries) => {
+                self.check_list_edit(*item, entries, path);
+            }
             (SchemaShape::Choice(options, words), _) => self.check_choice(options, words.as_deref(), node, place, path),
             (_, _) if self.only_missing => {}
             (SchemaShape::Text(shape), YamlValue::Text(text)) => self.check_text(shape, text, node.span, path),
@@ -130,6 +141,44 @@ impl<P: Copy> SchemaChecker<'_, P> {
                 }
             }
             (_, _) => self.report_wrong_type(id, node, place, path),
+        }
+    }
+
+    /// Items that are added are whole; of those that are taken away, it is enough to say what tells them apart.
+    fn check_list_edit(&mut self, item: ShapeId, entries: &[YamlEntry<P>], path: &DocumentPath<'_>) {
+        for entry in entries {
+            let below = DocumentPath::Field(path, &entry.key);
+            if !list_edit::FIELDS.contains(&&*entry.key) {
+                let allowed = join_quoted(list_edit::FIELDS.into_iter());
+                let message =
+                    format!("unknown field `{}` in {}; allowed: {allowed}", truncate_text(&entry.key), path.quoted());
+                let help = "Remove it: a map in place of a list says what to add to it and to take from it.";
+                self.error(rules::SCHEMA_UNKNOWN_FIELD, entry.key_span, message, help);
+                continue;
+            }
+            let YamlValue::List(items) = &entry.value.value else {
+                self.error(
+                    rules::SCHEMA_TYPE,
+                    entry.place(),
+                    format!("{} is {}; expected a list", below.quoted(), describe_value(&entry.value)),
+                    "Write a list: `[…]`, or one item per line after `- `.",
+                );
+                continue;
+            };
+            if &*entry.key == "remove" {
+                if let Some(superfluous) = items.get(list_edit::MAX_REMOVED) {
+                    self.error(
+                        rules::SCHEMA_LENGTH,
+                        superfluous.span,
+                        format!("{} has more than {} items", below.quoted(), list_edit::MAX_REMOVED),
+                        "Write the list that you want in place of the edit.",
+                    );
+                }
+                continue;
+            }
+            for (index, node) in items.iter().enumerate() {
+                self.check_value(item, node, node.span, &DocumentPath::Item(&below, index));
+            }
         }
     }
 

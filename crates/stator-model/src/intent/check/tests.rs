@@ -24,7 +24,7 @@ fn a_misspelt_field_names_the_one_that_was_meant() {
       help: Did you mean `tensorParallel`?
     model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
       help: Did you mean `gpus`?
-    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `manifests`, `model`, `overrides`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`
+    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `imageRegistry`, `manifests`, `model`, `overrides`, `pod`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`, `workers`
       help: Remove it, or move it to where it belongs: check the indentation.
     ");
 }
@@ -59,7 +59,7 @@ fn what_an_engine_or_kubernetes_calls_a_field_leads_to_it() {
     `maxModelLen` in `spec`: Did you mean `serving.decode.maxLength`, `serving.prefill.maxLength`, `serving.worker.maxLength` or `sla.worker.maxLength`?
     `replicas` in `spec`: Did you mean `serving.decode.replicas`, `serving.frontend.replicas`, `serving.prefill.replicas` or `serving.worker.replicas`?
     `served_model_name` in `spec`: Did you mean `servedName`?
-    `nodeSelector` in `spec`: Did you mean `hardware.nodeSelector`?
+    `nodeSelector` in `spec`: Did you mean `hardware.nodeSelector` or `pod.nodeSelector`?
     `imagePullSecrets` in `spec`: Did you mean `secrets.imagePull`?
     `livenessProbe` in `spec`: Did you mean `serving.decode.probes.liveness`, `serving.frontend.probes.liveness`, `serving.prefill.probes.liveness` or `serving.worker.probes.liveness`?
     `minReplicas` in `spec`: Did you mean `serving.decode.scaling.min`, `serving.prefill.scaling.min` or `serving.worker.scaling.min`?
@@ -275,7 +275,7 @@ fn the_head_of_a_file_is_checked() {
       help: Add `metadata`: `{name}`.
     d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
       help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.
-    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `manifests`, `model`, `overrides`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`
+    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `imageRegistry`, `manifests`, `model`, `overrides`, `pod`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`, `workers`
       help: Did you mean `engine`?
     ");
 }

@@ -37,11 +37,13 @@ pub use weights::{Weights, WeightsClaim};
 pub use weights_source::{PinnedRevision, WeightsSource, WeightsSourceFault};
 
 use crate::intent::scalar::{
-    ComponentName, EnvName, FieldPathText, FileName, ImageReference, LabelValue, ModelName, RuntimeVersion,
+    ComponentName, EnvName, FieldPathText, FileName, ImageReference, ImageRegistry, LabelValue, ModelName,
+    RuntimeVersion,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use stator_core::dynamo::registry;
 use std::collections::BTreeMap;
 
 /// The API version of every document stator reads.
@@ -109,10 +111,15 @@ pub struct ModelSpec {
     pub runtime: Option<RuntimeVersion>,
     /// A full image reference, in place of `runtime`.
     pub image: Option<ImageReference>,
+    /// Where the images that `runtime` selects are taken from, by NVIDIA's names for them. Defaults to `nvcr.io/nvidia/ai-dynamo`.
+    pub image_registry: Option<ImageRegistry>,
     /// The GPUs to run on.
     pub hardware: Option<Hardware>,
     /// How the model runs, component by component: becomes a DynamoGraphDeployment.
     pub serving: Option<Serving>,
+    /// Settings of every worker of `serving`, whatever its role, under those of its own: for defaults of models that are
+    /// served in different ways. In a merged model each worker has them.
+    pub workers: Option<Box<Worker>>,
     /// Targets to reach: becomes a DynamoGraphDeploymentRequest, whose profiler chooses the deployment.
     pub sla: Option<Sla>,
     /// LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
@@ -136,6 +143,8 @@ pub struct ModelSpec {
     /// Dynamo's operator gives each pod those that it has none of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graph_env: Vec<GraphVariable>,
+    /// Fields of the pods of every component, by Kubernetes' names, under those of the component's own `pod`.
+    pub pod: Option<Box<PodSettings>>,
     /// How workers are replaced when they change, unless a component says otherwise; and the graph, where it cannot be
     /// changed.
     pub rollout: Option<ModelRollout>,
@@ -158,6 +167,14 @@ pub struct ModelSpec {
     /// `env.HF_HOME`. Items of lists have no paths. A merged model has no such field any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<FieldPathText>,
+}
+
+impl ModelSpec {
+    /// NVIDIA's image of a name at the model's runtime version, from the registry that the model names.
+    pub fn runtime_image(&self, name: &str) -> Option<String> {
+        let registry = self.image_registry.as_ref().map_or(registry::IMAGE_REGISTRY, ImageRegistry::as_str);
+        self.runtime.as_ref().map(|version| registry::image_reference(registry, name, version.as_str()))
+    }
 }
 
 /// The engine that runs a model.

@@ -1,6 +1,7 @@
 //! How a model is served: by components or by target, with which engine and image.
 
 use super::{ModelValidator, further_components, graph, serving_workers};
+use crate::engine_tables::{SGLANG, TRTLLM, VLLM};
 use crate::intent::model::{ComponentType, Engine, Search, Sla, template_has_image};
 use crate::intent::rules;
 use crate::intent::scalar::ImageReference;
@@ -15,6 +16,7 @@ pub(super) fn validate_serving_mode(judge: &mut ModelValidator<'_>) {
         check_serving(judge);
     }
     check_images(judge);
+    check_image_engines(judge);
 }
 
 fn check_serving_or_sla(judge: &mut ModelValidator<'_>) {
@@ -187,4 +189,53 @@ fn check_images(judge: &mut ModelValidator<'_>) {
             );
         }
     }
+}
+
+/// Whether workers that run the engine's own command line have an image of that engine. One with a program of its own may
+/// run whatever its image has.
+fn check_image_engines(judge: &mut ModelValidator<'_>) {
+    let spec = &judge.model.spec;
+    let Some(own) = published_image(spec.engine).filter(|_| spec.sla.is_none()) else { return };
+    let mut images: Vec<(String, &ImageReference)> = Vec::new();
+    for (_, path, worker) in serving_workers(spec.serving.as_ref()) {
+        if worker.own_command().is_some() {
+            continue;
+        }
+        match (&worker.image, &spec.image) {
+            (Some(image), _) => images.push((format!("{path}.image"), image)),
+            (None, Some(image)) => images.push(("spec.image".to_owned(), image)),
+            (None, None) => {}
+        }
+    }
+    images.dedup();
+    for (path, image) in images {
+        let name = image_name(image);
+        let others = [Engine::Vllm, Engine::Sglang, Engine::Trtllm].into_iter().filter_map(published_image);
+        if let Some(other) = others.filter(|other| *other != own).find(|other| name == *other) {
+            judge.warning(
+                rules::MODEL_IMAGE_ENGINE,
+                &path,
+                format!("`{image}` is called like NVIDIA's `{other}`, and the image of the model's engine is `{own}`"),
+                "Correct the image or the engine. In defaults, `runtime` and `imageRegistry` give each engine its own image.",
+            );
+        }
+    }
+}
+
+/// The name of the image that NVIDIA publishes for an engine; none for one that runs in more than one.
+fn published_image(engine: Engine) -> Option<&'static str> {
+    match engine {
+        Engine::Vllm => Some(VLLM.image),
+        Engine::Sglang => Some(SGLANG.image),
+        Engine::Trtllm => Some(TRTLLM.image),
+        Engine::Mocker | Engine::Custom | Engine::Auto => None,
+    }
+}
+
+/// The last part of an image's name, without its tag and digest.
+fn image_name(image: &ImageReference) -> &str {
+    let text = image.as_str();
+    let text = text.split_once('@').map_or(text, |(before, _)| before);
+    let last = text.rsplit('/').next().unwrap_or(text);
+    last.split_once(':').map_or(last, |(name, _)| name)
 }

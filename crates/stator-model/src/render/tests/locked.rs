@@ -342,3 +342,17 @@ fn the_intent_picks_the_nodes_of_pods_with_gpus() {
     insta::assert_snapshot!(placed("{gpu: h200_sxm}"), @r#"{"nvidia.com/gpu.product":"NVIDIA-H200"}"#);
     insta::assert_snapshot!(placed("{gpu: h200_sxm, nodeSelector: {pool: big}}"), @r#"{"pool":"big"}"#);
 }
+
+#[test]
+fn pods_and_registry_of_a_locked_model_are_the_intents() {
+    let lock = lock_of(INTENT);
+    let changed = format!("{INTENT}  imageRegistry: registry.example.com\n  pod: {{priorityClassName: low}}\n");
+    let selection = read(&[("model.yaml", &changed), ("model.lock.yaml", &lock)]);
+    let rendered = render(only(&selection), &target());
+    let components = rendered.objects[0].object.spec()["components"].as_array().unwrap();
+    for component in components {
+        let pod = &component["podTemplate"]["spec"];
+        assert_eq!(pod["priorityClassName"], "low", "{component}");
+        assert_eq!(pod["containers"][0]["image"], "registry.example.com/vllm-runtime:1.2.0", "{component}");
+    }
+}

@@ -369,3 +369,72 @@ serving: {worker: {scaling: {min: 1, max: 2}}}
 components: {planner: {type: planner}}";
     insta::assert_snapshot!(findings("planned", spec), @"error model/image: no image: the component sets none, and `runtime` implies none; give the component its own `image`: that of the model is the engine's");
 }
+
+#[test]
+fn pods_of_every_component_have_what_the_model_says_of_them_under_their_own() {
+    let spec = "
+model: a/b
+engine: vllm
+runtime: 1.2.0
+hardware: {gpu: h100_sxm, tolerations: [{key: gpu, operator: Exists}]}
+pod: {priorityClassName: low, annotations: {team: chat}, tolerations: [{key: all, operator: Exists}], containerSecurityContext: {runAsNonRoot: true}}
+components: {planner: {type: planner, pod: {priorityClassName: high}}}
+serving: {worker: {pod: {annotations: {own: yes}}, template: {spec: {priorityClassName: last}}}}";
+    let model = rendered("pods", &spec.replace("own: yes", "own: 'yes'"));
+    let of = |name: &str| component(&model, name)["podTemplate"].clone();
+    let priority = |name: &str| of(name)["spec"]["priorityClassName"].clone();
+    assert_eq!([priority("frontend"), priority("planner"), priority("worker")], ["low", "high", "last"]);
+    assert_eq!(of("worker")["metadata"]["annotations"], serde_json::json!({"team": "chat", "own": "yes"}));
+    assert_eq!(of("worker")["spec"]["tolerations"], serde_json::json!([{"key": "all", "operator": "Exists"}]));
+    assert_eq!(main(&model, "frontend")["securityContext"]["runAsNonRoot"], true);
+}
+
+/// A request has v1alpha1's places for them, and `main` has one of its own there.
+#[test]
+fn pods_of_a_graph_that_a_profiler_makes_are_told_so() {
+    let model = rendered(
+        "pods",
+        "
+model: a/b
+engine: vllm
+runtime: 1.2.0
+hardware: {gpu: h100_sxm, nodeSelector: {pool: gpu}}
+pod: {priorityClassName: low, labels: {team: chat}, imagePullPolicy: Always}
+sla: {ttft: 300ms}",
+    );
+    let request = model.objects.iter().find(|one| one.object.kind() == "DynamoGraphDeploymentRequest").unwrap();
+    let services = &request.object.spec()["overrides"]["dgd"]["spec"]["services"];
+    let pod = serde_json::json!({"priorityClassName": "low", "mainContainer": {"imagePullPolicy": "Always"}});
+    assert_eq!(services["Frontend"]["extraPodSpec"], pod);
+    let worker = &services["VllmDecodeWorker"];
+    assert_eq!(worker["extraPodSpec"]["nodeSelector"], serde_json::json!({"pool": "gpu"}));
+    assert_eq!(worker["extraPodSpec"]["mainContainer"], pod["mainContainer"]);
+    assert_eq!(worker["extraPodMetadata"], serde_json::json!({"labels": {"team": "chat"}}));
+}
+
+#[test]
+fn images_of_a_runtime_are_taken_from_the_registry_that_is_named() {
+    let images = |spec: &str| {
+        let model = rendered(
+            "mirror",
+            &format!("model: a/b\nruntime: 1.2.0\nimageRegistry: registry.example.com:5000/dynamo\n{spec}"),
+        );
+        let components = graph(&model)["spec"]["components"].as_array().unwrap();
+        let image = |one: &Value| {
+            let main = &one["podTemplate"]["spec"]["containers"][0];
+            format!("{}: {}", one["name"].as_str().unwrap(), main["image"].as_str().unwrap())
+        };
+        components.iter().map(image).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(
+        images("engine: sglang\nserving: {worker: {}}\ncomponents: {planner: {type: planner}, own: {image: 'x/y:1', command: [run]}}"), @"
+    frontend: registry.example.com:5000/dynamo/sglang-runtime:1.2.0
+    worker: registry.example.com:5000/dynamo/sglang-runtime:1.2.0
+    own: x/y:1
+    planner: registry.example.com:5000/dynamo/dynamo-planner:1.2.0
+    ");
+    insta::assert_snapshot!(images("engine: trtllm\nserving: {worker: {image: 'x/z:1'}}"), @"
+    frontend: registry.example.com:5000/dynamo/tensorrtllm-runtime:1.2.0
+    worker: x/z:1
+    ");
+}

@@ -277,6 +277,11 @@ fn shape() -> impl Strategy<Value = (Engine, Option<Serving>, Option<Sla>)> {
     ]
 }
 
+/// What a model may say of all its workers. Their fields are generated for each of them.
+fn shared_workers() -> BoxedStrategy<Box<Worker>> {
+    scalar("[0-9]Gi").prop_map(|size| Box::new(Worker { shared_memory: Some(size), ..Worker::default() })).boxed()
+}
+
 prop_compose! {
     /// Any model whose fields are well formed each by itself.
     pub(crate) fn model()(
@@ -285,15 +290,15 @@ prop_compose! {
         labels in btree_map("[a-z]{1,6}", scalar("[a-z]{0,6}"), 0..2),
         annotations in btree_map("example\\.com/[a-z]{1,6}", "\\PC{0,6}", 0..2),
         (model, served_name) in ("[A-Za-z0-9./-]{1,20}", option::of("[A-Za-z0-9./-]{1,12}")),
-        (runtime, own_image) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image())),
-        (hardware, cache, secrets) in (option::of(hardware()), option::of(cache()), option::of(secrets())),
-        (weights, route) in (option::weighted(0.3, weights()), option::weighted(0.3, route())),
-        (adapters, env, graph_env, files) in (vec(adapter(), 0..3), env(), graph_env(), btree_map(scalar("[a-z]{1,6}"), mounted_file(), 0..3)),
+        (runtime, own_image, image_registry) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image()), option::weighted(0.3, scalar("r\\.example/[a-z]{1,4}"))),
+        (hardware, cache, secrets) in (option::of(hardware().boxed()), option::of(cache().boxed()), option::of(secrets().boxed())),
+        (weights, route) in (option::weighted(0.3, weights().boxed()), option::weighted(0.3, route().boxed())),
+        (adapters, env, (graph_env, pod), files) in (vec(adapter().boxed(), 0..3), env(), (graph_env(), option::weighted(0.3, leaves::pod_settings().prop_map(Box::new).boxed())), btree_map(scalar("[a-z]{1,6}"), mounted_file().boxed(), 0..3)),
         backend_framework in option::of(prop_oneof![Just(BackendFramework::Declared), Just(BackendFramework::Detected)]),
-        (rollout, restart) in (option::of(model_rollout()), option::of("[a-z0-9]{1,6}")),
-        components in btree_map(scalar("[a-z]{1,6}"), serving::component(), 0..3),
-        (take_over, overrides) in (vec("[a-z-]{1,9}", 0..2), vec(override_of(), 0..2)),
-        (manifests, has_manifests, unset) in ((manifest(0), manifest(1)), 0..3_usize, vec(scalar("[a-z]{1,6}(\\.[a-z]{1,6}){0,2}"), 0..2)),
+        (rollout, restart, shared_workers) in (option::of(model_rollout().boxed()), option::of("[a-z0-9]{1,6}"), option::weighted(0.2, shared_workers())),
+        components in btree_map(scalar("[a-z]{1,6}"), serving::component().boxed(), 0..3),
+        (take_over, overrides) in (vec("[a-z-]{1,9}", 0..2), vec(override_of().boxed(), 0..2)),
+        (manifests, has_manifests, unset) in ((manifest(0).boxed(), manifest(1).boxed()), 0..3_usize, vec(scalar("[a-z]{1,6}(\\.[a-z]{1,6}){0,2}"), 0..2)),
     ) -> Model {
         // `image` stands in place of `runtime`.
         let image = own_image.filter(|_| runtime.is_none());
@@ -302,10 +307,12 @@ prop_compose! {
             kind: ModelKind::default(),
             metadata: Metadata { name, labels, annotations },
             spec: ModelSpec {
-                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, weights, files, route, secrets, env, graph_env,
+                model, served_name, engine, backend_framework, runtime, image, image_registry, hardware, serving, workers: None, sla, adapters, cache, weights, files, route, secrets, env, graph_env, pod,
                 rollout, restart, components, take_over, manifests: [manifests.0, manifests.1].into_iter().take(has_manifests).collect(), overrides: vec![], unset,
             },
         };
+        // Where there are workers of its own, a merged model has these in them.
+        model.spec.workers = shared_workers.filter(|_| model.spec.sla.is_some());
         settle::aim(&mut model, overrides);
         model
     }
