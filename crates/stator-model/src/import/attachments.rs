@@ -73,6 +73,7 @@ pub fn mounted_cache(graph: &Value, claim: &ManifestDocument) -> Option<Cache> {
             storage_class: None,
             access_mode: None,
             mount_path: None,
+            implicit_volume: None,
             volume: None,
             hf_home: Some(false),
             model_path: None,

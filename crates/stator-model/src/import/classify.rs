@@ -1,7 +1,7 @@
 //! Which documents become models, which belong to a model, and which have no place in one.
 
 use super::documents::ManifestDocument;
-use super::download_job::{self, DownloadedWeights};
+use super::download_job::{DownloadFault, DownloadJob};
 use super::rules;
 use serde_json::{Value, json};
 use stator_core::dynamo::conversion::field_mappings::LOST_MOUNT;
@@ -23,6 +23,8 @@ pub struct ClassifiedManifests {
     pub adapters: Vec<ManifestDocument>,
     /// Claims.
     pub claims: Vec<ManifestDocument>,
+    /// Jobs that download weights.
+    pub downloads: Vec<(ManifestDocument, DownloadJob)>,
     /// ConfigMaps that stator rendered of files that pods mount.
     pub mounted_files: Vec<ManifestDocument>,
     /// Other objects that a model may have.
@@ -59,6 +61,13 @@ const GENERATED_KINDS: [(&str, &str); 5] = [
     ("DynamoGraphDeploymentRun", "Dynamo creates it from a request: import the DynamoGraphDeploymentRequest"),
 ];
 
+/// The group and kind of Jobs.
+const JOB: (&str, &str) = (kinds::JOB.group, kinds::JOB.kind);
+
+fn download_of(document: &ManifestDocument) -> Option<DownloadJob> {
+    DownloadJob::of(&document.value).ok()
+}
+
 /// Sorts, with a finding for everything that has no place.
 pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>) -> ClassifiedManifests {
     let documents = convert_legacy(documents, findings);
@@ -75,6 +84,13 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
                 format!("document {}: the {kind} has no `metadata.name`", document.number),
                 "give it the name that it has in the cluster",
             ));
+            continue;
+        }
+        if let Some(job) = Some(&document).filter(|_| (group, kind.as_str()) == JOB).and_then(download_of) {
+            // stator names its Jobs itself, so that two of one name are no fault.
+            if !sorted.downloads.iter().any(|(_, known)| *known == job) {
+                sorted.downloads.push((document, job));
+            }
             continue;
         }
         let key = (format!("{group}/{kind}"), namespace.to_owned(), name.to_owned());
@@ -105,6 +121,11 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
             }
             ("nvidia.com", "DynamoModel") => sorted.adapters.push(document),
             ("", "PersistentVolumeClaim") => sorted.claims.push(document),
+            (group, kind) if (group, kind) == JOB => {
+                if let Err(fault) = DownloadJob::of(&document.value) {
+                    findings.push(job_finding(&document, fault));
+                }
+            }
             ("", "ConfigMap") if is_mounted_file(&document.value) => sorted.mounted_files.push(document),
             _ if is_carried_kind(group, &kind) => sorted.others.push(document),
             _ => findings.push(unsupported_kind_finding(&document, group, &api_version, &kind)),
@@ -311,9 +332,6 @@ fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_versio
             "kinds that can be imported: DynamoGraphDeployment, DynamoGraphDeploymentRequest and DynamoModel",
         );
     }
-    if (group, kind) == (kinds::JOB.group, kinds::JOB.kind) {
-        return job_finding(document);
-    }
     let help = if (group, kind) == ("", "Secret") {
         "keep it out of git and create it in the cluster; the model refers to it by name"
     } else {
@@ -326,22 +344,28 @@ fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_versio
     )
 }
 
-/// Why a Job is left behind, and the `weights` that a model has in its place where it downloads some.
-fn job_finding(document: &ManifestDocument) -> Finding {
+/// Why a Job is left behind that no model has `weights` for.
+pub fn unused_download_finding(document: &ManifestDocument, job: &DownloadJob) -> Finding {
+    let why = format!("no graph beside it serves `{}` from the claim `{}`", job.repository(), job.claim());
+    let help = format!("write `{}` under `spec` of the model, and remove its `cache`", job.block());
+    left_job_finding(document, &why, &help)
+}
+
+/// Why a Job is left behind that `weights` does not stand for.
+fn job_finding(document: &ManifestDocument, fault: DownloadFault) -> Finding {
+    let help = "keep it where it is applied today, or in a folder that another tool applies";
+    match fault {
+        DownloadFault::None => left_job_finding(document, "a model has no Job but that of `spec.weights`", help),
+        DownloadFault::Other(why) => {
+            let why = format!("it downloads weights, and {why}");
+            let help = "write `spec.weights` by hand for what the model is served from, or keep the Job where it is applied today";
+            left_job_finding(document, &why, help)
+        }
+    }
+}
+
+fn left_job_finding(document: &ManifestDocument, why: &str, help: &str) -> Finding {
     let (name, number) = (name_of(&document.value), document.number);
-    let left = |why: &str| format!("document {number}: Job `{name}` is not imported: {why}");
-    let (message, help) = match download_job::downloaded_weights(&document.value) {
-        Some(DownloadedWeights { block, unpinned }) => {
-            let commit = unpinned.map_or(String::new(), |repository| {
-                format!(", with the commit of {repository} that is meant in place of COMMIT")
-            });
-            let help = format!("write `{block}` under `spec` of the model{commit}, and remove its `cache`");
-            (left("stator makes the Job that downloads weights itself, of `spec.weights`"), help)
-        }
-        None => {
-            let help = "keep it where it is applied today, or in a folder that another tool applies";
-            (left("a model has no Job but that of `spec.weights`"), help.to_owned())
-        }
-    };
+    let message = format!("document {number}: Job `{name}` is not imported: {why}");
     Finding::error(rules::NOT_CARRIED, document.location(), message, help)
 }

@@ -1,6 +1,7 @@
 //! A model on its way: a graph or request, and what is found to belong to it.
 
 use super::documents::{self, ManifestDocument};
+use super::download_job::DownloadJob;
 use super::{
     ImportedModel, attachments, carried, classify, completion, guess, pod_fields, round_trip, rules, typed_leaves,
     write,
@@ -142,6 +143,16 @@ impl ImportDraft {
             self.targets.push(document.value.clone());
         }
         mine
+    }
+
+    /// Takes a download, when it is of the weights that are served from the claim of the cache.
+    pub fn take_download(&mut self, job: &DownloadJob) -> bool {
+        let changed = job.weights_of(&self.model).filter(|model| completion::renders_graph(model, &self.target()));
+        let is_taken = changed.is_some();
+        if let Some(changed) = changed {
+            self.model = changed;
+        }
+        is_taken
     }
 
     /// Takes a file that stator rendered, when the graph mounts it.

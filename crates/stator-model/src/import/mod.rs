@@ -113,6 +113,14 @@ pub fn import(inputs: &[ManifestFile]) -> ImportResult {
             None => others.push(document),
         }
     }
+    for (document, job) in &sorted.downloads {
+        let near = drafts.iter_mut().filter(|draft| draft.is_near(document));
+        // Models that share weights share the Job.
+        let taken = near.filter_map(|draft| draft.take_download(job).then_some(())).count();
+        if taken == 0 {
+            findings.push(classify::unused_download_finding(document, job));
+        }
+    }
     for document in others.iter().chain(&sorted.others) {
         carry_object(document, &mut drafts, &mut findings);
     }

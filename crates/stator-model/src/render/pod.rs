@@ -96,20 +96,25 @@ impl PodTemplate {
 
     /// Mounts the cache into `main` and adds its volume.
     pub(super) fn mount_cache(&mut self, cache: &Cache) {
-        let path = cache.mount_path();
-        let volume = cache.volume.as_ref().map_or(CACHE_VOLUME, VolumeName::as_str);
-        self.spec.volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": cache.claim.as_str()}}));
-        if let Some(main) = self.spec.containers.first_mut() {
-            main.volume_mounts.push(json!({"name": volume, "mountPath": path}));
-        }
+        let name = cache.volume.as_ref().map_or(CACHE_VOLUME, VolumeName::as_str);
+        let volume = (cache.implicit_volume != Some(true)).then_some(name);
+        self.mount_claim(cache.claim.as_str(), volume, cache.mount_path());
     }
 
     /// Mounts the volume of downloaded weights into `main`.
     pub(super) fn mount_weights(&mut self, weights: &Weights) {
-        let claim = json!({"claimName": weights.claim.name.as_str()});
-        self.spec.volumes.push(json!({"name": weights.volume(), "persistentVolumeClaim": claim}));
+        let volume = (weights.implicit_volume != Some(true)).then_some(weights.volume());
+        self.mount_claim(weights.claim.name.as_str(), volume, weights.mount_path());
+    }
+
+    /// Mounts a claim into `main`, by a volume of that name. Without one the mount has the claim's own name, by which Dynamo's
+    /// operator finds it.
+    fn mount_claim(&mut self, claim: &str, volume: Option<&str>, path: &str) {
+        if let Some(name) = volume {
+            self.spec.volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}));
+        }
         if let Some(main) = self.spec.containers.first_mut() {
-            main.volume_mounts.push(json!({"name": weights.volume(), "mountPath": weights.mount_path()}));
+            main.volume_mounts.push(json!({"name": volume.unwrap_or(claim), "mountPath": path}));
         }
     }
 
@@ -199,7 +204,7 @@ impl EnvVars {
     pub(super) fn set_hf_home(&mut self, cache: Option<&Cache>, weights: Option<&Weights>) {
         if let Some(cache) = cache.filter(|cache| cache.hf_home.unwrap_or(true)) {
             self.set(names::HF_HOME, cache.mount_path());
-        } else if let Some(weights) = weights {
+        } else if let Some(weights) = weights.filter(|weights| weights.hf_home.unwrap_or(true)) {
             self.set(names::HF_HOME, weights.mount_path());
         }
     }

@@ -214,7 +214,7 @@ fn readable_env(list: Option<&Value>) -> BTreeMap<EnvName, EnvValue> {
     items.into_iter().flatten().filter_map(read).collect()
 }
 
-fn env_value(item: &Map<String, Value>) -> Option<EnvValue> {
+pub fn env_value(item: &Map<String, Value>) -> Option<EnvValue> {
     let Some(from) = item.get("valueFrom") else {
         let value = item.get("value").map_or(Some(""), Value::as_str)?;
         return Some(EnvValue::Literal(value.to_owned()));

@@ -11,7 +11,7 @@ mod shared;
 mod short_commands;
 mod worker;
 
-pub use component::ComponentManifest;
+pub use component::{ComponentManifest, env_value};
 pub use request::request;
 
 use super::command_line;

@@ -105,6 +105,7 @@ fn cache(map: &Map<String, Value>) -> Option<Cache> {
         access_mode: None,
         mount_path: read_field(Some(map), "pvcMountPath"),
         volume: None,
+        implicit_volume: None,
         hf_home: None,
         model_path: read_field(Some(map), "pvcModelPath"),
         prune: None,

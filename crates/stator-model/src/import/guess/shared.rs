@@ -7,7 +7,7 @@ use crate::intent::model::{
     Cache, ComponentType, CountOrPercent, EnvValue, ExternalScaling, GpuSku, Hardware, ModelSpec, Rollout,
     RolloutStrategy, Scaling, Secrets,
 };
-use crate::intent::scalar::{EnvName, ImageReference};
+use crate::intent::scalar::{DnsName, EnvName, ImageReference};
 use crate::render::engine::EngineTable;
 use crate::render::hardware::gpu_products;
 use serde_json::{Map, Value, json};
@@ -135,35 +135,50 @@ pub fn lift_cache(spec: &mut ModelSpec, shape: &ComponentRoles<'_>) {
     spec.cache = Some(cache);
 }
 
-/// A claim that `main` mounts whole, and whether `HF_HOME` points there.
+/// A claim that `main` mounts whole, and whether `HF_HOME` points there: that one before others.
 fn cache_claim(target: ComponentManifest<'_>) -> Option<(Cache, bool)> {
-    let volumes = target.pod_spec()?.get("volumes")?.as_array()?;
-    let mounts = target.main_field("volumeMounts")?.as_array()?;
-    volumes.iter().find_map(|volume| {
-        let name = volume.get("name")?.as_str()?;
-        let claim = volume.get("persistentVolumeClaim")?.get("claimName")?.as_str()?;
-        if *volume != json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}) {
-            return None;
-        }
-        let path = mounts.iter().find(|mount| mount.get("name").is_some_and(|of| of == name))?.get("mountPath")?;
-        let path = path.as_str().filter(|path| path.starts_with('/'))?;
-        if !mounts.contains(&json!({"name": name, "mountPath": path})) {
-            return None;
-        }
-        let home = target.literal_env().get(names::HF_HOME).is_some_and(|home| home == path);
-        let cache = Cache {
-            claim: claim.parse().ok()?,
-            size: None,
-            storage_class: None,
-            access_mode: None,
-            mount_path: Some(path.to_owned()).filter(|path| path != DEFAULT_CACHE_MOUNT),
-            volume: if name == DEFAULT_CACHE_VOLUME { None } else { Some(name.parse().ok()?) },
-            hf_home: (!home).then_some(false),
-            model_path: None,
-            prune: None,
-        };
-        Some((cache, home))
-    })
+    let items = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
+    let volumes = items(target.pod_spec()?.get("volumes"));
+    let mounts = items(target.main_field("volumeMounts"));
+    let volume_of = |name: &str| volumes.iter().find(|volume| volume.get("name").is_some_and(|of| of == name));
+    let compiled = target.compilation_cache().map(|cache| cache.claim);
+    let candidates: Vec<(Cache, bool)> = mounts
+        .iter()
+        .filter_map(|mount| {
+            let name = mount.get("name")?.as_str()?;
+            let path = mount.get("mountPath")?.as_str().filter(|path| path.starts_with('/'))?;
+            if *mount != json!({"name": name, "mountPath": path}) {
+                return None;
+            }
+            // Dynamo's operator takes a mount without a volume as that of the claim of its name.
+            let (claim, is_implicit) = match volume_of(name) {
+                None => (name, true),
+                Some(volume) => (volume.get("persistentVolumeClaim")?.get("claimName")?.as_str()?, false),
+            };
+            let plain = json!({"name": name, "persistentVolumeClaim": {"claimName": claim}});
+            if volume_of(name).is_some_and(|volume| *volume != plain) {
+                return None;
+            }
+            let claim: DnsName = claim.parse().ok().filter(|claim| Some(claim) != compiled.as_ref())?;
+            let home = target.literal_env().get(names::HF_HOME).is_some_and(|home| home == path);
+            let cache = Cache {
+                claim,
+                size: None,
+                storage_class: None,
+                access_mode: None,
+                mount_path: Some(path.to_owned()).filter(|path| path != DEFAULT_CACHE_MOUNT),
+                volume: if name == DEFAULT_CACHE_VOLUME || is_implicit { None } else { Some(name.parse().ok()?) },
+                implicit_volume: is_implicit.then_some(true),
+                hf_home: (!home).then_some(false),
+                model_path: None,
+                prune: None,
+            };
+            Some((cache, home))
+        })
+        .collect();
+    let declared = |(cache, _): &&(Cache, bool)| cache.implicit_volume.is_none();
+    let best = candidates.iter().find(|(_, home)| *home).or_else(|| candidates.iter().find(declared));
+    best.or(candidates.first()).cloned()
 }
 
 /// The nodes that every worker runs on: those it selects, and those whose taints it tolerates. Further components with

@@ -253,17 +253,19 @@ proptest! {
 
     #[test]
     fn what_is_rendered_is_imported_and_rendered_the_same(mut model in strategy::valid()) {
-        // A Job that downloads weights is not read back.
-        model.spec.weights = None;
+        // What else a Job says may stand anywhere in it.
         model.spec.overrides.retain(|change| change.target.kind != OverrideKind::Job);
         let objects: Vec<Object> = render(&of_model(model), &target()).objects.iter().map(RenderedObject::with_initial_replicas).collect();
         let text: Vec<String> = objects.iter().map(|object| emit::object_yaml(object).unwrap()).collect();
         let import = import(&[manifest(text.join("---\n"))]);
         let errors = errors(&import);
-        prop_assert!(errors.is_empty(), "{errors}\n{}\n{:#?}", text.join("---\n"), import.models);
+        let of_jobs = errors.lines().filter(|line| line.contains("Job `weights-") && line.contains("is not imported")).count();
+        prop_assert!(errors.lines().count() == of_jobs, "{errors}\n{}\n{:#?}", text.join("---\n"), import.models);
         prop_assume!(!objects.is_empty());
         let again = rendered(&import.models[0].text);
-        for object in &objects {
+        // A Job that may do anything, or whose graph cannot be told to serve from it, is left behind, and nothing else is.
+        let is_left = |object: &&Object| of_jobs == 0 || object.kind() != kinds::JOB.kind;
+        for object in objects.iter().filter(is_left) {
             let other = like(&again, object);
             prop_assert!(other.is_some(), "{} is not rendered again", object.name());
             let differences = equivalence::differences(object.value(), other.unwrap().value());

@@ -90,33 +90,190 @@ fn an_object_that_no_cluster_takes_is_left_behind_with_the_reason() {
     assert!(message.starts_with("import/not-carried: document 1: ConfigMap `broken` is not imported: "), "{message}");
 }
 
-#[test]
-fn a_job_that_downloads_weights_is_shown_as_the_weights_of_a_model() {
-    let job = |revision: &str| {
-        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "model-download"}, "spec": {"template": {"spec": {
+const COMMIT: &str = "b5c939de8f754692c1647ca79fbf85e8c1e70f8a";
+
+/// A Job as upstream's recipes have it, that runs a line.
+fn job(name: &str, line: &str) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {
+        "backoffLimit": 3, "completions": 1, "parallelism": 1, "template": {"metadata": {"labels": {"app": name}}, "spec": {
+            "restartPolicy": "Never",
             "containers": [{"name": "d", "image": "python:3.10-slim", "command": ["sh", "-c"],
-                "env": [{"name": "MODEL_NAME", "value": "openai/gpt-oss-120b"}, {"name": "REVISION", "value": revision}],
-                "args": ["set -eux\npip install huggingface_hub\nhf download \"$MODEL_NAME\" --revision ${REVISION} --exclude \"original/*\"\n"],
+                "envFrom": [{"secretRef": {"name": "hf-token-secret"}}],
+                "env": [{"name": "MODEL_NAME", "value": "m/n"}, {"name": "REVISION", "value": COMMIT},
+                    {"name": "HF_HOME", "value": "/model-store"}, {"name": "HF_XET_HIGH_PERFORMANCE", "value": "1"}],
+                "args": [format!("set -eux\npip install --no-cache-dir huggingface_hub==1.11.0 2>&1 >/dev/null\n{line}\n")],
                 "volumeMounts": [{"name": "cache", "mountPath": "/model-store"}]}],
             "volumes": [{"name": "cache", "persistentVolumeClaim": {"claimName": "model-cache"}}]}}}})
+}
+
+/// A graph whose workers have a claim at the place of Hugging Face's cache.
+fn served_from(name: &str, claim: &str) -> Value {
+    let mut graph = graph(name, &[json!({"name": "models", "persistentVolumeClaim": {"claimName": claim}})]);
+    let main = &mut graph["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0];
+    main["env"] = json!([{"name": "HF_HOME", "value": "/mnt/models"}]);
+    graph
+}
+
+/// A model's `spec.weights`, as its text has them.
+fn weights_of(text: &str) -> Value {
+    let model: crate::intent::model::Model = serde_saphyr::from_str(text).unwrap();
+    json!(model.spec.weights)
+}
+
+const LINE: &str = "hf download $MODEL_NAME --revision ${REVISION} --exclude \"original/*\" --exclude \"metal/*\"";
+
+#[test]
+fn a_job_that_downloads_to_the_claim_of_the_workers_is_the_models_weights() {
+    let import = import_all(&[claim("model-cache"), job("model-download", LINE), served_from("chat", "model-cache")]);
+    assert_eq!(messages(&import), Vec::<String>::new());
+    let text = &import.models[0].text;
+    assert!(import.models[0].round_trips, "{text}");
+    assert_eq!(
+        weights_of(text),
+        json!({"source": format!("hf://m/n@{COMMIT}"), "claim": {"name": "model-cache", "size": "1Gi", "storageClass": "nfs"},
+            "mountPath": "/mnt/models", "volume": "models", "load": "model", "exclude": ["original/*", "metal/*"],
+            "tokenSecret": "hf-token-secret"})
+    );
+    // Claim, download, graph: the order that a person had to keep by hand.
+    let kinds: Vec<String> = rendered(text).iter().map(|object| object.kind().to_owned()).collect();
+    assert_eq!(kinds, ["PersistentVolumeClaim", "Job", "DynamoGraphDeployment"]);
+}
+
+#[test]
+fn a_download_of_whatever_is_newest_says_so() {
+    let import = import_all(&[job("model-download", "hf download $MODEL_NAME"), served_from("chat", "model-cache")]);
+    assert_eq!(weights_of(&import.models[0].text)["source"], "hf://m/n@main");
+    let [message] = messages(&import).try_into().unwrap();
+    assert!(message.contains("`main` may move"), "{message}");
+}
+
+#[test]
+fn what_else_the_job_says_is_said_of_the_job() {
+    let mut job = job("model-download", LINE);
+    let spec = &mut job["spec"];
+    (spec["activeDeadlineSeconds"], spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) =
+        (json!(7200), json!(9), json!(60));
+    let pod = &mut spec["template"]["spec"];
+    pod["tolerations"] = json!([{"operator": "Exists"}]);
+    pod["containers"][0]["resources"] = json!({"requests": {"memory": "8Gi"}});
+    pod["containers"][0]["image"] = json!("registry.example.com/hf:1.2");
+    pod["containers"][0]["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "HTTPS_PROXY", "value": "http://proxy:3128"}));
+    let import = import_all(&[job, served_from("chat", "model-cache")]);
+    assert_eq!(messages(&import), Vec::<String>::new());
+    let text = &import.models[0].text;
+    let weights = weights_of(text);
+    assert_eq!(
+        (&weights["image"], &weights["deadline"], &weights["env"]),
+        (&json!("registry.example.com/hf:1.2"), &json!("120m"), &json!({"HTTPS_PROXY": "http://proxy:3128"}))
+    );
+    let objects = rendered(text);
+    let job = objects.iter().find(|object| object.kind() == "Job").unwrap().spec().clone();
+    assert_eq!((&job["backoffLimit"], &job["activeDeadlineSeconds"]), (&json!(9), &json!(7200)));
+    assert_eq!(job.get("ttlSecondsAfterFinished"), None, "it would be made again");
+    let pod = &job["template"]["spec"];
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
+    assert_eq!(pod["containers"][0]["resources"], json!({"requests": {"memory": "8Gi"}}));
+}
+
+#[test]
+fn models_that_share_a_claim_share_the_download() {
+    let both = [
+        job("model-download", LINE),
+        served_from("a", "model-cache"),
+        served_from("b", "model-cache"),
+        claim("model-cache"),
+    ];
+    let import = import_all(&both);
+    let jobs: Vec<String> = import
+        .models
+        .iter()
+        .flat_map(|model| rendered(&model.text))
+        .filter(|object| object.kind() == "Job")
+        .map(|object| object.name().to_owned())
+        .collect();
+    assert_eq!(jobs.len(), 2);
+    assert_eq!(jobs[0], jobs[1]);
+}
+
+#[test]
+fn a_job_is_left_to_a_person_where_it_is_not_certain_what_it_does() {
+    let left = |job: Value| {
+        let import = import_all(&[job, served_from("chat", "model-cache")]);
+        assert_eq!(weights_of(&import.models[0].text), Value::Null);
+        let [message] = messages(&import).try_into().unwrap();
+        message.split_once("is not imported: ").unwrap().1.to_owned()
     };
-    let help = |revision: &str| import_all(&[job(revision)]).findings.remove(0).help;
-    let commit = "b5c939de8f754692c1647ca79fbf85e8c1e70f8a";
-    assert_eq!(
-        help(commit),
-        format!(
-            "write `weights: {{source: hf://openai/gpt-oss-120b@{commit}, claim: {{name: model-cache}}, mountPath: /model-store, \
-             exclude: [\"original/*\"]}}` under `spec` of the model, and remove its `cache`"
-        )
+    let of = |line: &str| left(job("model-download", line));
+    let mut elsewhere = job("model-download", LINE);
+    elsewhere["spec"]["template"]["spec"]["containers"][0]["env"][2]["value"] = json!("/tmp/hf");
+    let mut other_claim = job("model-download", LINE);
+    other_claim["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = json!("other");
+    let mut of_a_field = job("model-download", LINE);
+    of_a_field["spec"]["template"]["spec"]["containers"][0]["env"][0] =
+        json!({"name": "MODEL_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
+    let mut with_init = job("model-download", LINE);
+    with_init["spec"]["template"]["spec"]["initContainers"] = json!([{"name": "init", "image": "busybox"}]);
+    let all = [
+        of("hf download other/name"),
+        of("hf download m/n --local-dir /model-store/m"),
+        of("hf download m/n && hf download m/draft"),
+        of("hf download m/n\nrm -rf /model-store/old"),
+        of("HF_HOME=/tmp hf download m/n"),
+        of("hf download m/$(cat name)"),
+        of("hf download m/n config.json"),
+        of("python3 bench.py"),
+        left(elsewhere),
+        left(other_claim),
+        left(of_a_field),
+        left(with_init),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"
+    no graph beside it serves `other/name` from the claim `model-cache`
+    it downloads weights, and it downloads in a way that `weights` does not
+    it downloads weights, and it downloads more than one repository
+    it downloads weights, and its script does more than to download
+    a model has no Job but that of `spec.weights`
+    it downloads weights, and its script does more than to download
+    it downloads weights, and it downloads single files, or what it downloads is not certain
+    a model has no Job but that of `spec.weights`
+    it downloads weights, and `HF_HOME` is not the root of the volume
+    no graph beside it serves `m/n` from the claim `other`
+    it downloads weights, and a word of its command is not certain
+    it downloads weights, and its pod has further containers
+    ");
+}
+
+#[test]
+fn downloads_of_one_name_are_told_apart_by_what_they_download() {
+    let jobs = [job("model-download", "hf download x/other"), job("model-download", LINE), job("again", LINE)];
+    let import = import_all(&[jobs[0].clone(), jobs[1].clone(), jobs[2].clone(), served_from("chat", "model-cache")]);
+    assert_eq!(weights_of(&import.models[0].text)["source"], format!("hf://m/n@{COMMIT}"));
+    let [message] = messages(&import).try_into().unwrap();
+    assert!(
+        message.contains("document 1: Job `model-download` is not imported: no graph beside it serves `x/other`"),
+        "{message}"
     );
-    let unpinned = help("main");
-    assert!(unpinned.contains("@COMMIT") && unpinned.contains("commit of openai/gpt-oss-120b"), "{unpinned}");
-    assert_eq!(
-        messages(&import_all(&[job(commit)])),
-        [
-            "import/not-carried: document 1: Job `model-download` is not imported: stator makes the Job that downloads weights itself, of `spec.weights`"
-        ]
-    );
+}
+
+/// A mount without a volume is the claim of its name: so upstream's v1alpha1 recipes come out of the conversion.
+#[test]
+fn a_claim_that_is_mounted_by_its_name_alone_is_the_cache() {
+    let mut graph = served_from("chat", "model-cache");
+    let pod = &mut graph["spec"]["components"][1]["podTemplate"]["spec"];
+    pod.as_object_mut().unwrap().remove("volumes");
+    pod["containers"][0]["volumeMounts"] = json!([
+        {"name": "compiled", "mountPath": "/root/.cache"}, {"name": "model-cache", "mountPath": "/mnt/models"}]);
+    let import = import_all(&[graph.clone(), claim("model-cache")]);
+    assert_eq!(messages(&import), Vec::<String>::new());
+    let text = &import.models[0].text;
+    assert!(import.models[0].round_trips, "{text}");
+    assert!(text.contains("implicitVolume: true") && text.contains("size: 1Gi"), "{text}");
+    let import = import_all(&[graph, job("model-download", LINE)]);
+    assert!(import.models[0].round_trips);
+    assert_eq!(weights_of(&import.models[0].text)["implicitVolume"], true);
 }
 
 /// The arguments of a graph's worker.

@@ -33,8 +33,8 @@ pub use scaling::{
 pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, template_has_image};
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache, CompilationCache};
-pub use weights::{Weights, WeightsClaim};
-pub use weights_source::{PinnedRevision, WeightsSource, WeightsSourceFault};
+pub use weights::{Weights, WeightsClaim, WeightsLoad};
+pub use weights_source::{WeightsRevision, WeightsSource, WeightsSourceFault};
 
 use crate::intent::scalar::{
     ComponentName, EnvName, FieldPathText, FileName, ImageReference, ImageRegistry, LabelValue, ModelName,

@@ -46,6 +46,9 @@ pub struct Cache {
     pub mount_path: Option<String>,
     /// The volume's name in pods. Defaults to `model-cache`.
     pub volume: Option<VolumeName>,
+    /// True where pods have no volume of the claim: Dynamo's operator takes a mount without a volume as that of the claim of its
+    /// name. For a graph that exists so. Defaults to false.
+    pub implicit_volume: Option<bool>,
     /// Whether the Hugging Face cache is stored there (`HF_HOME`). Defaults to true.
     pub hf_home: Option<bool>,
     /// The model's folder inside the volume; only with `sla`.

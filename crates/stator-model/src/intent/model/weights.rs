@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Weights {
-    /// What is downloaded: `hf://ORG/NAME@REVISION` with the 40 hex digits of a commit, `oci://REPOSITORY@sha256:DIGEST`,
+    /// What is downloaded: `hf://ORG/NAME@REVISION` with the 40 hex digits of a commit, or where workers are given the name, a
+    /// branch or tag, too; `oci://REPOSITORY@sha256:DIGEST`,
     /// `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. All but `hf://` need an `image`.
     pub source: Option<WeightsUri>,
     /// The volume.
@@ -24,6 +25,14 @@ pub struct Weights {
     pub mount_path: Option<MountPath>,
     /// The volume's name in pods. Defaults to `model-weights`.
     pub volume: Option<VolumeName>,
+    /// True where pods have no volume of the claim: Dynamo's operator takes a mount without a volume as that of the claim of its
+    /// name. For a graph that exists so. Defaults to false.
+    pub implicit_volume: Option<bool>,
+    /// What workers are given: the folder of what was downloaded, or `model` as it is written. Defaults to `folder`, so that
+    /// another revision is another folder.
+    pub load: Option<WeightsLoad>,
+    /// Whether the Hugging Face cache of workers is stored there (`HF_HOME`). Defaults to true.
+    pub hf_home: Option<bool>,
     /// Patterns of the files to download. Defaults to all files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<FilePattern>,
@@ -43,6 +52,16 @@ pub struct Weights {
     /// Another number makes another Job: it downloads what is missing. Defaults to 1.
     #[schemars(range(min = 1, max = 1000))]
     pub attempt: Option<u32>,
+}
+
+/// What workers load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WeightsLoad {
+    /// The folder that the weights are downloaded to.
+    Folder,
+    /// `model` as it is written: a name, which engines find in the cache of Hugging Face on the volume, or a path of it.
+    Model,
 }
 
 /// The volume of the weights.
@@ -90,12 +109,20 @@ impl Weights {
     /// # Errors
     /// When the source is not pinned, or not one.
     pub fn parse_source(&self) -> Result<Option<WeightsSource>, WeightsSourceFault> {
-        self.source.as_ref().map(|source| WeightsSource::parse(source.as_str())).transpose()
+        let source = self.source.as_ref().map(|source| WeightsSource::parse(source.as_str())).transpose();
+        // Of what may move, no folder is known before it is downloaded.
+        let is_loaded_from_folder = self.load() == WeightsLoad::Folder;
+        source?.map(|source| if is_loaded_from_folder { source.pinned() } else { Ok(source) }).transpose()
     }
 
-    /// The folder that the weights are in, from the root of a container. `None` where that is not stator's to say.
+    /// What workers load.
+    pub fn load(&self) -> WeightsLoad {
+        self.load.unwrap_or(WeightsLoad::Folder)
+    }
+
+    /// The folder that workers load, from the root of a container. `None` where that is not stator's to say.
     pub fn folder(&self) -> Option<String> {
-        let source = self.parse_source().ok().flatten()?;
+        let source = self.parse_source().ok().flatten().filter(|_| self.load() == WeightsLoad::Folder)?;
         Some(format!("{}/{}", self.mount_path(), source.folder()))
     }
 }

@@ -8,12 +8,12 @@ const DIGEST_LENGTH: usize = 10;
 /// What is downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WeightsSource {
-    /// A repository of Hugging Face at a commit.
+    /// A repository of Hugging Face at a revision.
     HuggingFace {
         /// `ORG/NAME`, or a name alone for the oldest ones.
         repository: String,
-        /// The commit.
-        revision: PinnedRevision,
+        /// Which state of it.
+        revision: WeightsRevision,
     },
     /// Anything else that an image of the user's downloads: the URI as it is written, of checked characters.
     Other {
@@ -22,14 +22,21 @@ pub enum WeightsSource {
     },
 }
 
-/// A commit of a repository: 40 hex digits.
+/// A state of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PinnedRevision(String);
+pub enum WeightsRevision {
+    /// A commit: 40 hex digits.
+    Commit(String),
+    /// A branch or a tag, which may move.
+    Moving(String),
+}
 
-impl PinnedRevision {
-    /// The commit.
+impl WeightsRevision {
+    /// As it is written.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match self {
+            Self::Commit(text) | Self::Moving(text) => text,
+        }
     }
 }
 
@@ -58,10 +65,25 @@ pub enum WeightsSourceFault {
 }
 
 impl WeightsSource {
+    /// The source, where what it names cannot change.
+    ///
+    /// # Errors
+    /// When it is a branch or a tag.
+    pub fn pinned(self) -> Result<Self, WeightsSourceFault> {
+        match self {
+            Self::HuggingFace { repository, revision: WeightsRevision::Moving(revision) } => {
+                Err(WeightsSourceFault::NotPinned { repository, revision: Some(revision) })
+            }
+            Self::HuggingFace { repository: _, revision: WeightsRevision::Commit(_) } | Self::Other { uri: _ } => {
+                Ok(self)
+            }
+        }
+    }
+
     /// Reads a source.
     ///
     /// # Errors
-    /// When it is not pinned, or not one.
+    /// When it names no revision, or is not one.
     pub fn parse(uri: &str) -> Result<Self, WeightsSourceFault> {
         let Some((scheme, rest)) = uri.split_once("://") else {
             return Err(WeightsSourceFault::UnknownScheme { scheme: String::new() });
@@ -133,7 +155,7 @@ impl WeightsSourceFault {
                     None => "the source names no revision: what is on the default branch may change".to_owned(),
                 };
                 let help = format!(
-                    "Write `hf://{repository}@COMMIT`. `git ls-remote https://huggingface.co/{repository} HEAD` prints the \
+                    "Write `hf://{repository}@COMMIT`, or `load: model` for workers that find it by its name. `git ls-remote https://huggingface.co/{repository} HEAD` prints the \
                      newest commit; the page of the repository lists all of them under `Files and versions`."
                 );
                 (what, help)
@@ -170,16 +192,19 @@ fn parse_hugging_face(rest: &str) -> Result<WeightsSource, WeightsSourceFault> {
     }
     let is_commit =
         |text: &&str| text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    match revision.filter(is_commit) {
-        Some(commit) => Ok(WeightsSource::HuggingFace {
-            repository: repository.to_owned(),
-            revision: PinnedRevision(commit.to_owned()),
-        }),
-        None => Err(WeightsSourceFault::NotPinned {
-            repository: repository.to_owned(),
-            revision: revision.map(str::to_owned),
-        }),
+    let Some(revision) = revision else {
+        return Err(WeightsSourceFault::NotPinned { repository: repository.to_owned(), revision: None });
+    };
+    let repository = repository.to_owned();
+    if is_commit(&revision) {
+        return Ok(WeightsSource::HuggingFace { repository, revision: WeightsRevision::Commit(revision.to_owned()) });
     }
+    let is_ref = revision.len() <= 128 && is_path_of(revision, "-_./") && !revision.starts_with('-');
+    if !is_ref {
+        let expected = "a revision of letters, digits, `-`, `_`, `.` and `/`";
+        return Err(WeightsSourceFault::Malformed { expected });
+    }
+    Ok(WeightsSource::HuggingFace { repository, revision: WeightsRevision::Moving(revision.to_owned()) })
 }
 
 fn parse_image(uri: &str, rest: &str) -> Result<WeightsSource, WeightsSourceFault> {
@@ -208,7 +233,10 @@ mod tests {
 
     fn judge(uri: &str) -> String {
         match WeightsSource::parse(uri) {
-            Ok(source) => format!("{} in {}", source.short_name(), source.folder()),
+            Ok(source) => match source.pinned() {
+                Ok(source) => format!("{} in {}", source.short_name(), source.folder()),
+                Err(fault) => fault.describe().0,
+            },
             Err(fault) => fault.describe().0,
         }
     }

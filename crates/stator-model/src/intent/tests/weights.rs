@@ -33,7 +33,7 @@ fn a_branch_is_not_pinned_and_the_rest_is_said_at_once() {
       help: Write it like `*.safetensors`.
     chat/model.yaml:13:15 error schema/format: `spec.weights.deadline` is `2d`; expected whole minutes or hours, such as `90m` or `2h`
       help: Write it like `2h`.
-    chat/model.yaml:15:5 error schema/unknown-field: unknown field `token` in `spec.weights`; allowed: `attempt`, `claim`, `deadline`, `env`, `exclude`, `image`, `include`, `mountPath`, `source`, `tokenSecret`, `volume`
+    chat/model.yaml:15:5 error schema/unknown-field: unknown field `token` in `spec.weights`; allowed: `attempt`, `claim`, `deadline`, `env`, `exclude`, `hfHome`, `image`, `implicitVolume`, `include`, `load`, `mountPath`, `source`, `tokenSecret`, `volume`
       help: Did you mean `tokenSecret`?
     ");
     insta::assert_snapshot!(faults("  weights:
@@ -45,7 +45,7 @@ fn a_branch_is_not_pinned_and_the_rest_is_said_at_once() {
     chat/model.yaml:9:3 error model/weights: the weights are mounted at `/opt/model-cache`, and `cache` at `/opt/model-cache`
       help: Remove `cache`: `weights` mounts its volume as well. Or give one of them another `mountPath`.
     chat/model.yaml:10:13 error model/weights: `main` is not the 40 hex digits of a commit: a branch or a tag may move
-      help: Write `hf://openai/gpt-oss-20b@COMMIT`. `git ls-remote https://huggingface.co/openai/gpt-oss-20b HEAD` prints the newest commit; the page of the repository lists all of them under `Files and versions`.
+      help: Write `hf://openai/gpt-oss-20b@COMMIT`, or `load: model` for workers that find it by its name. `git ls-remote https://huggingface.co/openai/gpt-oss-20b HEAD` prints the newest commit; the page of the repository lists all of them under `Files and versions`.
     chat/model.yaml:11:19 error model/weights: claim `model-cache` is the one of `cache` as well
       help: Remove `cache`: `weights` mounts its volume as well.
     chat/model.yaml:11:44 error model/weights: the volume can only be read, so nothing can be downloaded to it
@@ -93,5 +93,27 @@ fn other_schemes_need_an_image() {
       help: Write `model: openai/gpt-oss-20b`; `servedName` is the name that clients ask for.
     chat/model.yaml:9:128 error model/weights: `/a/../b` has a part that is `.` or `..`
       help: Write the path without it.
+    ");
+}
+
+#[test]
+fn a_branch_is_for_workers_that_find_it_by_its_name() {
+    insta::assert_snapshot!(faults("  weights: {source: 'hf://openai/gpt-oss-120b@main', claim: {name: model-cache}, load: model}\n"), @"
+    chat/model.yaml:9:21 warning model/weights: `main` may move, and what it was when the Job ran is what is served
+      help: Pin it: `git ls-remote https://huggingface.co/openai/gpt-oss-120b main` prints the commit.
+    ");
+    insta::assert_snapshot!(faults("  weights: {source: 'hf://openai/gpt-oss-120b@a b', claim: {name: model-cache}, load: model}\n"), @"
+    chat/model.yaml:9:21 error schema/format: `spec.weights.source` is `hf://openai/gpt-oss-120b@a b`; expected `hf://ORG/NAME@REVISION`, `s3://…`, `gs://…` or `oci://…`
+      help: Write it like `hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a`.
+    ");
+    insta::assert_snapshot!(faults("  weights: {source: 'hf://openai/gpt-oss-120b@$(id)', claim: {name: model-cache}, load: model}\n"), @"
+    chat/model.yaml:9:21 error model/weights: the source is malformed; expected a revision of letters, digits, `-`, `_`, `.` and `/`
+      help: Correct it.
+    ");
+    insta::assert_snapshot!(faults("  weights: {claim: {name: model-cache}, volume: v, implicitVolume: true, load: model}\n"), @"
+    chat/model.yaml:9:49 error model/weights: `volume` with `implicitVolume`: there is no volume to be called so
+      help: Remove one of them.
+    chat/model.yaml:9:80 error model/weights: `load` is about a download, and there is no `source`: somebody else fills the claim
+      help: Add `source`, or remove `load`.
     ");
 }

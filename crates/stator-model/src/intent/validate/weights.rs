@@ -2,11 +2,14 @@
 
 use super::ModelValidator;
 use super::files::is_at_or_below;
-use crate::intent::model::{AccessMode, Cache, Weights, WeightsSource};
+use crate::intent::model::{AccessMode, Cache, Weights, WeightsLoad, WeightsRevision, WeightsSource};
 use crate::intent::rules;
 use crate::intent::scalar::VolumeName;
 
 pub(super) fn validate_weights(judge: &mut ModelValidator<'_>) {
+    if let Some(cache) = &judge.model.spec.cache {
+        check_volume(judge, "spec.cache", cache.implicit_volume, cache.volume.as_ref());
+    }
     let Some(weights) = &judge.model.spec.weights else { return };
     if weights.mount_path().split('/').any(|part| part == "." || part == "..") {
         judge.error(
@@ -25,6 +28,7 @@ pub(super) fn validate_weights(judge: &mut ModelValidator<'_>) {
         );
     }
     check_cache(judge, weights);
+    check_volume(judge, "spec.weights", weights.implicit_volume, weights.volume.as_ref());
     match weights.parse_source() {
         Err(fault) => {
             let (what, help) = fault.describe();
@@ -45,10 +49,23 @@ pub(super) fn validate_weights(judge: &mut ModelValidator<'_>) {
     }
 }
 
+/// A mount without a volume is called like its claim.
+fn check_volume(judge: &mut ModelValidator<'_>, path: &str, implicit: Option<bool>, volume: Option<&VolumeName>) {
+    if implicit == Some(true) && volume.is_some() {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            &format!("{path}.volume"),
+            "`volume` with `implicitVolume`: there is no volume to be called so",
+            "Remove one of them.",
+        );
+    }
+}
+
 /// What only one of the two kinds of source takes, and what each needs.
 fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &WeightsSource) {
     let model = judge.model.spec.model.as_str();
-    if model.starts_with('/') {
+    let is_folder_given = weights.load() == WeightsLoad::Folder;
+    if model.starts_with('/') && is_folder_given {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.model",
@@ -57,7 +74,15 @@ fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &We
         );
     }
     match source {
-        WeightsSource::HuggingFace { repository, revision: _ } => {
+        WeightsSource::HuggingFace { repository, revision } => {
+            if let WeightsRevision::Moving(name) = revision {
+                judge.warning(
+                    rules::MODEL_WEIGHTS,
+                    "spec.weights.source",
+                    format!("`{name}` may move, and what it was when the Job ran is what is served"),
+                    format!("Pin it: `git ls-remote https://huggingface.co/{repository} {name}` prints the commit."),
+                );
+            }
             if model != repository && !model.starts_with('/') {
                 judge.error(
                     rules::MODEL_WEIGHTS,
@@ -98,6 +123,7 @@ fn check_filled_claim(judge: &mut ModelValidator<'_>, weights: &Weights) {
         ("env", !weights.env.is_empty()),
         ("deadline", weights.deadline.is_some()),
         ("attempt", weights.attempt.is_some()),
+        ("load", weights.load.is_some()),
     ];
     for (field, _) in written.into_iter().filter(|(_, is_written)| *is_written) {
         judge.error(
@@ -129,7 +155,8 @@ fn check_cache(judge: &mut ModelValidator<'_>, weights: &Weights) {
             "Remove `cache`: `weights` mounts its volume as well.",
         );
     }
-    if cache.volume.as_ref().map(VolumeName::as_str) == Some(weights.volume()) {
+    if cache.volume.as_ref().map(VolumeName::as_str) == Some(weights.volume()) && weights.implicit_volume != Some(true)
+    {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.weights.volume",

@@ -246,3 +246,28 @@ fn an_override_reaches_the_download_and_makes_another_job() {
     assert_eq!(job(&changed)["spec"]["template"]["spec"]["tolerations"][0]["operator"], "Exists");
     assert_ne!(job_name(&plain), job_name(&changed));
 }
+
+/// What upstream's recipes do: engines find the weights by their name in the cache on the volume.
+#[test]
+fn workers_may_be_given_the_name_of_what_is_downloaded() {
+    let by_name = |more: &str| {
+        let source = "  source: hf://openai/gpt-oss-120b@main\n  claim: {name: model-cache}\n  load: model\n";
+        rendered("chat", &model(&format!("{source}{more}")))
+    };
+    let named = by_name("");
+    insta::assert_snapshot!(args(&named, "worker"), @"--model openai/gpt-oss-120b");
+    let worker = main(&named, "worker");
+    assert_eq!(worker["env"][0], serde_json::json!({"name": "HF_HOME", "value": "/opt/model-cache"}));
+    assert_eq!(main(&named, "frontend").get("volumeMounts"), None);
+    let script = &job(&named)["spec"]["template"]["spec"]["containers"][0];
+    let revision = script["env"].as_array().unwrap().iter().find(|one| one["name"] == "WEIGHTS_REVISION").unwrap();
+    assert_eq!(revision["value"], "main");
+    let implicit = by_name("  implicitVolume: true\n  hfHome: false\n");
+    let pod = &component(&implicit, "worker")["podTemplate"]["spec"];
+    assert_eq!(pod.get("volumes"), None);
+    assert_eq!(
+        main(&implicit, "worker")["volumeMounts"],
+        serde_json::json!([{"name": "model-cache", "mountPath": "/opt/model-cache"}])
+    );
+    assert_eq!(main(&implicit, "worker").get("env"), None);
+}

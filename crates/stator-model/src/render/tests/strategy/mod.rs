@@ -72,11 +72,29 @@ fn cache() -> BoxedStrategy<Cache> {
         (scalar("[a-z]{1,8}"), option::of(scalar("[1-9]Gi")), option::of(scalar("[a-z]{1,8}"))),
         option::of(select(access_modes)),
         (option::of("/[a-z]{1,8}"), option::of("[a-z]{1,5}/[a-z]{1,5}"), option::of(any::<bool>())),
-        (option::of(any::<bool>()), option::of(scalar("[a-z]{1,5}"))),
+        (option::of(any::<bool>()), option::of(scalar("[a-z]{1,5}")), option::weighted(0.3, any::<bool>())),
     )
-        .prop_map(|((claim, size, storage_class), access_mode, (mount_path, model_path, prune), (hf_home, volume))| {
-            Cache { hf_home, volume, claim, size, storage_class, access_mode, mount_path, model_path, prune }
-        })
+        .prop_map(
+            |(
+                (claim, size, storage_class),
+                access_mode,
+                (mount_path, model_path, prune),
+                (hf_home, volume, implicit_volume),
+            )| {
+                Cache {
+                    hf_home,
+                    volume,
+                    implicit_volume,
+                    claim,
+                    size,
+                    storage_class,
+                    access_mode,
+                    mount_path,
+                    model_path,
+                    prune,
+                }
+            },
+        )
         .boxed()
 }
 
@@ -84,6 +102,7 @@ fn cache() -> BoxedStrategy<Cache> {
 fn weights() -> BoxedStrategy<Weights> {
     let source = prop_oneof![
         Just("hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a"),
+        Just("hf://openai/gpt-oss-20b@main"),
         Just("s3://weights/gpt-oss-120b")
     ];
     let claim = (
@@ -94,19 +113,28 @@ fn weights() -> BoxedStrategy<Weights> {
     (
         option::weighted(0.8, source.prop_map(|uri| uri.parse().unwrap_or_else(|error| panic!("{uri}: {error}")))),
         claim,
-        (option::of(scalar("/W[a-z]{1,8}")), option::of(scalar("w[a-z]{1,5}"))),
+        (
+            option::of(scalar("/W[a-z]{1,8}")),
+            option::of(scalar("w[a-z]{1,5}")),
+            option::weighted(0.3, any::<bool>()),
+            option::of(any::<bool>()),
+        ),
         (vec(scalar("\\*\\.[a-z]{1,6}"), 0..2), vec(scalar("[a-z]{1,6}/\\*"), 0..2)),
         (option::of(image()), option::of(scalar("[a-z]{1,8}")), env()),
-        (option::of(scalar("[1-9][mh]")), option::of(1_u32..9)),
+        (
+            option::of(scalar("[1-9][mh]")),
+            option::of(1_u32..9),
+            option::of(select(vec![WeightsLoad::Folder, WeightsLoad::Model])),
+        ),
     )
         .prop_map(
             |(
                 source,
                 claim,
-                (mount_path, volume),
+                (mount_path, volume, implicit_volume, hf_home),
                 (include, exclude),
                 (image, token_secret, env),
-                (deadline, attempt),
+                (deadline, attempt, load),
             )| {
                 let ((name, size, storage_class), access_mode, prune) = claim;
                 let claim = WeightsClaim { name, size, storage_class, access_mode, prune };
@@ -115,6 +143,9 @@ fn weights() -> BoxedStrategy<Weights> {
                     claim,
                     mount_path,
                     volume,
+                    implicit_volume,
+                    load,
+                    hf_home,
                     include,
                     exclude,
                     image,

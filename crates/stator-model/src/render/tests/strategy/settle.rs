@@ -221,6 +221,9 @@ fn weights(spec: &mut ModelSpec) {
     if spec.sla.is_some() {
         spec.weights = None;
     }
+    if let Some(cache) = spec.cache.as_mut().filter(|cache| cache.implicit_volume == Some(true)) {
+        cache.volume = None;
+    }
     let Some(weights) = &mut spec.weights else { return };
     match weights.parse_source() {
         Ok(Some(WeightsSource::HuggingFace { repository, revision: _ })) => spec.model = repository,
@@ -242,8 +245,14 @@ fn weights(spec: &mut ModelSpec) {
                 env: std::collections::BTreeMap::new(),
                 deadline: None,
                 attempt: None,
+                implicit_volume: weights.implicit_volume,
+                load: None,
+                hf_home: weights.hf_home,
             };
         }
+    }
+    if weights.implicit_volume == Some(true) {
+        weights.volume = None;
     }
     // Both are mounted at the same place unless they say otherwise.
     if weights.mount_path.is_none() && spec.cache.is_some() {
