@@ -146,14 +146,34 @@ impl DownloadJob {
         weights.token_secret = self.token_secret.clone().filter(|secret| Some(secret) != of_model);
         changed.spec.cache = None;
         changed.spec.weights = Some(weights);
-        if !self.rest.is_empty() {
+        let rest = self.rest_beside(model);
+        if !rest.is_empty() {
             changed.spec.overrides.push(Override {
                 target: OverrideTarget { kind: OverrideKind::Job, name: None },
-                merge: Map::from_iter([("spec".to_owned(), Value::Object(self.rest.clone()))]),
+                merge: Map::from_iter([("spec".to_owned(), Value::Object(rest))]),
                 remove: Vec::new(),
             });
         }
         Some(changed)
+    }
+
+    /// What else is said of the Job, without the secrets that the model pulls all its images with.
+    fn rest_beside(&self, model: &Model) -> Map<String, Value> {
+        let mut rest = self.rest.clone();
+        let of_model = model.spec.secrets.iter().flat_map(|secrets| &secrets.image_pull);
+        let known: Vec<Value> = of_model.map(|name| json!({"name": name.as_str()})).collect();
+        let pod = rest.get_mut("template").and_then(|template| template.get_mut("spec")).and_then(Value::as_object_mut);
+        let Some(pod) = pod else { return rest };
+        if let Some(pulls) = pod.get_mut("imagePullSecrets").and_then(Value::as_array_mut) {
+            pulls.retain(|name| !known.contains(name));
+            if pulls.is_empty() {
+                pod.remove("imagePullSecrets");
+            }
+        }
+        if pod.is_empty() {
+            rest.remove("template");
+        }
+        rest
     }
 
     /// The same as a person would write it, for a message.
