@@ -11,6 +11,7 @@ mod live;
 mod operator;
 mod place;
 mod program;
+mod recipes;
 mod record;
 mod rights;
 mod scenario;

@@ -19,6 +19,7 @@ const DIGEST_LENGTH: usize = 10;
 const MAX_SHORT_NAME_LENGTH: usize = 40;
 /// As in upstream's recipes.
 const BACKOFF_LIMIT: u64 = 3;
+/// The image of a download from Hugging Face that names none.
 pub const HUGGING_FACE_IMAGE: &str = "python:3.10-slim";
 const CONTAINER: &str = "download";
 /// Where a downloader finds what to download, and where to put it.

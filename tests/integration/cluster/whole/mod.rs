@@ -12,5 +12,5 @@ mod replacing;
 mod routes;
 mod serving;
 mod taking_over;
-mod weights;
+pub mod weights;
 pub mod words;

@@ -38,7 +38,7 @@ async fn job<P: Place>(shop: &Shop<'_, P>, commit: &str) -> Object {
 }
 
 /// As the Job controller says that a Job is complete.
-fn complete() -> Value {
+pub fn complete() -> Value {
     let condition = |kind: &str| {
         json!({"type": kind, "status": "True", "reason": "CompletionsReached",
             "message": "Reached expected number of succeeded pods", "lastTransitionTime": BEGAN, "lastProbeTime": BEGAN})

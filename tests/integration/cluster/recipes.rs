@@ -1,0 +1,215 @@
+//! NVIDIA's recipes, whole: what `kubectl apply` of a recipe's folders makes, a sync of what was imported of them makes too,
+//! on a real API server with the definitions of Dynamo's neighbours.
+
+use super::place::{Namespaces, Place as _};
+use super::whole::weights::complete;
+use super::whole::words::Shop;
+use crate::testbed;
+use serde_json::{Value, json};
+use stator_cluster::cluster::Cluster as _;
+use stator_core::dynamo::equivalence::{self, is_unknown_component_type};
+use stator_core::dynamo::graph_components::components_mut;
+use stator_core::dynamo::kinds::{self, GRAPH, JOB};
+use stator_core::object::Object;
+use stator_model::import::{ImportResult, ManifestFile, import};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A deployment of a recipe: the files of its folder, and those that fill the volume for it.
+struct Recipe {
+    /// The file of the graph, below the folder of recipes.
+    name: String,
+    files: Vec<PathBuf>,
+    /// The graph as Dynamo's operator is recorded to read it.
+    graph: Value,
+}
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo")
+}
+
+fn yaml_files(folder: &Path, is_deep: bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() && is_deep {
+            found.extend(yaml_files(&entry, true));
+        } else if entry.extension().is_some_and(|extension| extension == "yaml") {
+            found.push(entry);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Benchmarks are no part of a deployment.
+fn is_benchmark(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == "perf.yaml")
+}
+
+impl Recipe {
+    fn of(row: &Value) -> Self {
+        let file = data().join(row["file"].as_str().unwrap());
+        let folder = file.parent().unwrap();
+        let is_graphs_own = |other: &PathBuf| {
+            let name = other.file_name().unwrap().to_str().unwrap();
+            *other == file || !(name.starts_with("deploy") || is_benchmark(other))
+        };
+        let mut files: Vec<PathBuf> = yaml_files(folder, false).into_iter().filter(is_graphs_own).collect();
+        let cache = folder.ancestors().map(|above| above.join("model-cache")).find(|cache| cache.is_dir()).unwrap();
+        files.extend(yaml_files(&cache, true));
+        let name = row["file"].as_str().unwrap().trim_start_matches("recipes/").to_owned();
+        Self { name, files, graph: row["v1beta1"].clone() }
+    }
+
+    fn all() -> Vec<Self> {
+        let rows = crate::fidelity::verdicts("recipes");
+        let known = rows.iter().filter(|row| row["kind"] == GRAPH.kind && row["v1beta1"].is_object());
+        known.map(Self::of).collect()
+    }
+
+    fn import(&self) -> ImportResult {
+        let read = |path: &PathBuf| ManifestFile {
+            file: path.strip_prefix(data()).unwrap().display().to_string(),
+            content: fs_err::read(path).unwrap(),
+        };
+        import(&self.files.iter().map(read).collect::<Vec<_>>())
+    }
+
+    /// What `kubectl apply` of the files makes, but for Jobs: those of stator are its own.
+    fn objects(&self) -> Vec<Value> {
+        let mut objects: Vec<Value> = self
+            .files
+            .iter()
+            .flat_map(|file| {
+                let options = serde_saphyr::options! { emit_comments: false };
+                let text = fs_err::read_to_string(file).unwrap();
+                serde_saphyr::from_multiple_with_options::<Value>(&text, options).unwrap()
+            })
+            .filter(|document| {
+                let kind = document["kind"].as_str().unwrap_or_default();
+                kind != GRAPH.kind && kinds::IN_MANIFESTS.iter().any(|known| known.kind == kind)
+            })
+            .collect();
+        let mut graph = self.graph.clone();
+        graph["metadata"].as_object_mut().unwrap().remove("annotations");
+        // A type that v1beta1 has no word for only a v1alpha1 object can have.
+        for component in components_mut(&mut graph) {
+            if component.get("type").and_then(Value::as_str).is_some_and(is_unknown_component_type) {
+                component.remove("type");
+            }
+        }
+        objects.push(graph);
+        objects
+    }
+}
+
+/// What a person wrote in an object, as the server keeps it.
+fn written(object: &Object) -> Value {
+    let mut value = object.value().clone();
+    let fields = value.as_object_mut().unwrap();
+    for own in ["metadata", "status"] {
+        fields.remove(own);
+    }
+    value
+}
+
+/// The objects of a namespace, of the kinds that a person applies.
+async fn applied(place: &Namespaces, namespace: &str) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for kind in kinds::MANAGED.iter().filter(|kind| **kind != JOB) {
+        for object in place.cluster.list(kind, Some(namespace), &BTreeMap::new()).await.unwrap() {
+            // Every namespace has the authorities of its API server.
+            if object.name() != "kube-root-ca.crt" {
+                found.insert(format!("{} {}", object.kind(), object.name()), written(&object));
+            }
+        }
+    }
+    found
+}
+
+/// What is left behind of the recipes, each kind of reason once, with the number of deployments that it is said of.
+#[test]
+fn nothing_of_a_recipe_is_left_behind_without_a_reason() {
+    let (mut left, mut whole, mut with_weights) = (BTreeMap::<String, usize>::new(), 0, 0);
+    let recipes = Recipe::all();
+    for recipe in &recipes {
+        let imported = recipe.import();
+        assert!(
+            !imported.models.is_empty() && imported.models.iter().all(|model| model.round_trips),
+            "{}",
+            recipe.name
+        );
+        let errors: Vec<&str> =
+            imported.findings.iter().filter(|one| one.is_error()).map(|one| one.message.as_str()).collect();
+        whole += usize::from(errors.is_empty());
+        with_weights += usize::from(imported.models.iter().any(|model| model.text.contains("\n  weights:\n")));
+        for error in errors {
+            let said = error.split_once(": ").map_or(error, |(_, said)| said);
+            *left.entry(said.to_owned()).or_default() += 1;
+        }
+    }
+    let lines: Vec<String> = left.iter().map(|(said, count)| format!("{count} × {said}")).collect();
+    insta::assert_snapshot!(format!("{whole} of {} whole, {with_weights} with weights\n{}", recipes.len(), lines.join("\n")), @"
+    20 of 36 whole, 23 with weights
+    3 × Job `eagle-download` is not imported: no graph beside it serves `nvidia/Kimi-K2.5-Thinking-Eagle3` from the claim `model-cache`
+    4 × Job `model-download` is not imported: it downloads weights, and it downloads more than one repository
+    3 × Job `model-download` is not imported: no graph beside it serves `baseten-admin/Kimi-2.5-text-nvfp4-v3` from the claim `model-cache`
+    1 × Job `model-download` is not imported: no graph beside it serves `deepseek-ai/DeepSeek-R1` from the claim `model-cache`
+    2 × Job `model-download` is not imported: no graph beside it serves `deepseek-ai/DeepSeek-V4-Flash` from the claim `model-cache`
+    4 × Job `model-download` is not imported: no graph beside it serves `deepseek-ai/DeepSeek-V4-Pro` from the claim `model-cache`
+    3 × Job `model-download` is not imported: no graph beside it serves `nvidia/Kimi-K2.5-NVFP4` from the claim `model-cache`
+    1 × Job `model-download` is not imported: no graph beside it serves `nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8` from the claim `model-cache`
+    2 × Job `model-download` is not imported: no graph beside it serves `openai/gpt-oss-120b` from the claim `model-cache`
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_of_each_recipe_makes_what_kubectl_apply_makes() {
+    let Some(plane) = testbed::shared() else { return };
+    let mut compared = BTreeSet::new();
+    for (number, recipe) in Recipe::all().iter().enumerate() {
+        let place = Namespaces::on(plane, &format!("recipe-{number}")).await;
+        let by_hand = place.away();
+        for mut object in recipe.objects() {
+            object["metadata"]["namespace"] = json!(by_hand);
+            place.create(Object::from_value(object).unwrap(), "kubectl-client-side-apply").await;
+        }
+        let shop = Shop::new(&place, &[]);
+        let imported = recipe.import();
+        for model in &imported.models {
+            shop.site.write(&format!("models/{}/model.yaml", model.name), &model.text);
+        }
+        // Claims and downloads, graphs, routes: each stage waits for what a cluster does in between.
+        for _ in 0..3 {
+            let report = shop.sync(&[]).await;
+            let results: Vec<String> =
+                report.models.iter().map(|one| format!("{:?}: {}", one.result, one.message)).collect();
+            assert!(report.models.iter().all(|one| !one.message.contains("refused")), "{}: {results:?}", recipe.name);
+            for job in place.cluster.list(&JOB, Some(place.home()), &BTreeMap::new()).await.unwrap() {
+                shop.report(&job.reference(), complete()).await;
+            }
+            for graph in place.cluster.list(&GRAPH, Some(place.home()), &BTreeMap::new()).await.unwrap() {
+                shop.ready(graph.name()).await;
+            }
+        }
+        let (theirs, ours) = (applied(&place, &by_hand).await, applied(&place, place.home()).await);
+        assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>(), "{}", recipe.name);
+        for (object, value) in &theirs {
+            let differences = equivalence::differences(value, &ours[object]);
+            assert!(differences.is_empty(), "{}: {object}: {differences:#?}", recipe.name);
+        }
+        compared.extend(theirs.keys().filter_map(|key| key.split(' ').next()).map(str::to_owned));
+        shop.settled().await;
+    }
+    let kinds: Vec<&str> = compared.iter().map(String::as_str).collect();
+    insta::assert_debug_snapshot!(kinds, @r#"
+    [
+        "ComputeDomain",
+        "ConfigMap",
+        "DynamoGraphDeployment",
+        "HTTPRoute",
+        "PersistentVolumeClaim",
+        "ResourceClaimTemplate",
+    ]
+    "#);
+}
