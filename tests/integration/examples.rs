@@ -129,3 +129,36 @@ fn a_recipe_is_one_file_and_comes_up_in_order() {
     let status = bench.run(["status", "gpt-oss-120b", "-o", "json"]).success().json();
     assert_eq!(status["models"][0]["health"], "Healthy", "{status:#}");
 }
+
+/// The recipes are of different shapes, each short enough to be read at once, and come up together.
+#[test]
+fn every_recipe_is_short_and_comes_up() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/recipes"));
+    let tree = stator_git::source::open(folder).unwrap().tree;
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for file in tree.files.iter().chain(tree.mounted_files.values().flatten()) {
+        let text = String::from_utf8(file.content.as_ref().unwrap().to_vec()).unwrap();
+        if file.path.ends_with("model.yaml") {
+            let lines = text.lines().count();
+            assert!((15..=30).contains(&lines), "{}: {lines}", file.path);
+            assert_eq!(format::format_document(&text).as_deref(), Ok(text.as_str()), "{}", file.path);
+        }
+        texts.push((file.path.clone(), text));
+    }
+    let bench = Workbench::with(&texts.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect::<Vec<_>>());
+    let fast = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "120s"];
+    let synced = bench.run(fast).success();
+    // How often a record is written while its model comes up is the operator's to say.
+    let result = synced.result();
+    let table: Vec<&str> = result.lines().filter(|line| !line.ends_with("writes.")).collect();
+    insta::assert_snapshot!(table.join("\n"), @"
+    MODEL              RESULT   APPLIED  PRUNED  MESSAGE
+    deepseek-r1        Healthy  2        0       -
+    gpt-oss-120b       Healthy  5        0       -
+    llama-3-70b        Healthy  3        0       -
+    qwen3-32b          Healthy  3        0       -
+    qwen3-32b-targets  Healthy  1        0       -
+    qwen3-8b           Healthy  3        0       -
+    ");
+    bench.run(["plan", "--exit-code"]).success();
+}

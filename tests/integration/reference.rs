@@ -5,6 +5,7 @@
 use crate::fidelity;
 use fs_err as fs;
 use stator_core::finding::Rule;
+use stator_model::engine_tables::{EngineRow, EngineSetting, EngineTable, RowCondition, SGLANG, TRTLLM, VLLM};
 use stator_model::intent::explain::{ChildField, FieldExplanation, explain};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -443,6 +444,54 @@ fn the_table_of_imports_follows_the_importer() {
     let (before, rest) = page.split_once(FROM).unwrap();
     let (_, after) = rest.split_once(TO).unwrap();
     hold("docs/import.md", format!("{before}{FROM}{table}{TO}{after}"));
+}
+
+/// Which field becomes which flag, in the pages on writing a model: the engines' own tables.
+#[test]
+fn the_tables_of_flags_follow_the_engines() {
+    for (name, table) in [("vllm", &VLLM), ("sglang", &SGLANG), ("trtllm", &TRTLLM)] {
+        let mut lines = "| Field | On the command line |\n|-|-|\n".to_owned();
+        for row in table.rows {
+            let (field, flag) = flag_of(row, table);
+            writeln!(lines, "| {field} | {flag} |").unwrap();
+        }
+        let path = format!("docs/how-to/write-a-model-for-{name}.md");
+        let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap();
+        let (from, to) = (format!("<!-- flags of {name} -->\n"), "<!-- end -->\n");
+        let (before, rest) = page.split_once(&from).unwrap();
+        let (_, after) = rest.split_once(to).unwrap();
+        hold(&path, format!("{before}{from}{lines}{to}{after}"));
+    }
+}
+
+/// A row of an engine's table, as a reader has it.
+fn flag_of(row: &EngineRow, table: &EngineTable) -> (String, String) {
+    let field = |setting: EngineSetting| match setting.field() {
+        Some(field) => format!("`{field}`"),
+        None => "`prefill`, `decode`".to_owned(),
+    };
+    let when = |condition: RowCondition| match condition {
+        RowCondition::Always => "every worker",
+        RowCondition::Prefill => "`prefill`",
+        RowCondition::Disaggregated => "`prefill`, `decode`",
+        RowCondition::KvEvents => "router `kv`, or an endpoint picker",
+        RowCondition::Adapters => "`adapters`",
+    };
+    let options = table.options_flag.unwrap_or_default();
+    match *row {
+        EngineRow::Flag(EngineSetting::DisaggregationMode, flag) => {
+            ("`prefill`, `decode`".to_owned(), format!("`{flag}` and the role"))
+        }
+        EngineRow::Flag(setting, flag) => (field(setting), format!("`{flag} VALUE`")),
+        EngineRow::Toggle(setting, flag) => (field(setting), format!("`{flag}` where it is true")),
+        EngineRow::Switch(setting, flag, size) => {
+            let product: Vec<String> = size.iter().map(|setting| field(*setting)).collect();
+            (field(setting), format!("`{flag}` above 1; the size is {}", product.join(" × ")))
+        }
+        EngineRow::OptionField(setting, option) => (field(setting), format!("`{option}` in `{options}`")),
+        EngineRow::Fixed(condition, words) => (when(condition).to_owned(), format!("`{}`", words.join(" "))),
+        EngineRow::FixedOptions(condition, map) => (when(condition).to_owned(), format!("`{options} '{map}'`")),
+    }
 }
 
 /// What `docs/troubleshooting.md` quotes is what the program says: every piece of a heading in backticks is in its source.
