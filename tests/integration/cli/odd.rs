@@ -117,6 +117,26 @@ fn a_model_that_was_broken_before_is_not_called_new() {
     "#);
 }
 
+/// What was synced before it was committed is in the commit afterwards: a status that stays `-dirty` would send people to look
+/// for a change that there is none of (U12).
+#[test]
+fn a_record_of_uncommitted_files_becomes_that_of_their_commit() {
+    let bench = fleet();
+    bench.commit("one of them");
+    bench.replace("models/mock/model.yaml", "replicas: 1", "replicas: 2");
+    let sync = || bench.run(["sync", "-e", "prod", "--cluster", "embedded", "--yes"]).success().result();
+    let revision = || {
+        let status = bench.run(["status", "mock", "-e", "prod", "--cluster", "embedded", "-o", "json"]).json();
+        status["models"][0]["revision"].as_str().unwrap().to_owned()
+    };
+    sync();
+    assert!(revision().ends_with("-dirty"), "{}", revision());
+    let commit = bench.commit("two of them");
+    assert_snapshot!(sync(), @"1 of 1 model synced, 1 write.");
+    assert_eq!(revision(), commit);
+    assert_snapshot!(sync(), @"1 of 1 model synced, 0 writes.");
+}
+
 #[test]
 fn a_gpu_named_without_its_socket_is_understood() {
     let bench = Workbench::empty();

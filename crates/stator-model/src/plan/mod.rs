@@ -59,7 +59,7 @@ pub use reason::{
 };
 pub use record::{
     InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,
-    abbreviate_revision, applyset, custom_resource_definition,
+    abbreviate_revision, applyset, custom_resource_definition, is_uncommitted,
 };
 pub use repository_address::RepositoryAddress;
 pub use schema::schema;

@@ -15,7 +15,7 @@ mod tests;
 pub use crd::custom_resource_definition;
 pub use error::RecordError;
 pub(super) use object::{ANNOTATION_ORIGIN, ANNOTATION_OWNER};
-pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision};
+pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision, is_uncommitted};
 
 use super::SourceIdentity;
 use serde::Serialize;

@@ -6,7 +6,7 @@ use stator_core::dynamo::health::Health;
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::{
     Action, Change, DeleteStep, InventoryEntry, JournalModel, JournalObject, ObservedModelState, PlanStep, Record,
-    RecordState, SourceIdentity, SyncHistoryEntry, SyncState,
+    RecordState, SourceIdentity, SyncHistoryEntry, SyncState, is_uncommitted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -308,6 +308,8 @@ impl RecordWriter {
         if let Some(stored) = &self.stored {
             // An inventory that is put right is that of a sync which was interrupted after its last apply.
             is_fresh |= stored.has_stale_status() || stored.is_stale || stored.inventory != record.inventory;
+            // What was synced from files that no commit had is in one now.
+            is_fresh |= is_uncommitted(&stored.revision) && !is_uncommitted(&record.revision);
             if !is_fresh {
                 // What nothing was done for is as it was: a commit that changes no object is no reason to write.
                 record.revision.clone_from(&stored.revision);

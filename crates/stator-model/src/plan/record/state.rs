@@ -116,10 +116,18 @@ impl RecordState {
     }
 }
 
+/// What a commit's name ends in where the files that were read are not the commit's.
+const UNCOMMITTED: &str = "-dirty";
+
+/// Whether a revision is of files that differ from those of its commit.
+pub fn is_uncommitted(revision: &str) -> bool {
+    revision.ends_with(UNCOMMITTED)
+}
+
 /// A revision as people read it: the first seven digits of a commit, with `-dirty` where it has that.
 pub fn abbreviate_revision(revision: &str) -> String {
-    let (commit, dirty) = match revision.strip_suffix("-dirty") {
-        Some(commit) => (commit, "-dirty"),
+    let (commit, dirty) = match revision.strip_suffix(UNCOMMITTED) {
+        Some(commit) => (commit, UNCOMMITTED),
         None => (revision, ""),
     };
     let is_commit = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
