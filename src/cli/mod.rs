@@ -4,6 +4,7 @@ mod args;
 mod error;
 mod output;
 
+mod check;
 mod completions;
 mod connect;
 mod controller;
@@ -83,6 +84,7 @@ enum CliCommand {
     Resume(sources::suspend::ResumeArgs),
     Rollback(rollback::RollbackArgs),
     Lock(lock::LockArgs),
+    Check(check::CheckArgs),
     Status(status::StatusArgs),
     Wait(wait::WaitArgs),
     Get(get::GetArgs),
@@ -191,6 +193,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Resume(arguments) => sources::suspend::resume(&arguments, output).await,
         CliCommand::Rollback(arguments) => rollback::run(&arguments, output).await,
         CliCommand::Lock(arguments) => lock::run(&arguments, output).await,
+        CliCommand::Check(arguments) => check::run(&arguments, output).await,
         CliCommand::Status(arguments) => status::run(&arguments, output).await,
         CliCommand::Wait(arguments) => wait::run(&arguments, output).await,
         CliCommand::Get(arguments) => get::run(&arguments, output).await,

@@ -17,7 +17,7 @@ use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{Cluster as _, ClusterError};
 use stator_core::finding::did_you_mean;
 use stator_core::object::Object;
-use stator_git::source::model_source::status::{ModelSourceStatus, READY, SourceCondition};
+use stator_git::source::model_source::status::{ConditionStatus, ModelSourceStatus, READY, SourceCondition};
 use std::collections::BTreeMap;
 
 /// In whose name a person's changes of a source are made.
@@ -46,6 +46,11 @@ impl SourceClient {
         let kube = connect::open_kubernetes(cluster, KubernetesPurpose::EditSources, output).await?;
         let namespace = namespace.map_or_else(|| kube.client().default_namespace().to_owned(), str::to_owned);
         Ok(Self { kube, namespace })
+    }
+
+    /// For a cluster that is open already.
+    pub fn of(kube: KubeCluster, namespace: &str) -> Self {
+        Self { kube, namespace: namespace.to_owned() }
     }
 
     /// The namespace that is meant.
@@ -103,7 +108,7 @@ impl ListedSource {
     }
 
     /// `namespace/name`.
-    fn full_name(&self) -> String {
+    pub fn full_name(&self) -> String {
         format!("{}/{}", self.object.namespace(), self.object.name())
     }
 
@@ -114,7 +119,7 @@ impl ListedSource {
         one.and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn is_suspended(&self) -> bool {
+    pub fn is_suspended(&self) -> bool {
         self.object.spec().get("suspend") == Some(&Value::Bool(true))
     }
 
@@ -123,13 +128,18 @@ impl ListedSource {
         self.object.generation().is_some() && self.status.observed_generation == self.object.generation()
     }
 
+    /// Whether its controller says that it is ready, of the spec that it has now.
+    pub fn is_ready(&self) -> bool {
+        self.ready().is_some_and(|ready| ready.status == ConditionStatus::True)
+    }
+
     /// `Ready`, where the status is about the spec that it has now.
     fn ready(&self) -> Option<&SourceCondition> {
         self.status.condition(READY).filter(|_| self.is_current())
     }
 
     /// What the controller says of it.
-    fn message(&self) -> &str {
+    pub fn message(&self) -> &str {
         match self.status.condition(READY) {
             Some(ready) if self.is_current() => &ready.message,
             Some(_) => "changed; no controller has observed it yet",

@@ -50,6 +50,77 @@ async fn a_repository_is_synced_to_a_cluster_and_told_about() {
     assert!(run(&["describe", "mock"]).success().stdout.contains("DynamoGraphDeployment"));
 }
 
+/// What a platform team asks before anything is written: whether the cluster has what is needed, and who may do what.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
+    let Some(plane) = testbed::shared() else { return };
+    let namespace = plane.namespace("checked").await;
+    let bench = fleet();
+    bench.write("kubeconfig", kubeconfig(plane).to_string());
+    let run = |args: &[&str]| {
+        let mut command = bench.command();
+        command.args(["check", "--context", "admin", "-q"]).args(args).env("KUBECONFIG", bench.path("kubeconfig"));
+        bench.finish(&mut command)
+    };
+    let checks = |output: &Output| -> Vec<String> {
+        let report = output.json();
+        let checks = report["checks"].as_array().unwrap().clone();
+        let line = |check: &Value| {
+            format!(
+                "{} {}: {}",
+                check["check"].as_str().unwrap(),
+                check["result"].as_str().unwrap(),
+                check["message"].as_str().unwrap()
+            )
+        };
+        // The version is the API server's, and sources are those of other tests.
+        let own = checks.iter().filter(|check| check["check"] != "cluster" && check["check"] != "sources");
+        own.map(|check| line(check).replace(&namespace, "prod")).collect()
+    };
+    let all = run(&["-n", &namespace, "--pre", "-o", "json"]).success();
+    insta::assert_snapshot!(checks(&all).join("\n"), @"
+    dynamo Passed: the definitions are those of release 1.2 or 1.3
+    stator Passed: the definitions of records and journals are installed
+    namespace Passed: prod exists
+    rights Passed: all that a sync needs in prod
+    neighbours Passed: gateway routes and device claims are served
+    ");
+    assert!(
+        run(&["-n", &namespace, "--pre"]).success().stdout.ends_with("stator can work here: 0 failed, 0 warnings.\n")
+    );
+    // Somebody without any right, where there is no such namespace either.
+    let nobody = run(&["-n", "not-there", "--as", "nobody", "--pre", "-o", "json"]).exits(1);
+    insta::assert_snapshot!(checks(&nobody).join("\n"), @"
+    dynamo Passed: v1beta1 is served; the definitions cannot be read, which would tell the release
+    stator Passed: the definitions of records and journals are installed
+    namespace Passed: not-there cannot be looked at, which no sync needs
+    rights Warning: no right to get, list, watch, create, patch, delete persistentvolumeclaims in not-there, which only some models need
+    rights Warning: no right to get, list, watch, create, patch, delete configmaps in not-there, which only some models need
+    rights Warning: no right to get, list, watch, create, patch, delete resourceclaimtemplates.resource.k8s.io in not-there, which only some models need
+    rights Warning: no right to get, list, watch, create, patch, delete computedomains.resource.nvidia.com in not-there, which only some models need
+    rights Warning: no right to get, list, watch, create, patch, delete jobs.batch in not-there, which only some models need
+    rights Failed: no right to get, list, watch, create, patch, delete dynamographdeployments.nvidia.com in not-there
+    rights Failed: no right to get, list, watch, create, patch, delete dynamographdeploymentrequests.nvidia.com in not-there
+    rights Failed: no right to get, list, watch, create, patch, delete dynamomodels.nvidia.com in not-there
+    rights Warning: no right to get, list, watch, create, patch, delete services in not-there, which only some models need
+    rights Warning: no right to get, list, watch, create, patch, delete httproutes.gateway.networking.k8s.io in not-there, which only some models need
+    rights Failed: no right to get, list, watch, create, patch, delete models.stator.dev in not-there
+    rights Failed: no right to get, list, watch, create, patch, delete syncjournals.stator.dev in not-there
+    rights Failed: no right to patch models.stator.dev/status in not-there
+    rights Warning: no right to list pods in not-there, which only some models need
+    rights Warning: no right to get services/proxy in not-there, which only some models need
+    neighbours Passed: gateway routes and device claims are served
+    ");
+    assert_eq!(run(&["-n", "not-there", "--pre", "-o", "json"]).exits(1).json()["passed"], false);
+    let mut embedded = bench.command();
+    let embedded = bench.finish(embedded.args(["check", "--cluster", "embedded", "-q"])).success();
+    insta::assert_snapshot!(embedded.stdout, @"
+    CHECK    RESULT  MESSAGE
+    cluster  Passed  the embedded cluster has every definition and asks for no rights
+    stator can work here: 0 failed, 0 warnings.
+    ");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_in_works_or_says_what_is_wrong_with_it() {
     let Some(plane) = testbed::shared() else { return };

@@ -225,6 +225,7 @@ fn completions_and_manual_pages_know_every_verb() {
     }
     bench.run(["man", "pages"]).success();
     assert_snapshot!(bench.files("pages").join("\n"), @r#"
+    pages/stator-check.1
     pages/stator-completions.1
     pages/stator-controller.1
     pages/stator-describe.1

@@ -40,6 +40,6 @@ pub use connect::{
 };
 pub use events::{KubeEvent, events_of_models};
 pub use kube_cluster::KubeCluster;
-pub use preflight::{DynamoRelease, PreflightProblem, PreflightReport};
+pub use preflight::{DynamoRelease, PreflightProblem, PreflightReport, PreflightSubject};
 pub use request_observer::{ObservedRequest, RequestObserver};
 pub use watch_update::{WatchUpdate, WatchUpdateHandler};

@@ -25,9 +25,20 @@ const CRD_KIND: ObjectKind = ObjectKind {
     short: "crd",
 };
 
+/// Whose definitions something is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreflightSubject {
+    /// Dynamo's.
+    Dynamo,
+    /// stator's own.
+    Stator,
+}
+
 /// Something that stands in the way, or soon will.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreflightProblem {
+    /// Whose it is.
+    pub subject: PreflightSubject,
     /// Whether nothing can be read or written until it is gone.
     pub blocks: bool,
     /// What it is.
@@ -162,17 +173,19 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
         .and_then(|annotations| annotations.get("dynamo.nvidia.com/operator-version"))
         .and_then(Value::as_str)
         .map(str::to_owned);
-    let mut block = |message: String, fix: &str| {
-        found.problems.push(PreflightProblem { blocks: true, message, fix: fix.to_owned() });
+    let mut block = |subject: PreflightSubject, message: String, fix: &str| {
+        found.problems.push(PreflightProblem { subject, blocks: true, message, fix: fix.to_owned() });
     };
     if facts.graph_versions.is_empty() {
         block(
+            PreflightSubject::Dynamo,
             "Dynamo is not installed in the cluster: it does not serve DynamoGraphDeployment".to_owned(),
             "install the Helm chart `dynamo-platform`, 1.2 or later, which includes the definitions and the operator",
         );
     } else if !facts.graph_versions.contains(GRAPH.version) {
         let versions: Vec<&str> = facts.graph_versions.iter().map(String::as_str).collect();
         block(
+            PreflightSubject::Dynamo,
             format!(
                 "the cluster's Dynamo is older than 1.2: it serves DynamoGraphDeployment at {} only, and stator writes {}",
                 versions.join(", "),
@@ -183,6 +196,7 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
     }
     if !facts.serves_records {
         block(
+            PreflightSubject::Stator,
             "the definition of stator's records is not installed: the cluster does not serve models.stator.dev"
                 .to_owned(),
             "install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`",
@@ -190,6 +204,7 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
     }
     if !facts.serves_journals {
         block(
+            PreflightSubject::Stator,
             "the definition of stator's journals is not installed: the cluster does not serve syncjournals.stator.dev"
                 .to_owned(),
             "install it: `kubectl apply --server-side -f crds/stator.dev_syncjournals.yaml`",
@@ -203,6 +218,7 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
         .unwrap_or_default();
     if !missing.is_empty() {
         block(
+            PreflightSubject::Stator,
             format!(
                 "the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no {}",
                 missing.join(", ")
@@ -216,6 +232,7 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
     if facts.graph_versions.contains(GRAPH.version) && stored.is_some_and(|stored| stored != GRAPH.version) && !converts
     {
         block(
+            PreflightSubject::Dynamo,
             format!(
                 "the cluster stores DynamoGraphDeployment as {} and has no conversion to it: the spec of a {} object would be lost",
                 stored.unwrap_or_default(),
@@ -229,6 +246,7 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
             .and_then(conversion_service)
             .unwrap_or(WebhookService { namespace: String::new(), name: String::new() });
         found.problems.push(PreflightProblem {
+            subject: PreflightSubject::Dynamo,
             blocks: false,
             message: format!(
                 "no pod answers for the conversion webhook of Dynamo's objects (service {namespace}/{name}): they can be neither read nor written"
