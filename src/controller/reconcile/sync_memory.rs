@@ -2,6 +2,7 @@
 
 use super::SourceLabels;
 use super::attempt_report::AttemptSummary;
+use super::lineage::CommitLineage;
 use super::measure::MeasuredCommits;
 use crate::controller::cache::NamespaceCacheGuard;
 use crate::controller::cache::drift_detector::DriftDetector;
@@ -32,6 +33,8 @@ pub(super) struct SyncMemory {
     pub(super) labels: Option<SourceLabels>,
     /// The commit that had its verdict, and what that stands on.
     pub(super) concluded: Option<ConcludedCommit>,
+    /// Whether the newest commit leads on from what was applied.
+    pub(super) lineage: Option<CommitLineage>,
     /// What was approved of a commit, and is not through yet.
     pub(super) approved: Option<ApprovedChanges>,
     /// Uncovered models that drifted and are left as they are.

@@ -155,9 +155,11 @@ impl ReconcileContext {
             () = wait_for_cancel(&mut cancelled) => return Ok(RevisionResult::Cancelled),
         };
         let faulty = faulty_models(&rendered.desired);
+        let rewound = self.rewound_branch(&commit.commit, &mut memory.lineage).await?;
         let parameters = PlanParameters {
             revision: commit.commit.clone(),
             folder: self.recorded_folder(rendered.is_named),
+            rewound,
             allow: BTreeSet::new(),
             prune: self.source.spec.prune.unwrap_or(true),
             scope: PlanScope::All,
@@ -216,6 +218,7 @@ impl ReconcileContext {
         self.measure_sync(commit, &measurement, &report, evaluation.is_success(), &mut memory.measured);
         if evaluation.is_success() {
             memory.approved = None;
+            self.record_applied(&commit.commit).await;
         }
         let summary = evaluation.summary(uncovered, repairs.findings_of(&report));
         let unchanged = NextStep::Watch { statuses: evaluation.watches_statuses };

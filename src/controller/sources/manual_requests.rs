@@ -64,7 +64,9 @@ pub enum ManualRequestError {
         form: &'static str,
     },
     /// A word that is no guard's.
-    #[error("the annotation `{ALLOW}` names `{word}`; known: replace, delete, adopt, move, mass-delete and max-gpus")]
+    #[error(
+        "the annotation `{ALLOW}` names `{word}`; known: replace, delete, adopt, move, mass-delete, max-gpus and rollback"
+    )]
     UnknownGuard {
         /// The word, cut and without control characters.
         word: String,
@@ -148,8 +150,8 @@ fn parse_digits(text: &str, lengths: &[usize]) -> Option<String> {
 
 /// The guard of a word.
 pub fn parse_hold_kind(word: &str) -> Option<HoldKind> {
-    use HoldKind::{Adopt, Delete, MassDelete, MaxGpus, Move, Replace};
-    [Replace, Delete, Adopt, Move, MassDelete, MaxGpus].into_iter().find(|kind| kind.as_str() == word)
+    use HoldKind::{Adopt, Delete, MassDelete, MaxGpus, Move, Replace, Rollback};
+    [Replace, Delete, Adopt, Move, MassDelete, MaxGpus, Rollback].into_iter().find(|kind| kind.as_str() == word)
 }
 
 #[cfg(test)]
@@ -193,7 +195,7 @@ mod tests {
         let (requests, faults) = read(&[(ALLOW, "everything,replace"), (OUTSIDE_WINDOWS_ANNOTATION, "3f2c1ab")]);
         assert_eq!(requests, ManualRequests::default());
         insta::assert_snapshot!(faults, @r"
-        the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete and max-gpus
+        the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete, max-gpus and rollback
         the annotation `stator.dev/allow` names no commit and plan in full: write `mass-delete,replace@<commit>:<plan>` as `status.held` has both, or use `stator sync --source`
         the annotation `stator.dev/outside-windows` names no commit in full: write `<commit>`, with all its digits
         ");
