@@ -36,6 +36,7 @@ mod sources;
 mod status;
 mod sync;
 mod targets;
+mod trusted_contexts;
 mod validate;
 mod version;
 mod wait;
