@@ -8,6 +8,7 @@ use crate::controller::cache::NamespaceCacheGuard;
 use crate::controller::cache::drift_detector::DriftDetector;
 use crate::controller::report::commit_ledger::ModelVerdict;
 use crate::controller::sources::manual_requests::HoldApproval;
+use stator_cluster::sync::SyncApproval;
 use stator_cluster::sync::incremental::IncrementalPlanner;
 use stator_core::object::ObjectIdentity;
 use stator_model::plan::{HeldChanges, HoldKind, Record};
@@ -52,6 +53,15 @@ pub(super) struct SyncMemory {
 pub(super) struct ApprovedChanges {
     pub(super) approval: HoldApproval,
     pub(super) changes: HeldChanges,
+}
+
+impl ApprovedChanges {
+    /// For the records of the models.
+    pub(super) fn for_records(&self) -> SyncApproval {
+        let Self { approval, changes } = self;
+        let by = approval.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
+        SyncApproval { text: format!("{}{by}", approval.guard_words()), models: changes.models() }
+    }
 }
 
 impl SyncMemory {

@@ -4,7 +4,7 @@
 use super::asked::Room;
 use super::scene::Scene;
 use super::{fleet, head, scale};
-use stator::controller::sources::manual_requests::ALLOW;
+use stator::controller::sources::manual_requests::{ALLOW, ALLOWED_BY_ANNOTATION};
 use stator::controller::sources::registry::SourceState;
 
 /// Waits until a commit is held because of the branch, and gives what would approve it.
@@ -47,8 +47,13 @@ async fn a_branch_that_goes_back_is_held_until_that_is_approved() {
     // Somebody may mean it.
     room.bench.reset(&first);
     let approval = is_held(&room, &first).await;
-    room.ask(&[(ALLOW, &approval)]);
-    room.synced(&first).await;
+    room.ask(&[(ALLOW, &approval), (ALLOWED_BY_ANNOTATION, "alice@example.com")]);
+    let state = room.synced(&first).await;
+    // S13: the status, the events and the record say who.
+    assert_eq!(state.approval.unwrap().by.as_deref(), Some("alice@example.com"));
+    assert!(room.told().contains(&"Approved".to_owned()));
+    let history = room.bench.run(["history", "mock-0", "--cluster", &room.cluster()]).success().stdout;
+    assert_eq!(history.matches("approved rollback by alice@example.com").count(), 1, "{history}");
     room.until("the first is applied", || !runs(&room, 5)).await;
     // From then on that is where it goes on from.
     let fifth = scale(&room.bench, 0, 6);

@@ -55,6 +55,11 @@ impl HeldChanges {
         &self.digest
     }
 
+    /// The models that something waits of.
+    pub fn models(&self) -> BTreeSet<String> {
+        self.objects.iter().map(|held| held.model.clone()).collect()
+    }
+
     /// Whether nothing waits but what waits of the other as well: an approved sync that was interrupted has less left.
     pub fn is_part_of(&self, other: &Self) -> bool {
         self.objects.is_subset(&other.objects) && (self.rewound.is_none() || self.rewound == other.rewound)
