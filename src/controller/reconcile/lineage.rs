@@ -2,6 +2,7 @@
 //! still, and whoever answers for the git host may show one again.
 
 use super::context::ReconcileContext;
+use super::sync_memory::CommitLineage;
 use crate::controller::metrics::MirrorOperation;
 use crate::controller::mirror_handle::GitError;
 use stator_git::source::model_source::Reference;
@@ -20,14 +21,6 @@ impl fmt::Display for FollowedBranch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.url, self.name)
     }
-}
-
-/// How one commit stands to another: asked once, as the answer never changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CommitLineage {
-    applied: String,
-    newest: String,
-    follows: bool,
 }
 
 impl ReconcileContext {

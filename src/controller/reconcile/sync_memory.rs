@@ -2,7 +2,6 @@
 
 use super::SourceLabels;
 use super::attempt_report::AttemptSummary;
-use super::lineage::CommitLineage;
 use super::measure::MeasuredCommits;
 use crate::controller::cache::NamespaceCacheGuard;
 use crate::controller::cache::drift_detector::DriftDetector;
@@ -46,6 +45,15 @@ pub(super) struct SyncMemory {
     pub(super) reported_models: BTreeMap<String, ModelVerdict>,
     /// What was measured.
     pub(super) measured: MeasuredCommits,
+}
+
+/// How one commit stands to another: asked once, as the answer never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommitLineage {
+    pub(super) applied: String,
+    pub(super) newest: String,
+    /// Whether the newest is the applied one or comes after it.
+    pub(super) follows: bool,
 }
 
 /// What somebody approved: an attempt that was interrupted has less left of it, and needs no approval of its own.
