@@ -46,7 +46,7 @@ pub struct HoldApproval {
     pub revision: String,
     /// The digest of what is held back of it: [`HeldChanges::digest`](stator_model::plan::HeldChanges::digest).
     pub plan: String,
-    /// Who approved, where that was written down.
+    /// Who approved, where that was written down: names with commas between them.
     pub by: Option<String>,
 }
 
@@ -98,6 +98,25 @@ impl HoldApproval {
     /// What is let go, in the words of `--allow`.
     pub fn guard_words(&self) -> String {
         self.kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Who approved, each once. Names have no commas: the admission policy sees to that.
+    pub fn approvers(&self) -> BTreeSet<&str> {
+        let names = self.by.as_deref().unwrap_or_default().split(',').map(str::trim);
+        names.filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Who has approved once this person does: whoever approved the same before stays named.
+    #[must_use]
+    pub fn approved_by(self, person: &str, annotations: &BTreeMap<String, String>) -> Self {
+        let same = annotations.get(ALLOW).is_some_and(|known| *known == self.to_annotation());
+        let before = annotations.get(ALLOWED_BY_ANNOTATION).filter(|before| same && !before.is_empty());
+        let by = match before {
+            Some(before) if before.split(',').any(|name| name == person) => before.clone(),
+            Some(before) => format!("{before},{person}"),
+            None => person.to_owned(),
+        };
+        Self { by: Some(by), ..self }
     }
 
     /// As the annotation has it.
@@ -188,6 +207,27 @@ mod tests {
                 "{short}: {faults}"
             );
         }
+    }
+
+    /// Four eyes: whoever approves the same is named behind those who did, once; whoever approves something else stands alone.
+    #[test]
+    fn several_people_approve_one_plan() {
+        let plan = |digit: &str| {
+            let text = format!("replace@{}:{}", "a".repeat(40), digit.repeat(64));
+            read(&[(ALLOW, &text)]).0.allow.unwrap()
+        };
+        let annotations = |approval: &HoldApproval| {
+            let by = approval.by.clone().unwrap_or_default();
+            BTreeMap::from([(ALLOW.to_owned(), approval.to_annotation()), (ALLOWED_BY_ANNOTATION.to_owned(), by)])
+        };
+        let first = plan("c").approved_by("alice", &BTreeMap::new());
+        let again = plan("c").approved_by("alice", &annotations(&first));
+        let second = plan("c").approved_by("bob", &annotations(&first));
+        let other = plan("d").approved_by("bob", &annotations(&first));
+        assert_eq!([&first, &again, &second, &other].map(|one| one.approvers().len()), [1, 1, 2, 1]);
+        assert_eq!(second.by.as_deref(), Some("alice,bob"));
+        let forged = HoldApproval { by: Some("alice, alice ,,".to_owned()), ..second };
+        assert_eq!(forged.approvers().len(), 1);
     }
 
     #[test]

@@ -121,3 +121,27 @@ fn a_restart_is_no_way_back() {
     scene.synced("models", &first);
     scene.end();
 }
+
+/// Four eyes: `guards.approvers` people approve the same plan, each by their own name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_people_approve_what_is_held() {
+    let room = Room::of(fleet(1), "  guards: {approvers: 2}\n").await;
+    let first = head(&room.bench);
+    room.synced(&first).await;
+    let second = scale(&room.bench, 0, 3);
+    room.synced(&second).await;
+    room.bench.reset(&first);
+    let approval = is_held(&room, &first).await;
+    for (by, given) in [("", 0), ("alice", 1), ("alice,alice", 1)] {
+        room.ask(&[(ALLOW, &approval), (ALLOWED_BY_ANNOTATION, by)]);
+        let said = format!("is by {given} of the 2 who have to approve");
+        room.stands(&said, |state| state.rejected_requests.iter().any(|one| one.contains(&said))).await;
+        is_held(&room, &first).await;
+    }
+    assert!(runs(&room, 3) && room.standing().approval.is_none());
+    room.ask(&[(ALLOW, &approval), (ALLOWED_BY_ANNOTATION, "alice,bob")]);
+    let state = room.synced(&first).await;
+    assert_eq!(state.approval.unwrap().by.as_deref(), Some("alice,bob"));
+    assert!(state.rejected_requests.is_empty());
+    room.end().await;
+}
