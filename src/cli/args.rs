@@ -247,6 +247,8 @@ pub enum AllowArg {
     MassDelete,
     /// Use more GPUs than the environment's limit
     MaxGpus,
+    /// Follow a source's branch to a commit that does not follow what was applied
+    Rollback,
 }
 
 impl AllowArg {
@@ -258,6 +260,7 @@ impl AllowArg {
             Self::Move => HoldKind::Move,
             Self::MassDelete => HoldKind::MassDelete,
             Self::MaxGpus => HoldKind::MaxGpus,
+            Self::Rollback => HoldKind::Rollback,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::args::ClusterArgs;
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
+use super::trusted_contexts::{EnvironmentContext, require_trust};
 use crate::daemon::process_identity::is_in_pod;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::kube::{self, ConnectError, KubeCluster, ServiceAccount};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Where the embedded cluster is, below the repository's root.
 const EMBEDDED_FOLDER: &str = ".stator/cluster";
+/// Why a context is used that the repository names.
+const SET_BY_ENVIRONMENT: &str = ", set by the environment";
 
 /// Which cluster, and why that one and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ enum ClusterChoice {
     Embedded(PathBuf, &'static str),
     /// A context of the kubeconfig, `None` for its current one.
     Context(Option<String>, &'static str),
+    /// A context that the repository names, and that no person has chosen.
+    OfRepository(String),
     /// The pod's own cluster.
     InCluster,
 }
@@ -28,11 +33,19 @@ enum ClusterChoice {
 pub async fn open(
     arguments: &ClusterArgs,
     root: &Path,
-    environment_context: Option<&str>,
+    environment_context: Option<EnvironmentContext<'_>>,
     output: &Output,
 ) -> Result<AnyCluster, CliError> {
-    let choice = choose_cluster(arguments, root, environment_context, &KubeconfigSummary::read(arguments)?)?;
+    let machine = KubeconfigSummary::read(arguments)?;
+    let choice = choose_cluster(arguments, root, environment_context.map(|one| one.name), &machine)?;
     match choice {
+        ClusterChoice::OfRepository(name) => {
+            let no_input = environment_context.is_some_and(|one| one.no_input);
+            let chosen = EnvironmentContext { name: &name, no_input };
+            require_trust(root, chosen, machine.current.as_deref(), output)?;
+            let context = (Some(name), SET_BY_ENVIRONMENT);
+            connect_kubernetes(arguments, Some(context), output).await.map(AnyCluster::from)
+        }
         ClusterChoice::Embedded(folder, why) => {
             if arguments.impersonate.is_some() {
                 return Err(CliError::usage(
@@ -94,6 +107,10 @@ pub async fn open_kubernetes(
     match choice {
         ClusterChoice::Embedded(_, why) => Err(purpose.refuse_embedded(why)),
         ClusterChoice::Context(context, why) => connect_kubernetes(arguments, Some((context, why)), output).await,
+        // No repository is asked.
+        ClusterChoice::OfRepository(name) => {
+            connect_kubernetes(arguments, Some((Some(name), SET_BY_ENVIRONMENT)), output).await
+        }
         ClusterChoice::InCluster => connect_kubernetes(arguments, None, output).await,
     }
 }
@@ -227,13 +244,10 @@ fn choose_cluster(
     if arguments.kubeconfig.is_some() {
         // A kubeconfig that was made for this environment may well be about other clusters as well.
         let own = environment_context.filter(|own| machine.contexts.iter().any(|known| known == own));
-        return Ok(match own {
-            Some(own) => ClusterChoice::Context(Some(own.to_owned()), ", set by the environment"),
-            None => ClusterChoice::Context(None, ""),
-        });
+        return Ok(own.map_or(ClusterChoice::Context(None, ""), |own| choose_context_of_repository(own, machine)));
     }
     if let Some(own) = environment_context {
-        return Ok(ClusterChoice::Context(Some(own.to_owned()), ", set by the environment"));
+        return Ok(choose_context_of_repository(own, machine));
     }
     Ok(match machine {
         KubeconfigSummary { current: Some(current), .. } => {
@@ -246,6 +260,15 @@ fn choose_cluster(
             ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", because there is no kubeconfig")
         }
     })
+}
+
+/// The current context is the person's own choice, and one that is not there is an error whoever named it.
+fn choose_context_of_repository(own: &str, machine: &KubeconfigSummary) -> ClusterChoice {
+    let is_there = machine.contexts.iter().any(|known| known == own);
+    if is_there && machine.current.as_deref() != Some(own) {
+        return ClusterChoice::OfRepository(own.to_owned());
+    }
+    ClusterChoice::Context(Some(own.to_owned()), SET_BY_ENVIRONMENT)
 }
 
 /// A path as short as it can be said from here.
@@ -322,6 +345,7 @@ mod tests {
         let said = |choice: ClusterChoice| match choice {
             ClusterChoice::Embedded(_, why) => format!("embedded{why}"),
             ClusterChoice::Context(context, why) => format!("{}{why}", context.unwrap_or_else(|| "current".to_owned())),
+            ClusterChoice::OfRepository(context) => format!("{context}, if that is allowed"),
             ClusterChoice::InCluster => "in-cluster".to_owned(),
         };
         let context = ClusterArgs { context: Some("staging".into()), ..ClusterArgs::default() };
@@ -332,6 +356,7 @@ mod tests {
             said(chosen(&kubeconfig, Some("prod"), &machine(Some("staging")))),
             said(chosen(&kubeconfig, Some("elsewhere"), &machine(Some("staging")))),
             said(chosen(&nothing, Some("prod"), &machine(Some("staging")))),
+            said(chosen(&nothing, Some("prod"), &machine(Some("prod")))),
             said(chosen(&nothing, Some("prod"), &KubeconfigSummary::default())),
             said(chosen(&nothing, None, &machine(Some("staging")))),
             said(chosen(&nothing, None, &machine(None))),
@@ -339,8 +364,9 @@ mod tests {
         ];
         insta::assert_snapshot!(all.join("\n"), @"
         staging
-        prod, set by the environment
+        prod, if that is allowed
         current
+        prod, if that is allowed
         prod, set by the environment
         prod, set by the environment
         staging, the current context of the kubeconfig

@@ -110,6 +110,7 @@ pub fn plan_input(
     let aim = PlanParameters {
         revision: checkout.revision.clone(),
         folder: (!opened.workspace.is_named()).then(|| checkout.root.to_string_lossy().into_owned()),
+        rewound: None,
         allow: arguments.allowed_holds(),
         prune: arguments.prune,
         scope,

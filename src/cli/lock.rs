@@ -5,6 +5,7 @@ use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::targets::{TargetArgs, model_names};
+use super::trusted_contexts::EnvironmentContext;
 use super::{connect, files};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
@@ -136,7 +137,7 @@ async fn write_locks(
     output: &Output,
 ) -> Result<bool, CliError> {
     let root = &opened.checkout.root;
-    let context = selection.environment.context.as_deref();
+    let context = EnvironmentContext::of(selection.environment.context.as_ref());
     let cluster = connect::open(&arguments.cluster, root, context, output).await?;
     let target = repository::target_of(selection);
     let mut all = true;

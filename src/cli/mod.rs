@@ -37,6 +37,7 @@ mod sources;
 mod status;
 mod sync;
 mod targets;
+mod trusted_contexts;
 mod validate;
 mod version;
 mod wait;

@@ -6,6 +6,7 @@ use super::next_command::sync_command;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
+use super::trusted_contexts::EnvironmentContext;
 use super::yaml::to_yaml;
 use super::{connect, live_plan, revisions};
 use clap::builder::FalseyValueParser;
@@ -70,8 +71,8 @@ impl PlanTargetArgs {
         opened.note_when_empty(output);
         let mut selection = opened.select(&self.environment, output)?;
         repository::note_when_environment_empty(&opened, &selection, output);
-        let context = selection.environment.context.clone();
-        let cluster = connect::open(&self.cluster, &opened.checkout.root, context.as_deref(), output).await?;
+        let context = EnvironmentContext::of(selection.environment.context.as_ref());
+        let cluster = connect::open(&self.cluster, &opened.checkout.root, context, output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
         let mut desired = opened.render_selection(selection, self.policies.read(&cluster).await?);

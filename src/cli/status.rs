@@ -7,6 +7,7 @@ use super::live_plan;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
+use super::trusted_contexts::EnvironmentContext;
 use super::web::{EnvironmentPlace, RepositoryObserver, WebArgs};
 use super::yaml::to_yaml;
 use super::{connect, signals};
@@ -143,7 +144,8 @@ pub async fn open_cluster(
     cluster: &ClusterArgs,
     output: &Output,
 ) -> Result<AnyCluster, CliError> {
-    connect::open(cluster, &opened.checkout.root, selection.environment.context.as_deref(), output).await
+    let context = EnvironmentContext::of(selection.environment.context.as_ref());
+    connect::open(cluster, &opened.checkout.root, context, output).await
 }
 
 /// There is no model of that name.

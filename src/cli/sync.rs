@@ -9,6 +9,7 @@ use super::repository::OpenedRepository;
 use super::signals::wait_for_interrupt;
 use super::sources::remote_sync::{self, SourceArgs, SourceSyncOptions};
 use super::targets::TargetArgs;
+use super::trusted_contexts::EnvironmentContext;
 use super::web::{EnvironmentPlace, RepositoryObserver, WebArgs};
 use super::{connect, repository, saved_plan};
 use crate::controller::sources::folder_watch::FolderWatch;
@@ -105,8 +106,9 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
         return remote_sync::run(&wish, &arguments.cluster, output).await;
     }
     let (opened, selection) = read_repository(arguments, output)?;
-    let context = selection.environment.context.clone();
-    let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
+    let context = EnvironmentContext::of(selection.environment.context.as_ref());
+    let context = context.map(|context| EnvironmentContext { no_input: arguments.no_input, ..context });
+    let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context, output).await?;
     let cluster = arguments.frontends.apply(&cluster);
     let _operator = arguments.simulate.start_operator(&cluster)?;
     connect::with_timeout(&arguments.cluster, connect::preflight(&cluster, output)).await?;

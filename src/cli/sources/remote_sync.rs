@@ -141,8 +141,12 @@ async fn request_sync(
         .with_hint(format!("resume it with `stator resume {name} -n {}`", site.namespace())));
     }
     let mut asked = SourceSyncRequest::from_options(wish, &found)?;
-    if let Some(approval) = &mut asked.allow {
-        approval.by = site.user_name().await;
+    if let Some(approval) = asked.allow.take() {
+        let approval = match site.user_name().await {
+            Some(me) => approval.approved_by(&me, &annotations_of(&found)),
+            None => approval,
+        };
+        asked.allow = Some(approval);
     }
     for line in asked.warnings(&found) {
         output.warn(&line);
@@ -246,11 +250,13 @@ async fn wait_for_answer(
     }
 }
 
+fn annotations_of(found: &ListedSource) -> BTreeMap<String, String> {
+    found.object.annotations().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 /// Whether the last request, which may be a later one than ours, is answered.
 fn is_answered(found: &ListedSource) -> bool {
-    let annotations: BTreeMap<String, String> =
-        found.object.annotations().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let (requests, _) = ManualRequests::from_annotations(&annotations);
+    let (requests, _) = ManualRequests::from_annotations(&annotations_of(found));
     // As a status repeats it.
     let asked = requests.requested_at.as_deref().map(|at| truncate_line(at, MAX_MESSAGE_LENGTH));
     asked.is_some() && asked == found.status.last_handled_request

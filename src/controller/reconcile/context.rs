@@ -18,6 +18,7 @@ use crate::controller::sources::resolved_source::ResolvedSource;
 use crate::controller::sources::sync_windows::WindowClock;
 use stator_cluster::cluster::Fence;
 use stator_cluster::fleet_policies::FleetPolicyReader;
+use stator_git::source::model_source::SourceGuards;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -71,6 +72,7 @@ impl ReconcileContext {
             once,
             is_changed: self.is_rewritten,
             requests: self.requests.borrow().clone(),
+            approvers: self.source.spec.guards.as_ref().map_or(0, SourceGuards::required_approvers),
             handled_request: state.handled_request.clone(),
             applied: state.applied.as_ref().map(|applied| applied.commit.clone()),
             previously_applied: state.previous.as_ref().and_then(|previous| previous.applied.clone()),

@@ -16,6 +16,10 @@ impl fmt::Display for RejectedRequest {
                 f,
                 "the approval `{approval}` is for another plan: what is held back has changed since, and needs an approval of its own"
             ),
+            Self::TooFewApprovers { approval, given, needed } => write!(
+                f,
+                "the approval `{approval}` is by {given} of the {needed} who have to approve: another person has to approve the same"
+            ),
             Self::StaleWindowOverride { revision, newest } => {
                 let (revision, newest) = (commit_label(revision), commit_label(newest));
                 write!(f, "a sync outside the windows was requested for {revision}, but the newest commit is {newest}")

@@ -39,6 +39,7 @@ mod context;
 mod drift_repairs;
 mod failure;
 mod last_known_good;
+mod lineage;
 mod machine;
 mod manual_requests;
 mod measure;

@@ -132,6 +132,7 @@ impl ReconcileContext {
         let parameters = PlanParameters {
             revision: commit.to_owned(),
             folder: self.recorded_folder(is_named),
+            rewound: None,
             allow: BTreeSet::new(),
             prune: self.source.spec.prune.unwrap_or(true),
             scope: PlanScope::All,

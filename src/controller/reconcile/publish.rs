@@ -209,6 +209,7 @@ impl ReconcileContext {
                     if state.applied.as_ref().is_none_or(|applied| applied.commit != commit) {
                         state.applied = Some(TimestampedRevision::now(commit));
                     }
+                    state.applied_from = self.followed_branch().map(|branch| branch.to_string());
                 }
             }
             state.set_problem(ProblemScope::Commit, problem);

@@ -7,6 +7,7 @@ use crate::controller::cache::NamespaceCacheGuard;
 use crate::controller::cache::drift_detector::DriftDetector;
 use crate::controller::report::commit_ledger::ModelVerdict;
 use crate::controller::sources::manual_requests::HoldApproval;
+use stator_cluster::sync::SyncApproval;
 use stator_cluster::sync::incremental::IncrementalPlanner;
 use stator_core::object::ObjectIdentity;
 use stator_model::plan::{HeldChanges, HoldKind, Record};
@@ -32,6 +33,8 @@ pub(super) struct SyncMemory {
     pub(super) labels: Option<SourceLabels>,
     /// The commit that had its verdict, and what that stands on.
     pub(super) concluded: Option<ConcludedCommit>,
+    /// Whether the newest commit leads on from what was applied.
+    pub(super) lineage: Option<CommitLineage>,
     /// What was approved of a commit, and is not through yet.
     pub(super) approved: Option<ApprovedChanges>,
     /// Uncovered models that drifted and are left as they are.
@@ -44,11 +47,29 @@ pub(super) struct SyncMemory {
     pub(super) measured: MeasuredCommits,
 }
 
+/// How one commit stands to another: asked once, as the answer never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommitLineage {
+    pub(super) applied: String,
+    pub(super) newest: String,
+    /// Whether the newest is the applied one or comes after it.
+    pub(super) follows: bool,
+}
+
 /// What somebody approved: an attempt that was interrupted has less left of it, and needs no approval of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ApprovedChanges {
     pub(super) approval: HoldApproval,
     pub(super) changes: HeldChanges,
+}
+
+impl ApprovedChanges {
+    /// For the records of the models.
+    pub(super) fn for_records(&self) -> SyncApproval {
+        let Self { approval, changes } = self;
+        let by = approval.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
+        SyncApproval { text: format!("{}{by}", approval.guard_words()), models: changes.models() }
+    }
 }
 
 impl SyncMemory {

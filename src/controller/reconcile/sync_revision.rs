@@ -4,14 +4,14 @@
 use super::attempt_report::{AttemptReport, AttemptSummary, ModelFindings, NextStep};
 use super::commit::PolledCommit;
 use super::context::ReconcileContext;
-use super::drift_repairs::{DriftFindings, RepairLimits};
+use super::drift_repairs::DriftFindings;
 use super::failure::AttemptFailure;
 use super::machine::{AttemptOutcome, AttemptPass, RecheckScope};
 use super::measure::SyncMeasurement;
 use super::prepare::{PlannedCommit, plan_commit};
 use super::progress::{PROGRESS_INTERVAL, WaitingModels, log_progress};
 use super::repair_choice::RepairChoice;
-use super::sync_memory::{ConcludedCommit, SyncMemory, VerdictBasis};
+use super::sync_memory::{ApprovedChanges, ConcludedCommit, SyncMemory, VerdictBasis};
 use super::unhealed_drift::{DriftedModels, LeftAlone};
 use super::verdict::{PlanOverview, SyncEvaluation, evaluate_sync};
 use crate::controller::cache::CachedCluster;
@@ -155,9 +155,11 @@ impl ReconcileContext {
             () = wait_for_cancel(&mut cancelled) => return Ok(RevisionResult::Cancelled),
         };
         let faulty = faulty_models(&rendered.desired);
+        let rewound = self.rewound_branch(&commit.commit, &mut memory.lineage).await?;
         let parameters = PlanParameters {
             revision: commit.commit.clone(),
             folder: self.recorded_folder(rendered.is_named),
+            rewound,
             allow: BTreeSet::new(),
             prune: self.source.spec.prune.unwrap_or(true),
             scope: PlanScope::All,
@@ -194,14 +196,8 @@ impl ReconcileContext {
         let ReadySync { planned, overview, repairs, left_alone, basis } = ready;
         let unhealed = basis.unhealed.clone();
         let measurement = self.begin_sync_measurement();
-        let work = self.carry_out_plan(
-            commit,
-            cancelled,
-            reporter,
-            memory,
-            (planned, &pass.limits),
-            (&overview, &measurement),
-        );
+        let work =
+            self.carry_out_plan(commit, cancelled, reporter, memory, (planned, &pass), (&overview, &measurement));
         let report = match work.await {
             Ok(report) => report,
             Err(interruption) => return Ok(RevisionResult::Interrupted(interruption)),
@@ -216,6 +212,7 @@ impl ReconcileContext {
         self.measure_sync(commit, &measurement, &report, evaluation.is_success(), &mut memory.measured);
         if evaluation.is_success() {
             memory.approved = None;
+            self.record_applied(&commit.commit).await;
         }
         let summary = evaluation.summary(uncovered, repairs.findings_of(&report));
         let unchanged = NextStep::Watch { statuses: evaluation.watches_statuses };
@@ -312,7 +309,7 @@ impl ReconcileContext {
         cancelled: CancelReceiver,
         reporter: &mut CommitReporter,
         memory: &mut SyncMemory,
-        (planned, limits): (PlannedCommit, &RepairLimits),
+        (planned, pass): (PlannedCommit, &AttemptPass),
         (overview, measurement): (&PlanOverview, &SyncMeasurement),
     ) -> Result<SyncReport, SyncInterruption> {
         let PlannedCommit { plan, bookkeeping, delta } = planned;
@@ -324,12 +321,14 @@ impl ReconcileContext {
         options.wait = true;
         options.prune = self.source.spec.prune.unwrap_or(true);
         options.timeout = self.source.timeout;
+        let approved = memory.approved.as_ref().filter(|one| pass.approval.as_ref() == Some(&one.approval));
+        options.approval = approved.map(ApprovedChanges::for_records);
         let sync = Synchronizing { commit, cluster: &cluster, overview, measurement };
         let work = self.run_reported_sync(sync, (plan, bookkeeping, options), cancelled, reporter);
         let work = self.measure_stage(SyncStage::Sync, work).boxed();
         let is_ours = |object: &stator_core::object::Object| super::is_ours(object, labels.as_ref());
         let is_concluded = memory.concluded.as_ref().is_some_and(|known| known.commit == commit.commit);
-        let interrupts = |object: &ObjectIdentity| is_concluded && limits.lets_interrupt(object);
+        let interrupts = |object: &ObjectIdentity| is_concluded && pass.limits.lets_interrupt(object);
         let gone = memory.detector.wait_for_interruption(is_ours, &planned, interrupts).boxed();
         match futures_util::future::select(work, gone).await {
             Either::Left((report, _)) => Ok(report),

@@ -46,7 +46,7 @@ pub struct HoldApproval {
     pub revision: String,
     /// The digest of what is held back of it: [`HeldChanges::digest`](stator_model::plan::HeldChanges::digest).
     pub plan: String,
-    /// Who approved, where that was written down.
+    /// Who approved, where that was written down: names with commas between them.
     pub by: Option<String>,
 }
 
@@ -64,7 +64,9 @@ pub enum ManualRequestError {
         form: &'static str,
     },
     /// A word that is no guard's.
-    #[error("the annotation `{ALLOW}` names `{word}`; known: replace, delete, adopt, move, mass-delete and max-gpus")]
+    #[error(
+        "the annotation `{ALLOW}` names `{word}`; known: replace, delete, adopt, move, mass-delete, max-gpus and rollback"
+    )]
     UnknownGuard {
         /// The word, cut and without control characters.
         word: String,
@@ -96,6 +98,25 @@ impl HoldApproval {
     /// What is let go, in the words of `--allow`.
     pub fn guard_words(&self) -> String {
         self.kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Who approved, each once. Names have no commas: the admission policy sees to that.
+    pub fn approvers(&self) -> BTreeSet<&str> {
+        let names = self.by.as_deref().unwrap_or_default().split(',').map(str::trim);
+        names.filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Who has approved once this person does: whoever approved the same before stays named.
+    #[must_use]
+    pub fn approved_by(self, person: &str, annotations: &BTreeMap<String, String>) -> Self {
+        let same = annotations.get(ALLOW).is_some_and(|known| *known == self.to_annotation());
+        let before = annotations.get(ALLOWED_BY_ANNOTATION).filter(|before| same && !before.is_empty());
+        let by = match before {
+            Some(before) if before.split(',').any(|name| name == person) => before.clone(),
+            Some(before) => format!("{before},{person}"),
+            None => person.to_owned(),
+        };
+        Self { by: Some(by), ..self }
     }
 
     /// As the annotation has it.
@@ -148,8 +169,8 @@ fn parse_digits(text: &str, lengths: &[usize]) -> Option<String> {
 
 /// The guard of a word.
 pub fn parse_hold_kind(word: &str) -> Option<HoldKind> {
-    use HoldKind::{Adopt, Delete, MassDelete, MaxGpus, Move, Replace};
-    [Replace, Delete, Adopt, Move, MassDelete, MaxGpus].into_iter().find(|kind| kind.as_str() == word)
+    use HoldKind::{Adopt, Delete, MassDelete, MaxGpus, Move, Replace, Rollback};
+    [Replace, Delete, Adopt, Move, MassDelete, MaxGpus, Rollback].into_iter().find(|kind| kind.as_str() == word)
 }
 
 #[cfg(test)]
@@ -188,12 +209,33 @@ mod tests {
         }
     }
 
+    /// Four eyes: whoever approves the same is named behind those who did, once; whoever approves something else stands alone.
+    #[test]
+    fn several_people_approve_one_plan() {
+        let plan = |digit: &str| {
+            let text = format!("replace@{}:{}", "a".repeat(40), digit.repeat(64));
+            read(&[(ALLOW, &text)]).0.allow.unwrap()
+        };
+        let annotations = |approval: &HoldApproval| {
+            let by = approval.by.clone().unwrap_or_default();
+            BTreeMap::from([(ALLOW.to_owned(), approval.to_annotation()), (ALLOWED_BY_ANNOTATION.to_owned(), by)])
+        };
+        let first = plan("c").approved_by("alice", &BTreeMap::new());
+        let again = plan("c").approved_by("alice", &annotations(&first));
+        let second = plan("c").approved_by("bob", &annotations(&first));
+        let other = plan("d").approved_by("bob", &annotations(&first));
+        assert_eq!([&first, &again, &second, &other].map(|one| one.approvers().len()), [1, 1, 2, 1]);
+        assert_eq!(second.by.as_deref(), Some("alice,bob"));
+        let forged = HoldApproval { by: Some("alice, alice ,,".to_owned()), ..second };
+        assert_eq!(forged.approvers().len(), 1);
+    }
+
     #[test]
     fn every_fault_is_told_and_approves_nothing() {
         let (requests, faults) = read(&[(ALLOW, "everything,replace"), (OUTSIDE_WINDOWS_ANNOTATION, "3f2c1ab")]);
         assert_eq!(requests, ManualRequests::default());
         insta::assert_snapshot!(faults, @r"
-        the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete and max-gpus
+        the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete, max-gpus and rollback
         the annotation `stator.dev/allow` names no commit and plan in full: write `mass-delete,replace@<commit>:<plan>` as `status.held` has both, or use `stator sync --source`
         the annotation `stator.dev/outside-windows` names no commit in full: write `<commit>`, with all its digits
         ");

@@ -103,6 +103,47 @@ contexts:
   - {name: gpu-west, context: {cluster: west, user: me}}
 ";
 
+/// Remembers that a person let the repository use this context, and no other.
+fn trust(bench: &Workbench, context: Option<&str>) {
+    let repository = bench.root().canonicalize().unwrap();
+    let answers = context.map(|context| serde_json::json!({"repository": repository, "context": context}));
+    let file = bench.root().parent().unwrap().join("home/.local/state/stator/trusted-contexts.json");
+    fs_err::create_dir_all(file.parent().unwrap()).unwrap();
+    fs_err::write(file, serde_json::json!({"trusted": answers.as_slice()}).to_string()).unwrap();
+}
+
+/// S17: a clone names the context whose plugin would be run.
+#[test]
+fn a_clone_chooses_no_context_unasked() {
+    let bench = fleet();
+    let plugin =
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [ran], interactiveMode: Never}";
+    let users = format!("  - {{name: me, user: {{token: t0p-s3cret}}}}\n  - {{name: admin, user: {{{plugin}}}}}\n");
+    let config = KUBECONFIG.replace("  - {name: me, user: {token: t0p-s3cret}}\n", &users);
+    bench.write("kubeconfig", config.replace("{cluster: west, user: me}", "{cluster: west, user: admin}"));
+    bench.replace("stator.yaml", "      namespace: models\n", "      namespace: models\n      context: gpu-west\n");
+    let run = |args: &[&str]| bench.finish(bench.command().args(args).env("KUBECONFIG", "kubeconfig")).exits(2);
+    assert_snapshot!(run(&["plan", "-e", "prod"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the repository asks for the context `gpu-west` of the kubeconfig, and nobody has allowed it to; the current context is `gpu-east`
+    hint: pass --context gpu-west to use it, or --context with another one
+    hint: on a terminal stator asks, and remembers the answer for this repository
+    ");
+    let file = ["sync", "-e", "prod", "--yes", "--no-input", "--kubeconfig", "kubeconfig"];
+    assert!(run(&file).notes().starts_with("error: the repository asks for the context"));
+    // An answer for another context, or of another repository, is none.
+    trust(&bench, Some("gpu-east"));
+    run(&["plan", "-e", "prod"]);
+    assert!(!bench.path("ran").exists(), "the plugin was run");
+    // Whoever names the context, or the one that is used anyway, is not asked.
+    assert!(run(&["plan", "-e", "prod", "--context", "gpu-east"]).notes().starts_with("Using the"));
+    bench.replace("kubeconfig", "current-context: gpu-east", "current-context: gpu-west");
+    run(&["plan", "-e", "prod"]);
+    assert!(bench.path("ran").exists(), "the user's own context was not used");
+}
+
 #[test]
 fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     let bench = fleet();
@@ -169,7 +210,13 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     ");
     bench.replace("stator.yaml", "      namespace: models\n", "      namespace: models\n      context: gpu-west\n");
     for verb in [&["plan"][..], &["diff"], &["sync", "--yes"], &["status"], &["get", "models"], &["events"]] {
+        // S17: whoever wrote the clone's files chooses nobody's login, and runs nobody's plugin.
+        let refused = run(&[verb, &["-e", "prod"]].concat()).exits(2);
+        assert!(!refused.notes().contains("Using the"), "{refused}");
+        assert!(refused.notes().starts_with("error: the repository asks for the context `gpu-west`"), "{refused}");
+        trust(&bench, Some("gpu-west"));
         let output = run(&[verb, &["-e", "prod"]].concat()).exits(2);
+        trust(&bench, None);
         let first = output.notes().lines().next().unwrap_or_default().to_owned();
         assert_eq!(
             first,

@@ -73,9 +73,18 @@ impl Room {
     }
 
     async fn declare(&mut self, more: &str) {
+        self.declare_of("master", more);
+    }
+
+    /// Follows another branch from now on.
+    pub(super) fn follow(&mut self, branch: &str) {
+        self.declare_of(branch, "");
+    }
+
+    fn declare_of(&mut self, branch: &str, more: &str) {
         let interval = if more.contains("interval:") { "" } else { "  interval: 1s\n" };
         let text = format!(
-            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: models}}\nspec:\n  url: {}\n  allowLocal: true\n  ref: {{branch: master}}\n{interval}{more}",
+            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: models}}\nspec:\n  url: {}\n  allowLocal: true\n  ref: {{branch: {branch}}}\n{interval}{more}",
             self.bench.root().canonicalize().unwrap().display()
         );
         let path = self.folder.path().join("sources.yaml");

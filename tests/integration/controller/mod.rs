@@ -12,6 +12,7 @@ mod panicking;
 pub mod process;
 mod protected;
 mod replaced;
+mod rewound;
 mod scene;
 mod served;
 mod told;

@@ -326,6 +326,10 @@ fn a_cluster_goes_on_as_it_was() {
             if let Some(held) = status["held"].as_object_mut() {
                 held.remove("plan");
             }
+            // Nor what led to a commit.
+            if let Some(revision) = status["revision"].as_object_mut() {
+                revision.remove("appliedFrom");
+            }
             fields.map(|field| status[field].clone())
         };
         let now = || api.get(text(&source, "/metadata/namespace"), "ModelSource", name);

@@ -149,6 +149,44 @@ fn wrong_values_are_refused() {
     ");
 }
 
+/// S9: who takes the token of `stator server` reads the secrets of webhooks, and none of git logins or keys.
+#[test]
+fn a_server_reads_the_secrets_of_webhooks_alone() {
+    let wide = ["--set", "server.enabled=true"];
+    let logins = ["--set", "rbac.secrets={git,forge}"];
+    let hooks = ["--set", "rbac.webhookSecrets={hook}"];
+    let apart = ["--set", "watchNamespaces={team-a}"];
+    let mut said = Vec::new();
+    for (what, more) in [
+        ("nothing named", Vec::new()),
+        ("all together", logins.to_vec()),
+        ("webhooks' alone", hooks.to_vec()),
+        ("both", [logins, hooks].concat()),
+        ("both, in a namespace", [logins, hooks, apart].concat()),
+    ] {
+        let arguments: Vec<&str> = wide.iter().chain(&more).copied().collect();
+        let Some(text) = rendered(&arguments) else { return };
+        for role in objects(&text).iter().filter(|one| one["kind"] == "ClusterRole" || one["kind"] == "Role") {
+            for rule in role["rules"].as_array().unwrap().iter().filter(|rule| rule["resources"][0] == "secrets") {
+                let names = rule.get("resourceNames").map_or_else(|| "any".to_owned(), Value::to_string);
+                said.push(format!("{what}: {} {} {names}", called(role), rule["verbs"]));
+            }
+        }
+    }
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    nothing named: ClusterRole /stator-controller ["get"] any
+    nothing named: ClusterRole /stator-server ["get"] any
+    all together: ClusterRole /stator-controller ["get"] ["git","forge"]
+    all together: ClusterRole /stator-server ["get"] ["git","forge"]
+    webhooks' alone: ClusterRole /stator-controller ["get"] any
+    webhooks' alone: ClusterRole /stator-server ["get"] ["hook"]
+    both: ClusterRole /stator-controller ["get"] ["git","forge","hook"]
+    both: ClusterRole /stator-server ["get"] ["hook"]
+    both, in a namespace: Role team-a/stator-controller ["get"] ["git","forge","hook"]
+    both, in a namespace: Role team-a/stator-server ["get"] ["hook"]
+    "#);
+}
+
 /// Everything that the values file has is in the schema, with the same default being valid, and the other way round.
 #[test]
 fn the_schema_and_the_values_name_the_same() {

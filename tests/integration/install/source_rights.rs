@@ -132,6 +132,35 @@ async fn each_right_lets_do_one_thing_and_no_other() {
         let refused = tried.tries(approver, "", &patch).await.unwrap_err();
         assert!(refused.contains("whoever approves is named by the annotation"), "{refused}");
     }
+    // Four eyes: one more name behind another's is one's own, of who has not approved yet, and for the same plan.
+    let person = |verb: &str| format!("system:serviceaccount:{NAMESPACE}:{verb}");
+    let account = |name: &'static str| {
+        let rule = PolicyRule {
+            api_groups: Some(vec!["stator.dev".to_owned()]),
+            resources: Some(vec!["modelsources".to_owned()]),
+            verbs: ["get", "patch", "approve"].map(str::to_owned).to_vec(),
+            ..PolicyRule::default()
+        };
+        let tried = &tried;
+        async move {
+            let config = kube::config::Kubeconfig::read_from(plane.account(NAMESPACE, name, vec![rule]).await).unwrap();
+            let options = kube::config::KubeConfigOptions { context: Some(name.to_owned()), ..Default::default() };
+            let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
+            tried.sources(kube::Client::try_from(config).unwrap()).await
+        }
+    };
+    let second = &account("second").await;
+    let (mine, theirs) = (person("approve"), person("second"));
+    let allow = |plan: &str| format!("delete@{}:{}", "b".repeat(40), plan.repeat(64));
+    let says = |allow: &str, by: &str| json!({"metadata": {"annotations": {"stator.dev/allow": allow, "stator.dev/allowed-by": by}}});
+    tried.tries(approver, "", &says(&allow("e"), &mine)).await.unwrap();
+    for forged in [format!("{mine},bob"), format!("{mine},{mine}"), format!("bob,{mine}"), format!("{mine}, {mine}")] {
+        let refused = tried.tries(approver, "", &says(&allow("e"), &forged)).await.unwrap_err();
+        assert!(refused.contains("whoever approves is named by the annotation"), "{forged}: {refused}");
+    }
+    let both = format!("{mine},{theirs}");
+    tried.tries(second, "", &says(&allow("f"), &both)).await.expect_err("another plan takes the first's name along");
+    tried.tries(second, "", &says(&allow("e"), &both)).await.unwrap();
     // What was approved may be taken back by whoever may approve, and hints stay what they are meanwhile.
     let back = json!({"metadata": {"annotations": {"stator.dev/allow": null, "stator.dev/allowed-by": null}}});
     tried.tries(approver, "", &back).await.unwrap();

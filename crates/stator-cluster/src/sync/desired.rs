@@ -11,7 +11,9 @@ use stator_model::fleet_policy::{BoundPolicies, SourcePolicies};
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::CompiledPolicy;
-use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, SourceClaim, UnchangedSummary, alternate_graph_name};
+use stator_model::plan::{
+    HoldKind, PlanInput, PlanScope, Record, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
+};
 use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -41,6 +43,8 @@ pub struct PlanParameters {
     pub revision: String,
     /// See [`PlanInput::folder`].
     pub folder: Option<String>,
+    /// See [`PlanInput::rewound`].
+    pub rewound: Option<RewoundBranch>,
     /// What was allowed.
     pub allow: BTreeSet<HoldKind>,
     /// Whether to delete objects that are no longer in git.
@@ -164,6 +168,7 @@ impl DesiredState {
             unreadable: live.damaged,
             unlisted: live.unlisted,
             guards: selection.guards,
+            rewound: aim.rewound,
             prices: selection.prices,
             allow: aim.allow,
             prune: aim.prune,

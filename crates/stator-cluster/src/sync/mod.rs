@@ -25,6 +25,7 @@ pub use frontends::ask_frontends;
 pub use gather::{GatheredState, environment_labels, find_orphaned_records, gather};
 pub use gather_error::GatherError;
 pub use lost_settings::refuse_lost_settings;
+pub use machine::SyncApproval;
 pub use pods::list_pods;
 pub use runner::{SyncOptions, run_sync};
 pub use server_dry_runs::answer_open_questions;

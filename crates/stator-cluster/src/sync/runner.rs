@@ -2,7 +2,7 @@
 
 use super::journal_write::{delete_journal, write_journal};
 use super::machine::{
-    CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine,
+    CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncApproval, SyncMachine,
 };
 use super::record_write::{delete_record, write_record};
 use super::{CancelReason, SyncProgress, SyncReport};
@@ -41,6 +41,8 @@ pub struct SyncOptions {
     pub started: jiff::Timestamp,
     /// Where the jitter of backoffs comes from.
     pub seed: u64,
+    /// What somebody approved of the plan, for the records.
+    pub approval: Option<SyncApproval>,
 }
 
 impl SyncOptions {
@@ -56,6 +58,7 @@ impl SyncOptions {
             concurrency: 8,
             started,
             seed,
+            approval: None,
         }
     }
 }
@@ -78,8 +81,17 @@ pub async fn run_sync<C: Cluster>(
     progress: &(dyn Fn(SyncProgress) + Send + Sync),
     mut cancel: watch::Receiver<Option<CancelReason>>,
 ) -> SyncReport {
-    let SyncOptions { wait, prune, keeps_file_faults, timeout, progress_deadline, concurrency, started, seed } =
-        options;
+    let SyncOptions {
+        wait,
+        prune,
+        keeps_file_faults,
+        timeout,
+        progress_deadline,
+        concurrency,
+        started,
+        seed,
+        approval,
+    } = options;
     let settings = MachineSettings {
         wait,
         prune,
@@ -90,6 +102,7 @@ pub async fn run_sync<C: Cluster>(
         attempts: MAX_CALL_ATTEMPTS,
         started,
         seed,
+        approval,
     };
     let namespaces: BTreeSet<String> = plan.changes.iter().map(|change| change.object.namespace.clone()).collect();
     // Of a kind without an object in the plan nothing is waited for, and it may not even be there to be watched.

@@ -113,7 +113,7 @@ pub struct ModelSourceSpec {
     /// Defaults to true.
     pub self_heal: Option<bool>,
     /// Guards that limit a sync; they take precedence over the environment's guards.
-    pub guards: Option<stator_model::intent::repository::Guards>,
+    pub guards: Option<SourceGuards>,
     /// When syncs may run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
@@ -284,6 +284,30 @@ fn with_spellings_of_flux(schema: &mut schemars::Schema) {
     if let Some(options) = schema.get_mut("oneOf").and_then(serde_json::Value::as_array_mut) {
         let alias = |(word, means): (&str, &str)| serde_json::json!({"type": "string", "const": word, "description": format!("As `{means}`.")});
         options.extend([("HEAD", "Head"), ("TagAndHEAD", "TagAndHead")].map(alias));
+    }
+}
+
+/// Guards that limit the syncs of a source until they are approved.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SourceGuards {
+    /// Deletions in one revision that need no approval. Defaults to the larger of 5 objects and 20 % of them.
+    #[schemars(range(max = 1_000_000))]
+    pub max_deletions: Option<u32>,
+    /// The most GPUs that the environment's models may need at once, rollouts included.
+    #[schemars(range(max = 10_000_000))]
+    pub max_gpus: Option<u32>,
+    /// How many people have to approve what is held back, each the same plan. Without it, one approval is enough, and
+    /// nobody has to be named by it. Nothing of a file of sources can be approved.
+    #[schemars(range(min = 1, max = 10))]
+    pub approvers: Option<u32>,
+}
+
+impl SourceGuards {
+    /// How many people have to approve; 0 where nobody has to be named.
+    pub fn required_approvers(&self) -> usize {
+        self.approvers.map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
     }
 }
 

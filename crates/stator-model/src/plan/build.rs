@@ -7,7 +7,8 @@ use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, Record, download, file_versions, gpu_usage, guard, masking, prune, route, rules, totals, unlisted,
+    PlannedWrite, Record, download, file_versions, gpu_usage, guard, held_changes, masking, prune, route, rules,
+    totals, unlisted,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
@@ -73,7 +74,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         .collect();
     let retired = leftovers.retired.into_iter().filter(|model| !staying.contains(model.as_str())).collect();
     let digest = totals::plan_digest(&changes, &holds);
-    let held = HeldChanges::of(&changes);
+    let held = HeldChanges::of(&changes, held_changes::held_rewind(input));
     totals::price_changes(&mut changes, input.prices.as_ref());
     masking::mask_changes(&mut changes);
     let shown: BTreeSet<String> = changes.iter().map(|change| change.model.clone()).collect();

@@ -227,6 +227,7 @@ fn expected_holds(comparison: &RevisionComparison<'_>, changes: &[Change]) -> Ve
         max_gpus: comparison.guards.max_gpus,
         present: total,
         other_gpus: comparison.unchanged.gpus.peak,
+        rewound: None,
         allow: &BTreeSet::new(),
     };
     // Nothing of a comparison is written; what a sync of it would write, every change says by its action.

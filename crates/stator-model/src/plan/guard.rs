@@ -1,8 +1,11 @@
 //! What holds a sync back: too many deletions, too many GPUs, replacements and adoptions that nobody asked for.
 
 use super::context::PlanContext;
-use super::{Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite};
+use super::{
+    Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite, RewoundBranch,
+};
 use serde_json::Value;
+use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus;
 use stator_core::dynamo::kinds::{CONFIG_MAP, JOB, LABEL_FILE};
 use std::collections::BTreeSet;
@@ -20,6 +23,8 @@ pub(super) struct GuardLimits<'a> {
     pub(super) present: usize,
     /// The GPUs at their peak of everything that is not among the changes.
     pub(super) other_gpus: u64,
+    /// What became of the branch, where it does not lead on from what was applied.
+    pub(super) rewound: Option<&'a RewoundBranch>,
     /// The guards that somebody has released.
     pub(super) allow: &'a BTreeSet<HoldKind>,
 }
@@ -28,13 +33,30 @@ impl GuardLimits<'_> {
     /// What the guards find in changes, of which `is_written` says whether a sync would write them.
     pub(super) fn find_holds(&self, changes: &[Change], is_written: impl Fn(&Change) -> bool) -> Vec<Hold> {
         let holds = [
+            self.rollback_hold(changes, &is_written),
             self.replace_hold(changes),
             self.mass_delete_hold(changes),
-            self.max_gpus_hold(changes, is_written),
+            self.max_gpus_hold(changes, &is_written),
             self.adopt_hold(changes),
             self.move_hold(changes),
         ];
         holds.into_iter().flatten().collect()
+    }
+
+    /// An older commit was good once, signature included, and whoever answers for the git host may show it again. It is held
+    /// where it changes nothing, too: what follows on it would pass for progress.
+    fn rollback_hold(&self, changes: &[Change], is_written: impl Fn(&Change) -> bool) -> Option<Hold> {
+        let RewoundBranch { from, to, holds_unchanged } = self.rewound?;
+        (*holds_unchanged || changes.iter().any(is_written)).then(|| Hold {
+            kind: HoldKind::Rollback,
+            message: format!(
+                "the branch leads to {}, which does not follow {}, which was applied",
+                short_commit(to),
+                short_commit(from)
+            ),
+            help: "find out who moved the branch, then allow it with --allow rollback".to_owned(),
+            allowed: self.allow.contains(&HoldKind::Rollback),
+        })
     }
 
     fn replace_hold(&self, changes: &[Change]) -> Option<Hold> {
@@ -148,6 +170,7 @@ pub(super) fn apply_guards(context: &PlanContext<'_>, changes: &mut [Change]) ->
         max_gpus: input.guards.max_gpus,
         present: present + input.unchanged.totals.objects,
         other_gpus: out_of_scope.saturating_add(input.unchanged.totals.gpus.peak),
+        rewound: input.rewound.as_ref(),
         allow: &input.allow,
     };
     let holds = limits.find_holds(changes, |one| one.step.write().is_some());
@@ -165,6 +188,7 @@ fn is_held_by(change: &Change, guard: HoldKind) -> bool {
     match guard {
         HoldKind::MassDelete => change.action == Action::Delete && !change.is_outgoing(),
         HoldKind::MaxGpus => needs_more_gpus(change),
+        HoldKind::Rollback => true,
         // These are opt-ins, which the decision on each object has heeded already.
         HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt | HoldKind::Move => false,
     }

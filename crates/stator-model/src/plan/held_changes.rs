@@ -1,6 +1,6 @@
 //! What guards hold back of a plan, as one value: what somebody approves is exactly this, and nothing that came later.
 
-use super::{Action, Change, HoldKind, PlanStep};
+use super::{Action, Change, HoldKind, PlanInput, PlanStep, RewoundBranch};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use stator_core::object::ObjectIdentity;
@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldChanges {
     objects: BTreeSet<HeldObject>,
+    /// The move of the branch, which waits although it may change nothing.
+    rewound: Option<RewoundBranch>,
     digest: String,
 }
 
@@ -23,8 +25,12 @@ struct HeldObject {
 
 impl HeldChanges {
     /// Of the changes of a plan.
-    pub(super) fn of(changes: &[Change]) -> Self {
+    pub(super) fn of(changes: &[Change], rewound: Option<RewoundBranch>) -> Self {
         let mut hash = Sha256::new();
+        if let Some(RewoundBranch { from, to, holds_unchanged: _ }) = &rewound {
+            hash.update(json!({"guard": HoldKind::Rollback, "from": from, "to": to}).to_string().as_bytes());
+            hash.update(b"\n");
+        }
         let mut objects = BTreeSet::new();
         for (change, guard) in changes.iter().filter_map(|change| Some((change, guard_of(change)?))) {
             let would = match &change.step {
@@ -38,8 +44,9 @@ impl HeldChanges {
             hash.update(b"\n");
             objects.insert(HeldObject { model: change.model.clone(), object: change.object.identity(), guard });
         }
-        let digest = if objects.is_empty() { String::new() } else { hex::encode(hash.finalize()) };
-        Self { objects, digest }
+        let is_empty = objects.is_empty() && rewound.is_none();
+        let digest = if is_empty { String::new() } else { hex::encode(hash.finalize()) };
+        Self { objects, rewound, digest }
     }
 
     /// SHA-256 over what waits: which objects, as which live ones, why, and what would be done to each. Empty where nothing
@@ -48,10 +55,21 @@ impl HeldChanges {
         &self.digest
     }
 
+    /// The models that something waits of.
+    pub fn models(&self) -> BTreeSet<String> {
+        self.objects.iter().map(|held| held.model.clone()).collect()
+    }
+
     /// Whether nothing waits but what waits of the other as well: an approved sync that was interrupted has less left.
     pub fn is_part_of(&self, other: &Self) -> bool {
-        self.objects.is_subset(&other.objects)
+        self.objects.is_subset(&other.objects) && (self.rewound.is_none() || self.rewound == other.rewound)
     }
+}
+
+/// The move of the branch that is held by itself, unless it was allowed.
+pub(super) fn held_rewind(input: &PlanInput) -> Option<RewoundBranch> {
+    let is_held = |one: &RewoundBranch| one.holds_unchanged && !input.allow.contains(&HoldKind::Rollback);
+    input.rewound.clone().filter(is_held)
 }
 
 /// What an approval would release of a change. What belongs to another source is blocked, until somebody approves the move.

@@ -40,6 +40,17 @@ pub struct UnreadableObject {
     pub is_foreign: bool,
 }
 
+/// A branch that no longer leads on from the commit that was applied of it: somebody moved it back, or wrote its history anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewoundBranch {
+    /// The commit that was applied, in full.
+    pub from: String,
+    /// The commit that the branch leads to now, in full.
+    pub to: String,
+    /// Whether it is held although nothing would change. Who can release it by a sync by hand alone leaves nothing to change.
+    pub holds_unchanged: bool,
+}
+
 /// A kind of which a model or a record names objects, and whose objects cannot be listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnlistedKind {
@@ -100,6 +111,8 @@ pub struct PlanInput {
     pub unlisted: Vec<UnlistedKind>,
     /// Guards that limit a sync.
     pub guards: Guards,
+    /// What became of the branch, where it does not lead on from what was applied.
+    pub rewound: Option<RewoundBranch>,
     /// What GPUs cost.
     pub prices: Option<Prices>,
     /// What was allowed (`--allow`).

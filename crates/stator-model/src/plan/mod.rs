@@ -47,7 +47,7 @@ pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
 pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use held_changes::HeldChanges;
-pub use input::{PlanInput, PlanScope, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject};
+pub use input::{PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject};
 pub use journal::{
     Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
     journal_definition, merge_journals,
@@ -367,6 +367,8 @@ pub enum HoldKind {
     MassDelete,
     /// More GPUs would be needed than the environment may have.
     MaxGpus,
+    /// The branch of a source was moved back, or away from what was applied of it.
+    Rollback,
 }
 
 impl HoldKind {

@@ -111,7 +111,8 @@ pub struct SyncHistoryEntry {
     pub result: String,
     /// One sentence.
     pub message: String,
-    /// What was done: `create DynamoGraphDeployment prod/llama (none)`.
+    /// What was done: `create DynamoGraphDeployment prod/llama (none)`; and before it, what of that a guard held back until
+    /// somebody approved it: `approved replace by alice`.
     pub changes: Vec<String>,
 }
 

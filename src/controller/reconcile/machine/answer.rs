@@ -20,8 +20,13 @@ pub(super) enum AnswerContext {
 }
 
 impl ReconcileMemory {
-    /// What is approved of a commit.
+    /// What is approved of a commit, by as many as have to.
     pub(super) fn approval_of(&self, commit: &str) -> Option<&HoldApproval> {
+        self.approval_begun_of(commit).filter(|approval| approval.approvers().len() >= self.approvers)
+    }
+
+    /// What somebody approved of a commit, whether others have to or not.
+    fn approval_begun_of(&self, commit: &str) -> Option<&HoldApproval> {
         self.taken_requests.allow.as_ref().filter(|approval| approval.revision == commit)
     }
 
@@ -49,12 +54,16 @@ impl SourceReconciler {
                 let approval = approval.to_annotation();
                 rejected.insert(RejectedRequest::StaleApproval { approval, newest: newest.clone() });
             }
-            if let (Some(approval), Some(held)) = (memory.approval_of(&newest), &memory.held)
+            if let (Some(approval), Some(held)) = (memory.approval_begun_of(&newest), &memory.held)
                 && held.revision == newest
-                && held.plan.digest != approval.plan
-                && !held.plan.guards.is_disjoint(&approval.kinds)
             {
-                rejected.insert(RejectedRequest::StalePlanApproval { approval: approval.to_annotation() });
+                let given = approval.approvers().len();
+                if held.plan.digest == approval.plan && given < memory.approvers {
+                    let (approval, needed) = (approval.to_annotation(), memory.approvers);
+                    rejected.insert(RejectedRequest::TooFewApprovers { approval, given, needed });
+                } else if held.plan.digest != approval.plan && !held.plan.guards.is_disjoint(&approval.kinds) {
+                    rejected.insert(RejectedRequest::StalePlanApproval { approval: approval.to_annotation() });
+                }
             }
             if let Some(revision) = memory.taken_requests.outside_windows.as_ref().filter(|one| is_stale(one))
                 && context == AnswerContext::OutsideWindow

@@ -139,6 +139,15 @@ pub(in crate::controller::reconcile) enum RejectedRequest {
         /// As the annotation has it.
         approval: String,
     },
+    /// Others have to approve the same.
+    TooFewApprovers {
+        /// As the annotation has it.
+        approval: String,
+        /// How many did.
+        given: usize,
+        /// How many have to.
+        needed: usize,
+    },
     /// A sync outside the windows was requested for another commit than the newest.
     StaleWindowOverride {
         /// The commit that was named.

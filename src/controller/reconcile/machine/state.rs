@@ -27,6 +27,8 @@ pub(in crate::controller::reconcile) struct ReconcilerStart {
     pub(in crate::controller::reconcile) is_changed: bool,
     /// What is requested by now.
     pub(in crate::controller::reconcile) requests: ManualRequests,
+    /// How many people have to approve what is held back; 0 where nobody has to be named.
+    pub(in crate::controller::reconcile) approvers: usize,
     /// The sync request that was answered last.
     pub(in crate::controller::reconcile) handled_request: Option<String>,
     /// The commit that this process last synced well.
@@ -154,6 +156,8 @@ pub(super) struct ReconcileMemory {
     pub(super) applied: Option<String>,
     /// The commit that an earlier process last synced well.
     pub(super) previously_applied: Option<String>,
+    /// How many people have to approve what is held back.
+    pub(super) approvers: usize,
     /// What guards hold back, and of which commit.
     pub(super) held: Option<HeldRevisionPlan>,
     /// The commit of the last verdict.
@@ -206,6 +210,7 @@ impl ReconcileMemory {
             is_stopping: false,
             applied: start.applied,
             previously_applied: start.previously_applied,
+            approvers: start.approvers,
             held: start.held,
             concluded: start.concluded,
             uncovered: None,

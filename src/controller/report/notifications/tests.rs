@@ -110,6 +110,7 @@ fn what_passes_by_itself_is_told_when_it_does_not() {
 fn after_a_restart_nothing_is_told_anew() {
     let failed = PreviousState {
         applied: Some("a".to_owned()),
+        applied_from: None,
         ready: false,
         reason: Some("BuildFailed".to_owned()),
         judged_commit: Some("b".to_owned()),
@@ -181,6 +182,7 @@ fn recalled(standing: &SourceState) -> PreviousState {
     let commit = |one: &Option<TimestampedRevision>| one.as_ref().map(|one| one.commit.clone());
     PreviousState {
         applied: commit(&standing.applied),
+        applied_from: None,
         ready: standing.is_ready(),
         reason: standing.problem().map(|problem| problem.reason.as_str().to_owned()),
         judged_commit: standing.verdict.as_ref().map(|judged| judged.revision.clone()),

@@ -57,6 +57,10 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
             before.revision.attempted_at.as_deref(),
         ),
         applied: commit_or_previous(state.applied.as_ref(), before.revision.applied.as_deref()),
+        applied_from: match &state.applied {
+            Some(_) => state.applied_from.clone(),
+            None => before.revision.applied_from.clone(),
+        },
         applied_at: observed_since(
             state.applied.as_ref(),
             before.revision.applied.as_deref(),

@@ -29,6 +29,8 @@ pub struct SourceState {
     pub attempted: Option<TimestampedRevision>,
     /// The commit that was last synced well, and when that was done.
     pub applied: Option<TimestampedRevision>,
+    /// The repository and the branch that led to it, where the source follows a branch.
+    pub applied_from: Option<String>,
     /// What is done now.
     pub phase: SourcePhase,
     /// What is in the way, by where it lies. [`SourceState::problem`] is the first.
@@ -81,6 +83,8 @@ impl TimestampedRevision {
 pub struct PreviousState {
     /// The commit that was last synced successfully.
     pub applied: Option<String>,
+    /// The repository and the branch that led to it.
+    pub applied_from: Option<String>,
     /// Whether all was well.
     pub ready: bool,
     /// The reason word of what was not.
@@ -97,6 +101,7 @@ impl PreviousState {
         let ready = status.condition(READY);
         Self {
             applied: status.revision.applied.clone(),
+            applied_from: status.revision.applied_from.clone(),
             ready: status.is_condition_true(READY),
             reason: ready.map(|condition| condition.reason.clone()),
             judged_commit: status.revision.attempted.clone(),

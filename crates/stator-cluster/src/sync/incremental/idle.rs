@@ -37,6 +37,7 @@ pub(super) fn is_idle(plan: &Plan, settled: &UnchangedModel<'_>) -> bool {
         attempts: 1,
         started: jiff::Timestamp::UNIX_EPOCH,
         seed: 0,
+        approval: None,
     };
     let live: Vec<Object> = settled.live.iter().map(|object| (*object).clone()).collect();
     let mut machine = SyncMachine::new(

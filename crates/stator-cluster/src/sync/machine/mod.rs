@@ -26,6 +26,6 @@ mod waiting;
 
 pub use protocol::{
     CallResult, ClusterCall, ExpectedRecord, JournalWriteResult, MachineEffect, MachineEvent, MachineInput,
-    MachineSettings, RecordWriteResult,
+    MachineSettings, RecordWriteResult, SyncApproval,
 };
 pub use sync_machine::SyncMachine;

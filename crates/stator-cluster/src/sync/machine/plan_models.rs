@@ -91,6 +91,9 @@ pub(super) fn build_models(
             } else {
                 book.set_file_fault(file_fault(&changes, &findings));
             }
+            if let Some(approval) = settings.approval.as_ref().filter(|approval| approval.models.contains(&name)) {
+                book.add_history_line(format!("approved {}", approval.text));
+            }
             let retired = retired.contains(&name);
             let successors = successors.of_model(&name, &changes);
             (name.clone(), build_model(name, changes, (book, retired, successors), settings))

@@ -5,6 +5,7 @@ use crate::sync::{CancelReason, SyncProgress};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use stator_model::plan::{Journal, Record, SourceIdentity};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What a sync is to do besides the plan.
@@ -28,6 +29,17 @@ pub struct MachineSettings {
     pub started: jiff::Timestamp,
     /// Where the jitter of backoffs comes from.
     pub seed: u64,
+    /// What somebody approved of the plan.
+    pub approval: Option<SyncApproval>,
+}
+
+/// What guards held back of a plan, and somebody released: the records of these models say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncApproval {
+    /// What was released, and by whom: `replace by alice`.
+    pub text: String,
+    /// The models that something was released of.
+    pub models: BTreeSet<String>,
 }
 
 /// What happened, and when: time since the start, from a clock that never goes back.

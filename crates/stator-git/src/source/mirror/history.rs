@@ -5,6 +5,7 @@
 //! not out of git's list of cut histories: a commit is known to have parents although they are not here.
 
 use super::{Mirror, MirrorError};
+use crate::source::transport::TransportError;
 use git2::{ObjectType, Oid};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
@@ -66,6 +67,33 @@ impl Mirror {
             next = parents.first().copied();
         }
         Ok((line, HistoryLookup::Found(())))
+    }
+
+    /// Whether a commit is another one or follows it, as far as the remote knows. A history that is too long to look through
+    /// cannot be shown to lead there.
+    ///
+    /// # Errors
+    /// When the later commit is not in the mirror, or its history cannot be fetched.
+    pub fn follows(&mut self, later: &str, earlier: &str) -> Result<bool, MirrorError> {
+        let [later, earlier] = [later, earlier].map(super::reference::parse_full_commit);
+        let (later, earlier) = (later?, earlier?);
+        match self.is_ancestor(earlier, later, later) {
+            Err(MirrorError::Transport(TransportError::TooMuch { .. }) | MirrorError::TooMany { .. }) => Ok(false),
+            known => known,
+        }
+    }
+
+    /// Keeps which commit of a ref was applied, for whoever opens the mirror next.
+    ///
+    /// # Errors
+    /// When the commit is not here, or the mirror's folder cannot be written.
+    pub fn record_applied(&mut self, name: &str, commit: &str) -> Result<(), MirrorError> {
+        self.store.record_tip(&applied_tip_name(name), super::reference::parse_full_commit(commit)?)
+    }
+
+    /// The commit of a ref that was last applied, by this or an earlier process.
+    pub fn last_applied(&self, name: &str) -> Option<String> {
+        self.store.last_fetched(&applied_tip_name(name)).map(|commit| commit.to_string())
     }
 
     /// Whether one commit is an ancestor of another, or the same, as far as the remote knows: a shallow clone does not know
@@ -167,6 +195,11 @@ impl Mirror {
         }
         Ok(Some(parents_of(&self.read_object(&commit.to_string(), ObjectType::Commit)?)))
     }
+}
+
+/// No ref has a space in its name.
+fn applied_tip_name(name: &str) -> String {
+    format!("applied {name}")
 }
 
 fn check_commit_count(commit: Oid, count: usize) -> Result<(), MirrorError> {

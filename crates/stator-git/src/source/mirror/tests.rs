@@ -313,3 +313,27 @@ fn of_the_files_that_models_mount_only_what_changed_is_read() {
     // The root, the folder of the model, the folder in it, where the file is, and the file.
     assert_eq!(objects, 5);
 }
+
+/// S15: where a branch was applied is known to whoever opens the mirror next, and what follows it.
+#[test]
+fn what_was_applied_is_kept_and_what_follows_it_is_known() {
+    let place = Place::new();
+    let first = place.commit("main", &[("a/model.yaml", "a: 1")]);
+    let second = place.commit("main", &[("a/model.yaml", "a: 2")]);
+    let mut mirror = place.open().unwrap();
+    let tip = mirror.poll(&branch("main")).unwrap();
+    mirror.fetch(&tip).unwrap();
+    assert_eq!(mirror.last_applied("refs/heads/main"), None);
+    mirror.record_applied("refs/heads/main", &second).unwrap();
+    drop(mirror);
+    let mut mirror = place.open().unwrap();
+    assert_eq!(mirror.last_applied("refs/heads/main"), Some(second.clone()));
+    assert_eq!(mirror.last_applied("refs/heads/other"), None);
+    let rewritten = place.commit_on("refs/heads/main", None, &[("a/model.yaml", "a: 3")]);
+    let tip = mirror.poll(&branch("main")).unwrap();
+    mirror.fetch(&tip).unwrap();
+    let follows = |mirror: &mut Mirror, later: &str, earlier: &str| mirror.follows(later, earlier).unwrap();
+    assert!(follows(&mut mirror, &second, &first) && follows(&mut mirror, &second, &second));
+    assert!(!follows(&mut mirror, &first, &second));
+    assert!(!follows(&mut mirror, &rewritten, &second));
+}

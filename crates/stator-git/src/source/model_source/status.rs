@@ -123,6 +123,9 @@ pub struct Revisions {
     /// The commit that was last synced successfully.
     #[schemars(length(max = 64))]
     pub applied: Option<String>,
+    /// The repository and the branch that led to it: as long as the source follows these, what is synced has to follow it.
+    #[schemars(length(max = 4096))]
+    pub applied_from: Option<String>,
     /// When that ended first.
     #[schemars(extend("format" = "date-time"))]
     pub applied_at: Option<String>,
@@ -225,7 +228,7 @@ pub struct ApprovedRevision {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldGuard {
-    /// `mass-delete`, `replace`, `adopt`, `move` or `max-gpus`, as `stator sync --allow` takes it; `blocked` if no approval helps.
+    /// `mass-delete`, `replace`, `adopt`, `move`, `max-gpus` or `rollback`, as `stator sync --allow` takes it; `blocked` if no approval helps.
     #[schemars(length(max = 64))]
     pub guard: String,
     /// Why, in a sentence, with the numbers.

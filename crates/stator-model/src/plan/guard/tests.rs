@@ -1,6 +1,7 @@
 //! Where each limit is, to the last object and the last GPU.
 
 use super::*;
+use crate::plan::HeldChanges;
 use stator_core::object::ObjectRef;
 
 fn change(number: usize, action: Action) -> Change {
@@ -24,7 +25,8 @@ fn a_fifth_of_many_objects_and_five_of_few_may_be_deleted() {
     for (max_deletions, present, most) in
         [(None, 0, 5), (None, 29, 5), (None, 43, 8), (None, 100, 20), (Some(2), 100, 2)]
     {
-        let limits = GuardLimits { max_deletions, max_gpus: None, present, other_gpus: 0, allow: &allow };
+        let limits =
+            GuardLimits { max_deletions, max_gpus: None, present, other_gpus: 0, rewound: None, allow: &allow };
         let deletions = |count: usize| (0..count).map(|number| change(number, Action::Delete)).collect::<Vec<_>>();
         assert_eq!(found(&limits, &deletions(most)), [], "{most} of {present}");
         assert_eq!(found(&limits, &deletions(most + 1)), [HoldKind::MassDelete], "{} of {present}", most + 1);
@@ -34,7 +36,14 @@ fn a_fifth_of_many_objects_and_five_of_few_may_be_deleted() {
 #[test]
 fn gpus_are_held_from_the_first_one_above_the_limit_and_only_for_who_needs_more() {
     let allow = BTreeSet::new();
-    let limits = GuardLimits { max_deletions: None, max_gpus: Some(16), present: 9, other_gpus: 4, allow: &allow };
+    let limits = GuardLimits {
+        max_deletions: None,
+        max_gpus: Some(16),
+        present: 9,
+        other_gpus: 4,
+        rewound: None,
+        allow: &allow,
+    };
     let using = |action: Action, before: u64, peak: u64| {
         let mut one = change(0, action);
         (one.gpus.before, one.gpus.after, one.gpus.peak) = (before, peak, peak);
@@ -44,4 +53,30 @@ fn gpus_are_held_from_the_first_one_above_the_limit_and_only_for_who_needs_more(
     assert_eq!(found(&limits, &using(Action::Update, 8, 13)), [HoldKind::MaxGpus]);
     assert_eq!(found(&limits, &using(Action::Update, 13, 13)), [], "it has as many already");
     assert_eq!(found(&limits, &using(Action::Keep, 8, 13)), [], "nothing of it is written");
+}
+
+#[test]
+fn what_a_branch_that_went_back_would_change_is_held_and_the_move_itself() {
+    let (allow, allowed) = (BTreeSet::new(), BTreeSet::from([HoldKind::Rollback]));
+    let rewound = RewoundBranch { from: "a".repeat(40), to: "b".repeat(40), holds_unchanged: true };
+    let limits = |rewound, allow| GuardLimits {
+        max_deletions: None,
+        max_gpus: None,
+        present: 9,
+        other_gpus: 0,
+        rewound: Some(rewound),
+        allow,
+    };
+    let holds = limits(&rewound, &allow).find_holds(&[], |_| true);
+    insta::assert_snapshot!(holds[0].message, @"the branch leads to bbbbbbb, which does not follow aaaaaaa, which was applied");
+    assert!(limits(&rewound, &allowed).find_holds(&[], |_| true)[0].allowed);
+    let digest = |rewound: &RewoundBranch| HeldChanges::of(&[], Some(rewound.clone())).digest().to_owned();
+    let other = RewoundBranch { from: "c".repeat(40), ..rewound.clone() };
+    assert_ne!(digest(&rewound), digest(&other), "an approval is for one way back");
+    assert!(HeldChanges::default().is_part_of(&HeldChanges::of(&[], Some(rewound.clone()))));
+    assert!(!HeldChanges::of(&[], Some(rewound.clone())).is_part_of(&HeldChanges::of(&[], Some(other))));
+    // Whoever can only sync by hand leaves nothing to do, and that is that.
+    let rewound = RewoundBranch { holds_unchanged: false, ..rewound.clone() };
+    assert_eq!(found(&limits(&rewound, &allow), &[change(0, Action::Keep)]), []);
+    assert_eq!(found(&limits(&rewound, &allow), &[change(0, Action::Update)]), [HoldKind::Rollback]);
 }

@@ -71,6 +71,7 @@ impl fmt::Display for ChangeReason {
                 HoldKind::Move => "held back: `--allow move` takes it over",
                 HoldKind::MassDelete => "held back: too many deletions at once",
                 HoldKind::MaxGpus => "held back: the environment would exceed its GPU limit",
+                HoldKind::Rollback => "held back: the branch does not lead on from what was applied",
             }),
             Self::NewGraphFirst { graph, moves } => write_new_graph(f, graph.as_ref(), moves),
             Self::AddressHeld => f.write_str(

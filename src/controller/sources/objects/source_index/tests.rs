@@ -305,7 +305,7 @@ fn what_people_ask_wrongly_is_told() {
     scene.set("a/one", json!({}));
     scene.annotate("a/one", manual_requests::ALLOW, "everything");
     insta::assert_snapshot!(scene.settled(), @r#"
-        a/one is told: the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete and max-gpus | the annotation `stator.dev/allow` names no commit and plan in full: write `mass-delete,replace@<commit>:<plan>` as `status.held` has both, or use `stator sync --source`
+        a/one is told: the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete, max-gpus and rollback | the annotation `stator.dev/allow` names no commit and plan in full: write `mass-delete,replace@<commit>:<plan>` as `status.held` has both, or use `stator sync --source`
         a/one runs
         "#);
 }

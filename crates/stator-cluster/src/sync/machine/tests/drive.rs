@@ -37,6 +37,7 @@ pub fn settings(wait: bool) -> MachineSettings {
         attempts: 4,
         started: "2026-01-01T00:00:00Z".parse().unwrap(),
         seed: 7,
+        approval: None,
     }
 }
 
