@@ -3,7 +3,6 @@
 use super::args::ChangeArgs;
 use super::error::{CliError, CliErrorKind};
 use super::repository::{self, DesiredState, OpenedRepository};
-use rayon::prelude::*;
 use stator_cluster::cluster::{AnyCluster, Cluster};
 use stator_cluster::sync::{self, EnvironmentStatus, GatherError, GatheredState, PlanParameters};
 use stator_model::plan::{self, Plan, PlanInput, PlanScope, Record, SyncBookkeeping};
@@ -55,8 +54,6 @@ pub async fn plan_changes<C: Cluster>(
     let bookkeeping = plan::own_bookkeeping(&input);
     let mut plan = build_explained_plan(cluster, &mut input).await;
     plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
-    // Ten thousand trees take a while to take down, too.
-    input.live.into_par_iter().for_each(drop);
     PlanWithBookkeeping { plan, bookkeeping }
 }
 

@@ -248,7 +248,7 @@ fn judge_deletion(status: &EnvironmentStatus) -> Vec<WaitedModel> {
     let owners: BTreeMap<ObjectRef, &str> = status
         .live
         .iter()
-        .filter_map(|object| Some((object.reference(), *object.labels().get(kinds::LABEL_MODEL)?)))
+        .filter_map(|object| Some((object.reference().clone(), object.label(kinds::LABEL_MODEL)?)))
         .collect();
     let mut left: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for change in status.plan.changes.iter().filter(|change| !holds_data(change)) {

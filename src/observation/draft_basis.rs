@@ -1,11 +1,12 @@
 //! What a draft is held against: the files of a source as they were last read, and the cluster as it was then. A draft is read,
 //! rendered and planned as a commit's models are, by the same functions; nothing is written, and the cluster is not asked.
 
+use rayon::prelude::*;
 use stator_cluster::sync::{DesiredState, PlanParameters};
 use stator_core::dynamo::gpus;
 use stator_core::dynamo::kinds::{LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY};
 use stator_core::finding::Finding;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::repository::{Environment, Guards};
 use stator_model::intent::yaml::parse_yaml;
@@ -52,7 +53,18 @@ pub struct DraftBasis {
     models: BTreeMap<String, BTreeSet<String>>,
     /// What a plan is made of, without models and live objects.
     input: PlanInput,
-    live: Vec<Object>,
+    live: Vec<LiveObject>,
+}
+
+/// A live object, and the GPUs that it holds: each draft asks for those of all the others.
+#[derive(Debug)]
+struct LiveObject {
+    text: ObjectText,
+    gpus: u64,
+}
+
+fn gpus_of(text: &ObjectText) -> u64 {
+    gpus::gpu_use(&text.parse()).total()
 }
 
 /// What was made of a model's file.
@@ -70,7 +82,9 @@ impl DraftBasis {
         for (name, file) in rendered.iter().map(|one| (&one.model, &one.source)).chain(broken) {
             models.entry(name.clone()).or_default().insert(file.clone());
         }
-        let basis = Self { source, models, input: input.clone(), live: live.clone() };
+        let input_of_drafts = input.clone();
+        let live_objects = live.par_iter().map(|text| LiveObject { text: text.clone(), gpus: gpus_of(text) });
+        let basis = Self { source, models, input: input_of_drafts, live: live_objects.collect() };
         (input.rendered, input.live) = (rendered, live);
         basis
     }
@@ -180,16 +194,19 @@ impl DraftBasis {
         }
         let recorded = self.input.records.iter().filter(|record| names.contains(&record.model));
         own.extend(recorded.flat_map(|record| &record.inventory).map(|entry| entry.object.identity()));
-        let is_own = |object: &Object| {
-            let model = object.labels().get(LABEL_MODEL).copied();
-            own.contains(&object.reference().identity()) || model.is_some_and(|model| names.contains(model))
+        let is_own = |object: &LiveObject| {
+            let model = object.text.label(LABEL_MODEL);
+            own.contains(&object.text.reference().identity()) || model.is_some_and(|model| names.contains(model))
         };
-        let (near, far): (Vec<&Object>, Vec<&Object>) = self.live.iter().partition(|object| is_own(object));
+        let (near, far): (Vec<&LiveObject>, Vec<&LiveObject>) = self.live.iter().partition(|object| is_own(object));
         // Requests lead to the graphs that they made.
-        let made: BTreeSet<ObjectIdentity> =
-            near.iter().filter_map(|object| plan::graph_made_by(object)).map(|graph| graph.identity()).collect();
-        let (made, far): (Vec<&Object>, Vec<&Object>) =
-            far.into_iter().partition(|object| made.contains(&object.reference().identity()));
+        let made: BTreeSet<ObjectIdentity> = near
+            .iter()
+            .filter_map(|object| plan::graph_made_by(&object.text.parse()))
+            .map(|graph| graph.identity())
+            .collect();
+        let (made, far): (Vec<&LiveObject>, Vec<&LiveObject>) =
+            far.into_iter().partition(|object| made.contains(&object.text.reference().identity()));
         let parameters = PlanParameters {
             revision: self.input.revision.clone(),
             folder: self.input.folder.clone(),
@@ -200,7 +217,7 @@ impl DraftBasis {
         let others = self.models.len();
         let totals = self.totals_of(&far);
         let input = PlanInput {
-            live: near.into_iter().chain(made).cloned().collect(),
+            live: near.into_iter().chain(made).map(|object| object.text.clone()).collect(),
             records: self.input.records.clone(),
             journals: self.input.journals.clone(),
             orphaned_records: self.input.orphaned_records.clone(),
@@ -213,15 +230,14 @@ impl DraftBasis {
     }
 
     /// What the environment's other objects hold.
-    fn totals_of(&self, objects: &[&Object]) -> UnchangedTotals {
+    fn totals_of(&self, objects: &[&LiveObject]) -> UnchangedTotals {
         let mut totals = UnchangedTotals::default();
-        let is_here = |object: &&&Object| {
-            let labels = object.labels();
-            let is = |label: &str, own: &str| labels.get(label).is_none_or(|other| *other == own);
+        let is_here = |object: &&&LiveObject| {
+            let is = |label: &str, own: &str| object.text.label(label).is_none_or(|other| other == own);
             is(LABEL_REPOSITORY, &self.input.repository) && is(LABEL_ENVIRONMENT, &self.input.environment)
         };
         for object in objects.iter().filter(is_here) {
-            let count = gpus::gpu_use(object).total();
+            let count = object.gpus;
             totals.gpus.add(GpuTotals { before: count, after: count, peak: count });
             totals.objects += 1;
         }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use stator_core::dynamo::kinds::GRAPH;
-use stator_core::object::{Object, ObjectIdentity};
+use stator_core::object::{Object, ObjectIdentity, ObjectText};
 use stator_model::plan::{Change, ModelStatus, Plan, Record};
 use stator_model::present::history::ClusterEvent;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ pub struct ModelFacts {
     /// Its record; `None` before the first sync.
     pub record: Option<Record>,
     /// Its objects, as the cluster holds them.
-    pub live: Vec<Object>,
+    pub live: Vec<ObjectText>,
     /// What the cluster's controllers say of its objects, oldest first.
     pub events: Vec<ClusterEvent>,
     /// Since when health and sync are what they are.
@@ -110,8 +110,8 @@ pub struct HourlyCost {
 
 impl ModelFacts {
     /// The graphs among its live objects.
-    pub fn graphs(&self) -> impl Iterator<Item = &Object> {
-        self.live.iter().filter(|object| object.kind() == GRAPH.kind)
+    pub fn graphs(&self) -> impl Iterator<Item = Object> {
+        self.live.iter().filter(|object| object.kind() == GRAPH.kind).map(ObjectText::parse)
     }
 }
 
@@ -126,7 +126,7 @@ pub fn model_facts(
     statuses: Vec<ModelStatus>,
     plan: &Plan,
     records: Vec<Record>,
-    live: Vec<Object>,
+    live: Vec<ObjectText>,
     events: Vec<ClusterEvent>,
     earlier: &[ModelFacts],
     now: Timestamp,
@@ -137,7 +137,7 @@ pub fn model_facts(
     }
     let mut records: BTreeMap<String, Record> =
         records.into_iter().map(|record| (record.model.clone(), record)).collect();
-    let mut live: BTreeMap<ObjectIdentity, Object> =
+    let mut live: BTreeMap<ObjectIdentity, ObjectText> =
         live.into_iter().map(|object| (object.reference().identity(), object)).collect();
     let mut said: BTreeMap<String, Vec<ClusterEvent>> = BTreeMap::new();
     for event in events {

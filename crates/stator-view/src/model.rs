@@ -12,7 +12,7 @@ use stator_core::dynamo::gpus;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{self, ADAPTER};
 use stator_core::mask;
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use stator_model::plan::{Action, FieldDrift, Record, RecordCondition, SyncHistoryEntry};
 use std::collections::BTreeMap;
 
@@ -225,7 +225,7 @@ impl ModelStatusView {
             environment: source.environment.clone(),
             kind: model.status.kind.clone(),
             created: model.status.created.clone(),
-            replicas: model.graphs().flat_map(replicas).collect(),
+            replicas: model.graphs().flat_map(|graph| replicas(&graph)).collect(),
             conditions: record
                 .and_then(|record| record.state.as_ref())
                 .map(|state| state.conditions.clone())
@@ -269,7 +269,7 @@ fn replicas(graph: &Object) -> Vec<ReplicasView> {
 pub fn drift(found: &FoundModel<'_>) -> Vec<DriftView> {
     let since = |field: &FieldDrift| {
         let mut objects = found.model.live.iter().filter(|object| object.reference().to_string() == field.object);
-        last_write(objects.next()?, &field.owner)
+        last_write(&objects.next()?.parse(), &field.owner)
     };
     let fields = found.model.status.drift.iter().cloned();
     fields
@@ -297,7 +297,7 @@ fn last_write(object: &Object, manager: &str) -> Option<String> {
 pub fn objects(found: &FoundModel<'_>) -> Vec<ObjectView> {
     let live = |wanted: &ObjectRef| {
         let identity = wanted.identity();
-        found.model.live.iter().find(|object| object.reference().identity() == identity)
+        found.model.live.iter().find(|object| object.reference().identity() == identity).map(ObjectText::parse)
     };
     let objects = found.model.status.objects.iter();
     objects
@@ -312,8 +312,8 @@ pub fn objects(found: &FoundModel<'_>) -> Vec<ObjectView> {
                 action: status.action,
                 health: status.health,
                 message: status.message.clone(),
-                created: live.and_then(|live| live.str_at("/metadata/creationTimestamp")).map(str::to_owned),
-                uid: live.and_then(Object::uid).map(str::to_owned),
+                created: live.as_ref().and_then(|live| live.str_at("/metadata/creationTimestamp")).map(str::to_owned),
+                uid: live.as_ref().and_then(Object::uid).map(str::to_owned),
             }
         })
         .collect()
@@ -341,8 +341,8 @@ pub fn events(found: &FoundModel<'_>) -> Vec<EventView> {
 
 /// The live objects of a model as YAML.
 pub fn manifests(found: &FoundModel<'_>) -> Vec<ManifestView> {
-    let manifest = |object: &Object| {
-        let mut value = object.value().clone();
+    let manifest = |object: &ObjectText| {
+        let mut value = object.parse().into_value();
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }

@@ -108,7 +108,7 @@ pub(crate) fn llama() -> ModelFacts {
         }],
         ..Record::default()
     });
-    facts.live = vec![graph];
+    facts.live = vec![graph.into()];
     facts.events = vec![ClusterEvent {
         time: "2026-01-04T00:58:00Z".into(),
         model: "llama".into(),

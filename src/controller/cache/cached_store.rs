@@ -6,7 +6,7 @@
 //! the order of versions, so two numbers decide: that of the object, and the one up to which the watch has reported
 //! everything.
 
-use stator_core::object::Object;
+use stator_core::object::{Object, ObjectText};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct CachedObject {
     /// Digests of its labels, each with its value: whoever looks for some need not read the text of all others.
     labels: Box<[u64]>,
     /// JSON, whole.
-    text: Box<[u8]>,
+    text: Arc<str>,
 }
 
 impl CachedObject {
@@ -29,13 +29,18 @@ impl CachedObject {
             version,
             uid: object.uid().unwrap_or_default().into(),
             labels: object.labels().iter().map(|(name, value)| label_digest(name, value)).collect(),
-            text: object.value().to_string().into_bytes().into_boxed_slice(),
+            text: object.value().to_string().into(),
         }
     }
 
     /// The object, read again. `None` never happens: the text was written from one.
     pub(super) fn parse_object(&self) -> Option<Object> {
-        serde_json::from_slice(&self.text).ok().and_then(|value| Object::from_value(value).ok())
+        serde_json::from_str(&self.text).ok().and_then(|value| Object::from_value(value).ok())
+    }
+
+    /// The object as text, for who looks into few of many. `None` never happens here either.
+    pub(super) fn indexed_text(&self) -> Option<ObjectText> {
+        ObjectText::from_text(Arc::clone(&self.text))
     }
 
     /// Whether it may have all these labels. Two labels may have one digest, so whoever reads it looks again.

@@ -1,9 +1,10 @@
 //! Watching live objects for drift, so that a steady state costs no read: only a change of what was planned by counts.
 
+use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 use stator_cluster::cluster::{Cluster, WatchEvent};
 use stator_core::dynamo::kinds;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::collections::{BTreeSet, HashMap};
 use tokio::sync::mpsc;
 
@@ -103,14 +104,17 @@ impl DriftDetector {
     }
 
     /// What a plan was made of.
-    pub(in crate::controller) fn set_baseline(&mut self, live: &[Object]) {
+    pub(in crate::controller) fn set_baseline(&mut self, live: &[ObjectText]) {
         self.baseline.clear();
         self.extend_baseline(live);
     }
 
     /// What a plan was made of that left out what is as it was.
-    pub(in crate::controller) fn extend_baseline(&mut self, live: &[Object]) {
-        let planned = live.iter().map(|object| (object.reference().identity(), BaselineObject::of(object)));
+    pub(in crate::controller) fn extend_baseline(&mut self, live: &[ObjectText]) {
+        let planned: Vec<(ObjectIdentity, BaselineObject)> = live
+            .par_iter()
+            .map(|object| (object.reference().identity(), BaselineObject::of(&object.parse())))
+            .collect();
         self.baseline.extend(planned);
     }
 
@@ -261,10 +265,14 @@ mod tests {
         Object::from_value(value).unwrap()
     }
 
+    fn texts(objects: &[Object]) -> Vec<ObjectText> {
+        objects.iter().map(ObjectText::from).collect()
+    }
+
     fn detector(live: &[Object]) -> (DriftDetector, mpsc::Sender<WatchEvent>) {
         let (events, feed) = mpsc::channel(16);
         let mut detector = DriftDetector { feed: Some(feed), ..DriftDetector::default() };
-        detector.set_baseline(live);
+        detector.set_baseline(&texts(live));
         (detector, events)
     }
 
@@ -343,7 +351,7 @@ mod tests {
         assert_eq!(signal(&mut detector), None);
         during_sync(&mut detector, ["written", "steady"]);
         detector.begin_look();
-        detector.set_baseline(&[edited("edited"), edited("written"), edited("steady")]);
+        detector.set_baseline(&texts(&[edited("edited"), edited("written"), edited("steady")]));
         assert_eq!(signal(&mut detector), None);
     }
 
@@ -380,7 +388,7 @@ mod tests {
         detector.begin_look();
         feed.try_send(WatchEvent::Applied(edited("b"))).unwrap();
         assert!(detector.open(&cluster, "models").await);
-        detector.extend_baseline(&[edited("a")]);
+        detector.extend_baseline(&texts(&[edited("a")]));
         assert_eq!(signal(&mut detector), Some(drift("b")));
         assert_eq!(signal(&mut detector), None);
     }

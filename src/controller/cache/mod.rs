@@ -16,6 +16,7 @@ pub(in crate::controller) mod drift_detector;
 mod namespace_cache;
 mod write_fitness;
 
+use cached_store::CachedObject;
 use namespace_cache::{NamespaceCache, has_labels, kept_labels, kind_index, kind_index_of_object};
 use rayon::prelude::*;
 use stator_cluster::cluster::Fence;
@@ -27,7 +28,7 @@ use stator_cluster::sync::incremental::{ObjectVersion, PLANNED_KINDS};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -268,6 +269,30 @@ fn object_ref(kind: &ObjectKind, namespace: &str, name: String) -> ObjectRef {
     ObjectRef { api_version: kind.api_version(), kind: kind.kind.to_owned(), namespace: namespace.to_owned(), name }
 }
 
+impl CachedCluster {
+    /// What is kept of a kind that may have these labels, by name. `None` where the cluster is to be asked.
+    async fn select_cached(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Option<Vec<Arc<CachedObject>>>, ClusterError> {
+        let held =
+            namespace.and_then(|namespace| Some((namespace, self.namespace_cache(namespace)?, kind_index(kind)?)));
+        // Of some kinds a part is kept, which is no answer to who asks for more.
+        let held = held.filter(|_| kept_labels(kind).iter().all(|(name, value)| labels.get(name) == Some(value)));
+        let Some((namespace, cache, at)) = held else { return Ok(None) };
+        cache.wait_for_sync(at).await?;
+        if cache.is_opaque() {
+            return Ok(None);
+        }
+        for name in cache.stale_names(at) {
+            self.get_uncached(&cache, at, &object_ref(kind, namespace, name)).await?;
+        }
+        Ok(Some(cache.select(at, labels)))
+    }
+}
+
 impl Cluster for CachedCluster {
     fn describe(&self) -> String {
         self.cluster.describe()
@@ -292,22 +317,30 @@ impl Cluster for CachedCluster {
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
-        let held =
-            namespace.and_then(|namespace| Some((namespace, self.namespace_cache(namespace)?, kind_index(kind)?)));
-        // Of some kinds a part is kept, which is no answer to who asks for more.
-        let held = held.filter(|_| kept_labels(kind).iter().all(|(name, value)| labels.get(name) == Some(value)));
-        let Some((namespace, cache, at)) = held else { return self.cluster.list(kind, namespace, labels).await };
-        cache.wait_for_sync(at).await?;
-        if cache.is_opaque() {
-            return self.cluster.list(kind, Some(namespace), labels).await;
+        match self.select_cached(kind, namespace, labels).await? {
+            // By name, and so sorted as the trait asks.
+            Some(found) => {
+                let found: Vec<Object> = found.into_par_iter().filter_map(|kept| kept.parse_object()).collect();
+                Ok(found.into_iter().filter(|object| has_labels(object, labels)).collect())
+            }
+            None => self.cluster.list(kind, namespace, labels).await,
         }
-        for name in cache.stale_names(at) {
-            self.get_uncached(&cache, at, &object_ref(kind, namespace, name)).await?;
+    }
+
+    async fn list_texts(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<ObjectText>, ClusterError> {
+        match self.select_cached(kind, namespace, labels).await? {
+            Some(found) => {
+                let found: Vec<ObjectText> = found.into_par_iter().filter_map(|kept| kept.indexed_text()).collect();
+                let has_labels = |text: &ObjectText| labels.iter().all(|(name, value)| text.label(name) == Some(value));
+                Ok(found.into_iter().filter(has_labels).collect())
+            }
+            None => self.cluster.list_texts(kind, namespace, labels).await,
         }
-        // By name, and so sorted as the trait asks.
-        let found: Vec<Object> =
-            cache.select(at, labels).into_par_iter().filter_map(|kept| kept.parse_object()).collect();
-        Ok(found.into_iter().filter(|object| has_labels(object, labels)).collect())
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {

@@ -6,7 +6,7 @@ use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, F
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 
@@ -100,6 +100,18 @@ impl Cluster for AnyCluster {
         match self {
             Self::Embedded(cluster) => cluster.list(kind, namespace, labels).await,
             Self::Kubernetes(cluster) => cluster.list(kind, namespace, labels).await,
+        }
+    }
+
+    async fn list_texts(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<ObjectText>, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.list_texts(kind, namespace, labels).await,
+            Self::Kubernetes(cluster) => cluster.list_texts(kind, namespace, labels).await,
         }
     }
 

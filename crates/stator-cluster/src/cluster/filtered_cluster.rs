@@ -6,7 +6,7 @@ use super::{
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc;
 
@@ -44,6 +44,41 @@ impl<'a, C: Cluster> FilteredCluster<'a, C> {
     }
 }
 
+impl<C: Cluster> FilteredCluster<'_, C> {
+    /// The names that a list shows; `None` where it shows all there are.
+    fn shown_names(
+        &self,
+        namespace: Option<&str>,
+        kind: &ObjectKind,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<Option<&BTreeSet<String>>> {
+        let everything = labels.is_empty() && *kind != kinds::RECORD;
+        let names = self.names.as_ref().filter(|_| namespace == Some(self.namespace) && !everything)?;
+        Some(names.get(kind))
+    }
+
+    async fn read_shown<T>(
+        &self,
+        kind: &ObjectKind,
+        names: Option<&BTreeSet<String>>,
+        labels: &BTreeMap<String, String>,
+        keep: fn(Object) -> T,
+    ) -> Result<Vec<T>, ClusterError> {
+        let mut found = Vec::new();
+        for name in names.into_iter().flatten() {
+            let object = ObjectRef {
+                api_version: kind.api_version(),
+                kind: kind.kind.to_owned(),
+                namespace: self.namespace.to_owned(),
+                name: name.clone(),
+            };
+            let object = self.cluster.get(&object).await?;
+            found.extend(object.filter(|object| matches_labels(object, labels)).map(keep));
+        }
+        Ok(found)
+    }
+}
+
 impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
     fn describe(&self) -> String {
         self.cluster.describe()
@@ -59,21 +94,22 @@ impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
-        let everything = labels.is_empty() && *kind != kinds::RECORD;
-        let names = self.names.as_ref().filter(|_| namespace == Some(self.namespace) && !everything);
-        let Some(names) = names else { return self.cluster.list(kind, namespace, labels).await };
-        let mut found = Vec::new();
-        for name in names.get(kind).into_iter().flatten() {
-            let object = ObjectRef {
-                api_version: kind.api_version(),
-                kind: kind.kind.to_owned(),
-                namespace: self.namespace.to_owned(),
-                name: name.clone(),
-            };
-            let object = self.cluster.get(&object).await?;
-            found.extend(object.filter(|object| matches_labels(object, labels)));
+        match self.shown_names(namespace, kind, labels) {
+            Some(names) => self.read_shown(kind, names, labels, |object| object).await,
+            None => self.cluster.list(kind, namespace, labels).await,
         }
-        Ok(found)
+    }
+
+    async fn list_texts(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<ObjectText>, ClusterError> {
+        match self.shown_names(namespace, kind, labels) {
+            Some(names) => self.read_shown(kind, names, labels, ObjectText::from).await,
+            None => self.cluster.list_texts(kind, namespace, labels).await,
+        }
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {

@@ -20,7 +20,7 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::fields::OwnershipTransfer;
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use std::future::Future;
 
@@ -39,6 +39,20 @@ pub trait Cluster: Send + Sync {
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> impl Future<Output = Result<Vec<Object>, ClusterError>> + Send;
+
+    /// The same as [`Cluster::list`] as texts, for who looks into few of many. Whoever can do without trees of all says so
+    /// in place of this.
+    fn list_texts(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> impl Future<Output = Result<Vec<ObjectText>, ClusterError>> + Send {
+        async move {
+            let objects = self.list(kind, namespace, labels).await?;
+            Ok(objects.into_iter().map(ObjectText::from).collect())
+        }
+    }
 
     /// One object, `None` when there is none of that name.
     fn get(&self, object: &ObjectRef) -> impl Future<Output = Result<Option<Object>, ClusterError>> + Send;

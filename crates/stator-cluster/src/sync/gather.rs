@@ -7,7 +7,7 @@ use crate::random::random_bits;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_core::retry::Backoff;
 use stator_model::plan::{self, LeftoverJournal, Record, SourceClaim, SourceIdentity, SyncBookkeeping};
 use stator_model::plan::{UnlistedKind, UnreadableObject};
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct GatheredState {
     /// Objects of the kinds that stator renders: those that carry the environment's labels and no other source's, and
     /// those of the wanted names whoever made them. Sorted by reference.
-    pub live: Vec<Object>,
+    pub live: Vec<ObjectText>,
     /// The records of the namespace, whosever they are, with what journals add to them. Sorted by model.
     pub records: Vec<Record>,
     /// What syncs left of their journals.
@@ -133,7 +133,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
         let journals = list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await.map_err(unread_journals)?;
         bookkeeping.read_journals(journals);
         let missing: MissingObjects<'_> = unrecorded.iter().map(|record| (record.identity(), record)).collect();
-        let found: Vec<Object> = read_missing(cluster, namespace, missing).await?.into_values().collect();
+        let found: Vec<ObjectText> = read_missing(cluster, namespace, missing).await?.into_values().collect();
         listed_models.extend(found.iter().map(|object| object.name().to_owned()));
         bookkeeping.read_records(found);
     }
@@ -158,7 +158,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
     if let Some(owner_id) = owner.map(|claim| claim.identity.owner_id()) {
         let known: BTreeSet<ObjectIdentity> = recorded.iter().map(|object| object.identity()).collect();
         live.retain(|identity, object| {
-            let label = object.labels().get(kinds::LABEL_OWNER_ID).copied();
+            let label = object.label(kinds::LABEL_OWNER_ID);
             label.is_none_or(|label| label == owner_id) || wanted_names.contains(identity) || known.contains(identity)
         });
     }
@@ -171,7 +171,8 @@ pub(super) async fn gather_namespace<C: Cluster>(
         .collect();
     live.extend(read_missing(cluster, namespace, missing).await?);
     // What a request made is the model's too, though it carries no label of ours and no record names it.
-    let made: Vec<ObjectRef> = live.values().filter_map(plan::graph_made_by).collect();
+    let requests = live.values().filter(|object| object.kind() == kinds::REQUEST.kind);
+    let made: Vec<ObjectRef> = requests.filter_map(|request| plan::graph_made_by(&request.parse())).collect();
     let made: MissingObjects<'_> = made
         .iter()
         .map(|object| (object.identity(), object))
@@ -179,18 +180,18 @@ pub(super) async fn gather_namespace<C: Cluster>(
         .collect();
     let found = read_missing(cluster, namespace, made).await?;
     live.extend(found);
-    let mut live: Vec<Object> = live.into_values().collect();
-    live.sort_by_cached_key(Object::reference);
+    let mut live: Vec<ObjectText> = live.into_values().collect();
+    live.sort_by(|one, other| one.reference().cmp(other.reference()));
     Ok(GatheredState { live, records, journals, orphaned_records: Vec::new(), damaged, unlisted })
 }
 
 /// The records of the models that live objects name, where the list did not show them: whose such an object is they say.
 fn record_refs_of_labels(
     namespace: &str,
-    live: &BTreeMap<ObjectIdentity, Object>,
+    live: &BTreeMap<ObjectIdentity, ObjectText>,
     listed_models: &BTreeSet<String>,
 ) -> Vec<ObjectRef> {
-    let models = live.values().filter_map(|object| object.labels().get(kinds::LABEL_MODEL).copied());
+    let models = live.values().filter_map(|object| object.label(kinds::LABEL_MODEL));
     let unknown: BTreeSet<&str> = models.filter(|model| !listed_models.contains(*model)).collect();
     unknown.into_iter().map(|model| record_ref(namespace, model)).collect()
 }
@@ -210,11 +211,11 @@ async fn read_missing<C: Cluster>(
     cluster: &C,
     namespace: &str,
     missing: MissingObjects<'_>,
-) -> Result<BTreeMap<ObjectIdentity, Object>, GatherError> {
+) -> Result<BTreeMap<ObjectIdentity, ObjectText>, GatherError> {
     let (missing, mut found) = list_missing(cluster, namespace, missing).await?;
     // Made first and driven then: a stream that makes them as it goes cannot be sent to another thread.
     let looks: Vec<_> = missing.values().map(|object| read_one(cluster, object)).collect();
-    let one_by_one: Vec<Option<Object>> = stream::iter(looks).buffered(MAX_CONCURRENT_READS).try_collect().await?;
+    let one_by_one: Vec<Option<ObjectText>> = stream::iter(looks).buffered(MAX_CONCURRENT_READS).try_collect().await?;
     found.extend(one_by_one.into_iter().flatten().map(|object| (object.reference().identity(), object)));
     Ok(found)
 }
@@ -225,7 +226,7 @@ async fn list_missing<'a, C: Cluster>(
     cluster: &C,
     namespace: &str,
     mut missing: MissingObjects<'a>,
-) -> Result<(MissingObjects<'a>, BTreeMap<ObjectIdentity, Object>), GatherError> {
+) -> Result<(MissingObjects<'a>, BTreeMap<ObjectIdentity, ObjectText>), GatherError> {
     let mut found = BTreeMap::new();
     let is_of = |object: &ObjectRef, kind: &ObjectKind| object.kind == kind.kind && object.namespace == namespace;
     for kind in kinds::MANAGED {
@@ -271,12 +272,14 @@ async fn list_kind<C: Cluster>(
     kind: &ObjectKind,
     namespace: &str,
     labels: &BTreeMap<String, String>,
-) -> Result<Vec<Object>, ClusterError> {
-    with_retries(|| cluster.list(kind, Some(namespace), labels)).await
+) -> Result<Vec<ObjectText>, ClusterError> {
+    with_retries(|| cluster.list_texts(kind, Some(namespace), labels)).await
 }
 
-async fn read_one<C: Cluster>(cluster: &C, object: &ObjectRef) -> Result<Option<Object>, GatherError> {
-    with_retries(|| cluster.get(object)).await.map_err(|cause| GatherError { what: object.to_string(), cause })
+async fn read_one<C: Cluster>(cluster: &C, object: &ObjectRef) -> Result<Option<ObjectText>, GatherError> {
+    let found = with_retries(|| cluster.get(object)).await;
+    let found = found.map_err(|cause| GatherError { what: object.to_string(), cause })?;
+    Ok(found.map(ObjectText::from))
 }
 
 /// Asks again where the server may answer in a moment. One that is not reached at all is said at once.

@@ -2,18 +2,19 @@
 
 use super::gather_error::GatherError;
 use crate::cluster::ClusterError;
+use rayon::prelude::*;
 use stator_core::dynamo::kinds::ObjectKind;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::plan::{self, Journal, LeftoverJournal, Record, UnlistedCause, UnlistedKind, UnreadableObject};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A kind, and what came of its list.
-pub(super) type ListedKind = (&'static ObjectKind, Result<Vec<Object>, ClusterError>);
+pub(super) type ListedKind = (&'static ObjectKind, Result<Vec<ObjectText>, ClusterError>);
 
 /// What the lists of all kinds showed.
 #[derive(Debug, Default)]
 pub(super) struct LiveLists {
-    pub(super) live: BTreeMap<ObjectIdentity, Object>,
+    pub(super) live: BTreeMap<ObjectIdentity, ObjectText>,
     /// Kinds that are not served, or may not be listed, and of which nothing is there that stator is about.
     pub(super) unserved: BTreeSet<&'static str>,
     /// Kinds that are needed and cannot be listed.
@@ -67,12 +68,13 @@ pub(super) struct ReadBookkeeping {
 
 impl ReadBookkeeping {
     /// Takes in records. Those of others, too: whose they are is the plan's to say.
-    pub(super) fn read_records(&mut self, objects: Vec<Object>) {
-        for object in objects {
-            match Record::from_object(&object) {
+    pub(super) fn read_records(&mut self, objects: Vec<ObjectText>) {
+        let read: Vec<_> = objects.par_iter().map(|object| (object, Record::from_object(&object.parse()))).collect();
+        for (object, record) in read {
+            match record {
                 Ok(record) => self.records.push(record),
                 Err(fault) => self.damaged_records.push(UnreadableObject {
-                    object: object.reference(),
+                    object: object.reference().clone(),
                     message: fault.to_string(),
                     is_foreign: fault.is_foreign(),
                 }),
@@ -81,14 +83,14 @@ impl ReadBookkeeping {
     }
 
     /// Takes in the journals that there are, in place of those that were seen before.
-    pub(super) fn read_journals(&mut self, objects: Vec<Object>) {
+    pub(super) fn read_journals(&mut self, objects: Vec<ObjectText>) {
         self.journals.clear();
         self.damaged_journals.clear();
         for object in objects {
-            match Journal::from_object(&object) {
+            match Journal::from_object(&object.parse()) {
                 Ok(journal) => self.journals.push(journal),
                 Err(fault) => self.damaged_journals.push(UnreadableObject {
-                    object: object.reference(),
+                    object: object.reference().clone(),
                     message: fault.to_string(),
                     is_foreign: false,
                 }),

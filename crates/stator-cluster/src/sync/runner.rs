@@ -8,7 +8,7 @@ use super::record_write::{delete_record, write_record};
 use super::{CancelReason, SyncProgress, SyncReport};
 use crate::cluster::{Cluster, ClusterError, WatchEvent};
 use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_core::object::Object;
+use stator_core::object::ObjectText;
 use stator_model::plan::{Plan, SyncBookkeeping};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -264,7 +264,7 @@ impl<C: Cluster> HealthWatcher<'_, C> {
     }
 
     /// Opens the watches first and lists then, so that nothing falls in between.
-    async fn open_watches(&mut self) -> Result<Vec<Object>, ClusterError> {
+    async fn open_watches(&mut self) -> Result<Vec<ObjectText>, ClusterError> {
         let mut feeds = Vec::new();
         let mut objects = Vec::new();
         for namespace in &self.namespaces {
@@ -272,7 +272,7 @@ impl<C: Cluster> HealthWatcher<'_, C> {
         }
         for namespace in &self.namespaces {
             for kind in &self.kinds {
-                match self.cluster.list(kind, Some(namespace), &self.labels).await {
+                match self.cluster.list_texts(kind, Some(namespace), &self.labels).await {
                     Ok(found) => objects.extend(found),
                     // There is nothing of a kind that is not served.
                     Err(ClusterError::UnknownKind { .. }) => {}

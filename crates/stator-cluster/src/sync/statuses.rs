@@ -3,7 +3,7 @@
 use super::{answer_open_questions, ask_frontends, list_pods};
 use crate::cluster::Cluster;
 use stator_core::dynamo::kinds;
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{ObjectRef, ObjectText};
 use stator_model::plan::{self, ModelStatus, ModelStatusContext, Plan, PlanInput, Record};
 
 /// How the models of an environment stand, and what that was read from.
@@ -16,7 +16,7 @@ pub struct EnvironmentStatus {
     /// The environment's records.
     pub records: Vec<Record>,
     /// Its live objects.
-    pub live: Vec<Object>,
+    pub live: Vec<ObjectText>,
 }
 
 /// Judges every model of an environment. Pods are read, and frontends asked, only where something is to be explained by them.

@@ -4,9 +4,11 @@
 
 mod path;
 mod quantity;
+mod text;
 
 pub use path::{FieldPath, KeyValue, ParseFieldPathError, PathSegment};
 pub use quantity::Quantity;
+pub use text::ObjectText;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -126,7 +126,7 @@ fn keep_unreplaced(context: &PlanContext<'_>, changes: &mut [Change]) {
         } else if *action == Action::Blocked {
             *change = Change::new(&change.model, &change.source, change.object.clone());
             if let Some(live) = context.live(&change.object) {
-                gpu_usage::set_unchanged_gpus(change, live);
+                gpu_usage::set_unchanged_gpus(change, &live);
             }
         }
         change.reasons.push(ChangeReason::Kept(unfinished));
@@ -182,7 +182,7 @@ fn decide_by_role(
         SharedObjectRole::Disputed(others) => {
             let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
             if let Some(live) = context.live(&change.object) {
-                gpu_usage::set_unchanged_gpus(&mut change, live);
+                gpu_usage::set_unchanged_gpus(&mut change, &live);
             }
             block_change(&mut change, ChangeReason::Disputed { others });
             PlannedChange { change, stage: desired.stage, findings: Vec::new() }

@@ -11,14 +11,14 @@ use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::kinds::{
     FIELD_MANAGER, GRAPH, JOURNAL, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD, REQUEST,
 };
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The cluster's side of a plan, indexed. The maps are only ever asked, never walked, so their order cannot show.
 pub(super) struct PlanContext<'a> {
     pub(super) input: &'a PlanInput,
-    live: HashMap<ObjectIdentity, &'a Object>,
+    live: HashMap<ObjectIdentity, &'a ObjectText>,
     inventory: HashMap<ObjectIdentity, (&'a Record, &'a InventoryEntry)>,
     unreadable: HashMap<ObjectIdentity, &'a str>,
     records: BTreeMap<&'a str, &'a Record>,
@@ -51,6 +51,23 @@ impl OwnerMarks<'_> {
             None => labels.get(LABEL_REPOSITORY) == Some(&self.repository),
         };
         is_owner && labels.get(LABEL_ENVIRONMENT) == Some(&self.environment)
+    }
+}
+
+/// What of a live object says which source's it is.
+pub(super) struct SourceMarks<'a> {
+    reference: Cow<'a, ObjectRef>,
+    uid: Option<&'a str>,
+    labels: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> SourceMarks<'a> {
+    pub(super) fn of(object: &'a Object) -> Self {
+        Self { reference: Cow::Owned(object.reference()), uid: object.uid(), labels: object.labels() }
+    }
+
+    pub(super) fn of_text(object: &'a ObjectText) -> Self {
+        Self { reference: Cow::Borrowed(object.reference()), uid: object.uid(), labels: object.labels() }
     }
 }
 
@@ -95,7 +112,7 @@ impl<'a> PlanContext<'a> {
             .collect();
         Self {
             input,
-            live: input.live.iter().map(|object| (object.reference().identity(), object)).collect(),
+            live: input.live.iter().map(|text| (text.reference().identity(), text)).collect(),
             inventory,
             unreadable: input.unreadable.iter().map(|one| (one.object.identity(), one.message.as_str())).collect(),
             records,
@@ -131,12 +148,18 @@ impl<'a> PlanContext<'a> {
     }
 
     /// The graph whose place a graph takes, while both run.
-    pub(super) fn outgoing_graph_of(&self, graph: &ObjectRef) -> Option<&'a Object> {
+    pub(super) fn outgoing_graph_of(&self, graph: &ObjectRef) -> Option<Object> {
         let (old, _) = self.replaced.iter().find(|(_, new)| *new == graph)?;
-        self.live.get(old).copied()
+        self.live.get(old).map(|text| text.parse())
     }
 
-    pub(super) fn live(&self, object: &ObjectRef) -> Option<&'a Object> {
+    /// The live object, parsed: whoever looks at it more than once keeps it.
+    pub(super) fn live(&self, object: &ObjectRef) -> Option<Object> {
+        self.live_text(object).map(ObjectText::parse)
+    }
+
+    /// The live object as text.
+    pub(super) fn live_text(&self, object: &ObjectRef) -> Option<&'a ObjectText> {
         self.live.get(&object.identity()).copied()
     }
 
@@ -147,7 +170,7 @@ impl<'a> PlanContext<'a> {
     }
 
     /// The graph that a live request made, where it is there and says so itself.
-    pub(super) fn graph_made_by(&self, request: &Object) -> Option<&'a Object> {
+    pub(super) fn graph_made_by(&self, request: &Object) -> Option<Object> {
         let graph = self.live(&graph_made_by(request)?)?;
         (graph.labels().get(LABEL_REQUEST_NAME) == Some(&request.name())).then_some(graph)
     }
@@ -232,7 +255,7 @@ impl<'a> PlanContext<'a> {
         if let Some(foreign) = foreign_owner(object) {
             return LiveOwnership::Foreign(foreign);
         }
-        let other = self.other_source(object);
+        let other = self.other_source(&SourceMarks::of(object));
         let is_moved = other.is_some() && self.is_to_move(object);
         if let Some(other) = other.filter(|_| !is_moved) {
             return LiveOwnership::Foreign(other);
@@ -247,7 +270,7 @@ impl<'a> PlanContext<'a> {
         }
         let recorded = self.inventory_entry(&object.reference()).and_then(|(_, entry)| entry.uid.as_deref());
         let known = recorded.is_some() && recorded == object.uid();
-        if known || ((self.has_source_labels(object) || is_moved) && is_applied_by_stator(object)) {
+        if known || ((self.has_source_labels(&SourceMarks::of(object)) || is_moved) && is_applied_by_stator(object)) {
             LiveOwnership::Ours
         } else {
             LiveOwnership::Unowned(None)
@@ -256,27 +279,27 @@ impl<'a> PlanContext<'a> {
 
     /// True when the labels say that the object is this source's, for this environment; or whose it was, where its record
     /// is taken over.
-    pub(super) fn has_source_labels(&self, object: &Object) -> bool {
-        let labels = object.labels();
+    pub(super) fn has_source_labels(&self, object: &SourceMarks<'_>) -> bool {
+        let labels = &object.labels;
         let own = OwnerMarks {
             owner_id: self.owner_id.as_deref(),
             repository: &self.input.repository,
             environment: &self.input.environment,
         };
-        own.are_on(&labels)
-            || self.inventory_entry(&object.reference()).is_some_and(|(record, _)| {
+        own.are_on(labels)
+            || self.inventory_entry(&object.reference).is_some_and(|(record, _)| {
                 let owner_id = record.owner.as_ref().map(SourceIdentity::owner_id);
                 let (repository, environment) = (&record.repository, &record.environment);
-                OwnerMarks { owner_id: owner_id.as_deref(), repository, environment }.are_on(&labels)
+                OwnerMarks { owner_id: owner_id.as_deref(), repository, environment }.are_on(labels)
             })
     }
 
     /// Which other source an object belongs to, as its labels or somebody else's record say.
-    pub(super) fn other_source(&self, object: &Object) -> Option<ForeignOwner> {
-        if let Some(record) = object.uid().and_then(|uid| self.foreign_objects.get(uid)) {
+    pub(super) fn other_source(&self, object: &SourceMarks<'_>) -> Option<ForeignOwner> {
+        if let Some(record) = object.uid.and_then(|uid| self.foreign_objects.get(uid)) {
             return Some(owner_of_record(record));
         }
-        let labels = object.labels();
+        let labels = &object.labels;
         let (owner_id, repository) = (labels.get(LABEL_OWNER_ID), labels.get(LABEL_REPOSITORY));
         let environment = labels.get(LABEL_ENVIRONMENT).copied();
         let has_owner = match (owner_id, repository) {

@@ -1,6 +1,6 @@
 //! One desired object against the live one: what happens to it, and why.
 
-use super::context::{LiveOwnership, PlanContext, model_of};
+use super::context::{LiveOwnership, PlanContext, SourceMarks, model_of};
 use super::dry_run::{self, MergeTarget, MergedObject};
 use super::replacement::{self, GraphReplacement, NewGraph};
 use super::server_merge::settle_by_dry_run;
@@ -47,6 +47,7 @@ pub(super) fn decide_desired(
 ) -> PlannedChange {
     let reference = desired.object.reference();
     let live = context.live(&reference);
+    let live = live.as_ref();
     let mut decided = PlannedChange {
         change: Change::new(&rendered.model, &rendered.source, reference),
         stage: desired.stage,
@@ -114,7 +115,7 @@ fn explain_graph_wait(context: &PlanContext<'_>, rendered: &RenderedModel, chang
     let Some(graph) = rendered.objects.iter().find(|one| one.stage == ApplyStage::Graph) else { return };
     let reference = graph.object.reference();
     let healthy =
-        context.live(&reference).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
+        context.live(&reference).is_some_and(|live| health::assess_health(&live, None).health == Health::Healthy);
     if !healthy {
         change.reasons.push(ChangeReason::WaitsForWorkload { workload: reference });
     }
@@ -314,7 +315,7 @@ fn explain_write(
     if let Some(model) = model_of(live).filter(|model| *model != rendered.model) {
         change.reasons.push(ChangeReason::MovedFrom { model: model.to_owned() });
     }
-    if let Some(from) = context.moved_from(&rendered.model).or_else(|| context.other_source(live)) {
+    if let Some(from) = context.moved_from(&rendered.model).or_else(|| context.other_source(&SourceMarks::of(live))) {
         change.reasons.push(ChangeReason::Moved { from });
         return;
     }
@@ -362,7 +363,7 @@ fn decide_replace(
         return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
     }
     if let Some(beside) = context.outgoing_graph_of(&change.object) {
-        let moves = AddressMove::between(beside, &desired.object);
+        let moves = AddressMove::between(&beside, &desired.object);
         change.reasons.push(ChangeReason::ServedMeanwhile { graph: beside.reference(), moves });
     }
     change.action = Action::Replace;

@@ -21,10 +21,10 @@ pub(super) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut [Change]
             continue;
         }
         let Some((_, job)) = jobs.iter().find(|(model, _)| *model == change.model) else { continue };
-        let serving = context.live(&change.object).filter(|live| !live.is_deleting());
         let Some(apply) = change.step.any_write_mut().and_then(apply_of) else { continue };
+        let serving = context.live(&change.object).filter(|live| !live.is_deleting());
         let wanted = weights_of(&apply.object);
-        if wanted.is_none() || serving.and_then(weights_of) == wanted || is_complete(context, job) {
+        if wanted.is_none() || serving.as_ref().and_then(weights_of) == wanted || is_complete(context, job) {
             continue;
         }
         apply.after = Some(Box::new(job.clone()));
@@ -91,5 +91,5 @@ fn weights_of(graph: &Object) -> Option<&str> {
 fn is_complete(context: &PlanContext<'_>, job: &ObjectRef) -> bool {
     context
         .live(job)
-        .is_some_and(|live| !live.is_deleting() && health::assess_health(live, None).health == Health::Healthy)
+        .is_some_and(|live| !live.is_deleting() && health::assess_health(&live, None).health == Health::Healthy)
 }

@@ -8,7 +8,7 @@ use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{
     ANNOTATION_FILE_SOURCE, COMPUTE_DOMAIN, CONFIG_MAP, GRAPH, JOB, LABEL_FILE, RESOURCE_CLAIM_TEMPLATE,
 };
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the labels and annotations of a ConfigMap say of its file.
@@ -141,7 +141,7 @@ pub(super) fn keep_mounted(context: &PlanContext<'_>, changes: &mut [Change]) {
             continue;
         }
         let live = context.input.live.iter().filter(|one| one.kind() == GRAPH.kind && mounts(one, &change.object));
-        let users: Vec<ObjectRef> = live.map(Object::reference).collect();
+        let users: Vec<ObjectRef> = live.map(|one| one.reference().clone()).collect();
         let is_concerned = |line: &&Change| {
             users.iter().any(|user| user.identity() == line.object.identity())
                 || delete.after.as_deref().is_some_and(|graph| line.objects().any(|one| one == graph))
@@ -169,7 +169,9 @@ pub(super) fn keep_mounted(context: &PlanContext<'_>, changes: &mut [Change]) {
     }
 }
 
-fn mounts(graph: &Object, config_map: &ObjectRef) -> bool {
-    graph.namespace() == config_map.namespace
-        && mounted_by_component(graph.value()).any(|(_, _, name)| name == config_map.name)
+fn mounts(graph: &ObjectText, config_map: &ObjectRef) -> bool {
+    // Most graphs do not have the name in them, and need not be parsed.
+    graph.reference().namespace == config_map.namespace
+        && graph.as_str().contains(&config_map.name)
+        && mounted_by_component(graph.parse().value()).any(|(_, _, name)| name == config_map.name)
 }

@@ -16,7 +16,7 @@ pub(super) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
 /// Adds the GPUs of the graph that a request made: they are the model's, and what happens to the request leaves them.
 pub(super) fn add_graph_gpus(context: &PlanContext<'_>, change: &mut Change, request: &Object) {
     if let Some(graph) = context.graph_made_by(request) {
-        set_unchanged_gpus(change, graph);
+        set_unchanged_gpus(change, &graph);
     }
 }
 

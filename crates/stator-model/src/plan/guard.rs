@@ -1,6 +1,6 @@
 //! What holds a sync back: too many deletions, too many GPUs, replacements and adoptions that nobody asked for.
 
-use super::context::PlanContext;
+use super::context::{PlanContext, SourceMarks};
 use super::{
     Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite, RewoundBranch,
 };
@@ -162,8 +162,9 @@ pub(super) fn apply_guards(context: &PlanContext<'_>, changes: &mut [Change]) ->
     let out_of_scope = input
         .live
         .iter()
-        .filter(|object| !shown.contains(&object.reference().identity()) && context.other_source(object).is_none())
-        .fold(0_u64, |sum, object| sum.saturating_add(gpus::gpu_use(object).total()));
+        .filter(|object| !shown.contains(&object.reference().identity()))
+        .filter(|object| context.other_source(&SourceMarks::of_text(object)).is_none())
+        .fold(0_u64, |sum, object| sum.saturating_add(gpus::gpu_use(&object.parse()).total()));
     let present = changes.iter().filter(|one| one.action != Action::Create && one.counts_as_present()).count();
     let limits = GuardLimits {
         max_deletions: input.guards.max_deletions,

@@ -6,7 +6,7 @@ use crate::intent::{BrokenIntent, UnreadPlace};
 use crate::render::RenderedModel;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::finding::Finding;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which models a plan is about.
@@ -97,8 +97,8 @@ pub struct PlanInput {
     pub broken: Vec<BrokenIntent>,
     /// What may hold models and is not read; models that were recorded there are left alone.
     pub unread: Vec<UnreadPlace>,
-    /// Live objects of the kinds that stator renders, in the environment's namespace.
-    pub live: Vec<Object>,
+    /// Live objects of the kinds that stator renders, in the environment's namespace. A plan looks into few at a time.
+    pub live: Vec<ObjectText>,
     /// The records of the namespace. Those of somebody else are neither written nor pruned by.
     pub records: Vec<Record>,
     /// What syncs left of their journals in the namespace, whosever they are.

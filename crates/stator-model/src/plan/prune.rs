@@ -2,7 +2,7 @@
 
 mod protection;
 
-use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of};
+use super::context::{LiveOwnership, PlanContext, SourceMarks, is_applied_by_stator, model_of};
 use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
 use super::unlisted;
@@ -18,7 +18,7 @@ use stator_core::dynamo::disruption;
 use stator_core::dynamo::health::{self, Health, HealthContext};
 use stator_core::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
 use stator_core::finding::{Finding, Location};
-use stator_core::object::{Object, ObjectIdentity};
+use stator_core::object::{Object, ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of earlier revisions, and the models that are through.
@@ -36,11 +36,13 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
     let input = context.input;
     let protection = PruneProtection::new(context);
     let (mut changes, mut findings) = (Vec::new(), protection.unread_findings(context));
-    let mut candidates: BTreeMap<ObjectIdentity, &Object> = BTreeMap::new();
+    let mut candidates: BTreeMap<ObjectIdentity, &ObjectText> = BTreeMap::new();
     for object in &input.live {
         let reference = object.reference();
-        let recorded = context.inventory_entry(&reference).is_some();
-        if (recorded || context.has_source_labels(object)) && MANAGED.iter().any(|kind| kind.kind == object.kind()) {
+        let recorded = context.inventory_entry(reference).is_some();
+        if (recorded || context.has_source_labels(&SourceMarks::of_text(object)))
+            && MANAGED.iter().any(|kind| kind.kind == object.kind())
+        {
             let identity = reference.identity();
             if !desired.contains(&identity) {
                 candidates.insert(identity, object);
@@ -48,6 +50,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         }
     }
     for object in candidates.into_values() {
+        let object = &object.parse();
         let recorded = context.inventory_entry(&object.reference());
         let model = model_of(object).or(recorded.map(|(record, _)| record.model.as_str())).unwrap_or_default();
         if !input.scope.covers(model) {
@@ -202,7 +205,7 @@ fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> O
         }
         LiveOwnership::Unowned(None) | LiveOwnership::Ours => {}
     }
-    if !context.has_source_labels(object) {
+    if !context.has_source_labels(&SourceMarks::of(object)) {
         return Some(OwnershipDoubt::LabelsLost);
     }
     if !is_applied_by_stator(object) {
@@ -222,7 +225,7 @@ fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> O
 fn awaiting_successor(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
     let rendered = context.models().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
-    let done = context.live(&request).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
+    let done = context.live(&request).is_some_and(|live| health::assess_health(&live, None).health == Health::Healthy);
     (!done).then_some(KeptBy::NextRequest { request: request.name })
 }
 
@@ -234,10 +237,10 @@ fn still_serving(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
     let name = request.name().to_owned();
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
         let live = context.live(&request.reference());
-        let graph = live.and_then(|live| context.graph_made_by(live).map(|graph| (live, graph)));
+        let graph = live.and_then(|live| context.graph_made_by(&live).map(|graph| (live, graph)));
         let serves = graph.is_some_and(|(live, graph)| {
-            let made = health::assess_health(graph, None);
-            health::assess_request_health(live, HealthContext::default(), graph, made).health == Health::Healthy
+            let made = health::assess_health(&graph, None);
+            health::assess_request_health(&live, HealthContext::default(), &graph, made).health == Health::Healthy
         });
         return (!serves).then_some(KeptBy::NextRequestGraph { request: name });
     }
@@ -258,7 +261,7 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
     let successor = context.successor_of(&change.object);
     change.reasons.push(match successor {
         Some(graph) => {
-            let moves = context.live(graph).map(|new| AddressMove::between(object, new)).unwrap_or_default();
+            let moves = context.live(graph).map(|new| AddressMove::between(object, &new)).unwrap_or_default();
             ChangeReason::ReplacedBy { graph: graph.clone(), moves }
         }
         None if rendered => ChangeReason::NoLongerInModel,

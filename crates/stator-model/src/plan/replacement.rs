@@ -5,7 +5,7 @@
 //! them a plan is about follows from what is live, and from the record where nothing is; a sync that was interrupted needs
 //! to remember nothing.
 
-use super::context::{LiveOwnership, PlanContext, model_of};
+use super::context::{LiveOwnership, PlanContext};
 use super::dry_run;
 use super::graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 use super::route_backends;
@@ -14,7 +14,7 @@ use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use stator_core::dynamo::addresses;
 use stator_core::dynamo::disruption::{self, ChangeRemedy};
 use stator_core::dynamo::health;
-use stator_core::dynamo::kinds::GRAPH;
+use stator_core::dynamo::kinds::{GRAPH, LABEL_MODEL};
 use stator_core::fields;
 use stator_core::object::{Object, ObjectRef};
 use std::borrow::Cow;
@@ -73,7 +73,7 @@ fn is_graph(desired: &RenderedObject) -> bool {
 /// The models that have, or had, a graph that is not called after them. Nearly always there is none.
 fn models_with_other_names<'a>(context: &PlanContext<'a>) -> BTreeSet<&'a str> {
     let live = context.input.live.iter().filter(|object| object.kind() == GRAPH.kind);
-    let live = live.filter_map(|graph| model_of(graph).filter(|model| *model != graph.name()));
+    let live = live.filter_map(|graph| graph.label(LABEL_MODEL).filter(|model| *model != graph.name()));
     let recorded = context.records().values().filter_map(|record| {
         let mut graphs = record.inventory.iter().filter(|entry| entry.object.kind == GRAPH.kind);
         graphs.any(|entry| entry.object.name != record.model).then_some(record.model.as_str())
@@ -85,15 +85,16 @@ fn place_graph(context: &PlanContext<'_>, desired: &RenderedObject) -> GraphPlac
     let first = desired.object.reference();
     let second = ObjectRef { name: alternate_graph_name(&first.name), ..first.clone() };
     let ours = |graph: &ObjectRef| context.live(graph).filter(|live| context.ownership_of(live) == LiveOwnership::Ours);
-    let is_there = |live: &&Object| !live.is_deleting();
+    let is_there = |live: &Object| !live.is_deleting();
     let at = |graph: &ObjectRef, replaced: Option<&ObjectRef>| GraphPlacement {
         name: graph.name.clone(),
         replaced: replaced.cloned(),
     };
     let (live_first, live_second) = (ours(&first), ours(&second));
+    let (has_first, has_second) = (live_first.is_some(), live_second.is_some());
     match (live_first.filter(is_there), live_second.filter(is_there)) {
         (Some(one), Some(other)) => {
-            if keeps_first(desired, one, other) {
+            if keeps_first(desired, &one, &other) {
                 at(&first, Some(&second))
             } else {
                 at(&second, Some(&first))
@@ -104,8 +105,8 @@ fn place_graph(context: &PlanContext<'_>, desired: &RenderedObject) -> GraphPlac
         (None, None) => {
             // Where it was, or is on its way out: clients know that address.
             let is_recorded = |graph: &ObjectRef| context.inventory_entry(graph).is_some();
-            let was_second = live_second.is_some() || (is_recorded(&second) && !is_recorded(&first));
-            at(if live_first.is_none() && was_second { &second } else { &first }, None)
+            let was_second = has_second || (is_recorded(&second) && !is_recorded(&first));
+            at(if !has_first && was_second { &second } else { &first }, None)
         }
     }
 }
@@ -196,7 +197,7 @@ pub(super) fn plan_replacement(
     let graph = ObjectRef { name, ..current.clone() };
     let is_wanted_elsewhere = graph.name != rendered.model && context.renders(&graph.name);
     match context.live(&graph) {
-        Some(other) if other.is_deleting() && context.ownership_of(other) == LiveOwnership::Ours => {
+        Some(other) if other.is_deleting() && context.ownership_of(&other) == LiveOwnership::Ours => {
             return GraphReplacement::Obstructed(NewGraphObstacle::NotGone { graph });
         }
         Some(_) => return GraphReplacement::Obstructed(NewGraphObstacle::NameTaken { graph }),

@@ -19,10 +19,9 @@ pub(super) fn follow_new_graphs(context: &PlanContext<'_>, rendered: &[&Rendered
         .iter_mut()
         .filter_map(|one| {
             let model = one.change.model.clone();
-            let live = context.live(&one.change.object)?.clone();
             match one.change.step.any_write_mut()? {
                 PlannedWrite::Replace { delete, apply } if delete.after.is_some() => {
-                    Some((model, live, apply.object.clone()))
+                    Some((model, context.live(&one.change.object)?, apply.object.clone()))
                 }
                 PlannedWrite::Replace { .. } | PlannedWrite::Apply(_) | PlannedWrite::Delete(_) => None,
             }
@@ -46,18 +45,50 @@ pub(super) fn follow_new_graphs(context: &PlanContext<'_>, rendered: &[&Rendered
     }
 }
 
+/// A graph as the plan leaves it.
+struct RoutedGraph {
+    reference: ObjectRef,
+    /// The names under which it is reached; empty where no route of its own model asks.
+    addresses: Vec<String>,
+}
+
+impl RoutedGraph {
+    fn of(context: &PlanContext<'_>, change: &Change, has_route: bool) -> Option<Self> {
+        let (live, written);
+        let graph = match change.step.any_write() {
+            Some(PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply }) => {
+                written = &apply.object;
+                written
+            }
+            Some(PlannedWrite::Delete(_)) | None if has_route => {
+                live = context.live(&change.object)?;
+                &live
+            }
+            Some(PlannedWrite::Delete(_)) | None => {
+                let reference = context.live_text(&change.object)?.reference().clone();
+                return Some(Self { reference, addresses: Vec::new() });
+            }
+        };
+        let addresses = addresses::graph_addresses(graph);
+        let addresses = addresses.iter().map(|address| address.name().to_owned()).collect();
+        Some(Self { reference: graph.reference(), addresses })
+    }
+}
+
 /// Has every route wait for the graphs that it newly leads to. One that leads elsewhere than before, as somebody takes a
 /// share away from a graph that is not well, waits for nobody.
 pub(super) fn wait_for_graphs(context: &PlanContext<'_>, changes: &mut [Change]) {
-    let graphs: BTreeMap<String, Object> = changes
-        .iter_mut()
+    let routed: BTreeSet<&str> =
+        changes.iter().filter(|one| one.object.kind == HTTP_ROUTE.kind).map(|one| one.model.as_str()).collect();
+    if routed.is_empty() {
+        return;
+    }
+    let graphs: BTreeMap<String, RoutedGraph> = changes
+        .iter()
         .filter(|one| one.object.kind == GRAPH.kind && one.action != Action::Delete)
         .filter_map(|one| {
-            let written = one.step.any_write_mut().and_then(|write| match write {
-                PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply } => Some(apply.object.clone()),
-                PlannedWrite::Delete(_) => None,
-            });
-            Some((one.model.clone(), written.or_else(|| context.live(&one.object).cloned())?))
+            let graph = RoutedGraph::of(context, one, routed.contains(one.model.as_str()))?;
+            Some((one.model.clone(), graph))
         })
         .collect();
     let written: BTreeSet<ObjectIdentity> = changes
@@ -72,7 +103,7 @@ pub(super) fn wait_for_graphs(context: &PlanContext<'_>, changes: &mut [Change])
         else {
             continue;
         };
-        let before = live.map(backends).unwrap_or_default();
+        let before = live.as_ref().map(backends).unwrap_or_default();
         let wanted = backends(&apply.object);
         let newly = |names: &[String]| {
             names.iter().any(|name| wanted.contains(name.as_str()) && !before.contains(name.as_str()))
@@ -86,17 +117,13 @@ pub(super) fn wait_for_graphs(context: &PlanContext<'_>, changes: &mut [Change])
                 namespace: change.object.namespace.clone(),
                 name: model.clone(),
             };
-            graphs.get(&model).map_or(named, Object::reference)
+            graphs.get(&model).map_or(named, |graph| graph.reference.clone())
         });
-        let leads_to_own = |graph: &&Object| {
-            let names: Vec<String> =
-                addresses::graph_addresses(graph).iter().map(|address| address.name().to_owned()).collect();
-            live.is_none() || newly(&names)
-        };
-        let own = own.filter(leads_to_own).map(Object::reference);
+        let leads_to_own = |graph: &&RoutedGraph| live.is_none() || newly(&graph.addresses);
+        let own = own.filter(leads_to_own).map(|graph| graph.reference.clone());
         apply.after_graphs = own.into_iter().chain(canary).collect();
         let is_ready = |graph: &&ObjectRef| {
-            let is_healthy = |live: &Object| health::assess_health(live, None).health == Health::Healthy;
+            let is_healthy = |live: Object| health::assess_health(&live, None).health == Health::Healthy;
             !written.contains(&graph.identity()) && context.live(graph).is_some_and(is_healthy)
         };
         let waits: Vec<ObjectRef> = apply.after_graphs.iter().filter(|graph| !is_ready(graph)).cloned().collect();

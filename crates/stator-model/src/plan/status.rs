@@ -147,21 +147,23 @@ fn model_status(
     let record = context.records().get(name).copied();
     let rendered = input.rendered.iter().find(|one| one.model == name);
     let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
-    let bases = ServedBases::of_changes(context, changes);
-    let judged: Vec<(&Change, HealthVerdict)> = changes
+    let objects: Vec<PlannedObject<'_>> =
+        changes.iter().map(|change| PlannedObject { change, live: context.live(&change.object) }).collect();
+    let bases = ServedBases::of_objects(&objects);
+    let judged: Vec<(&Change, HealthVerdict)> = objects
         .iter()
-        .map(|change| {
-            let verdict = evaluate_object_health(context, sight, change);
-            let endpoints = context.live(&change.object).and_then(health::AdapterEndpoints::from_adapter);
+        .map(|one| {
+            let verdict = evaluate_object_health(context, sight, one);
+            let endpoints = one.live.as_ref().and_then(health::AdapterEndpoints::from_adapter);
             let verdict = match endpoints {
                 Some(one) => bases.limit_adapter(&one, verdict, sight),
                 None => verdict,
             };
-            (*change, verdict)
+            (one.change, verdict)
         })
         .collect();
-    let main = judged.iter().find(|(change, _)| {
-        matches!(change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
+    let main = objects.iter().find(|one| {
+        matches!(one.change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
     });
     // A request that waits for its successor says nothing of the model any more, least of all that it failed.
     let counts = |change: &Change| change.inventory.is_some() || change.object.kind != REQUEST.kind;
@@ -179,7 +181,7 @@ fn model_status(
         .or_else(|| record.map(|one| one.source.clone()))
         .or_else(|| changes.first().map(|one| one.source.clone()))
         .unwrap_or_default();
-    let live = main.and_then(|(change, _)| context.live(&change.object));
+    let live = main.and_then(|one| one.live.as_ref());
     ModelStatus {
         name: name.to_owned(),
         namespace: input.namespace.clone(),
@@ -190,17 +192,27 @@ fn model_status(
         revision: record.map(|one| one.revision.clone()).unwrap_or_default(),
         gpus: changes.iter().fold(0, |sum, one| sum.saturating_add(one.gpus.before)),
         gpu_sku: changes.iter().find_map(|one| one.gpu_sku.clone()),
-        kind: main.map(|(change, _)| change.object.kind.clone()).unwrap_or_default(),
+        kind: main.map(|one| one.change.object.kind.clone()).unwrap_or_default(),
         created: live.and_then(|live| live.str_at("/metadata/creationTimestamp")).map(str::to_owned),
-        drift: drifted_fields(context, changes),
+        drift: drifted_fields(context, &objects),
         message: status_message(&counted, changes, faulty, sync, health),
         last_sync: record.and_then(|record| record.history.first()).map(|outcome| LastSync {
             time: outcome.time.clone(),
             result: outcome.result.clone(),
             message: outcome.message.clone(),
         }),
-        objects: judged.iter().flat_map(|(change, verdict)| object_statuses(context, sight, change, verdict)).collect(),
+        objects: objects
+            .iter()
+            .zip(&judged)
+            .flat_map(|(one, (_, verdict))| object_statuses(context, sight, one, verdict))
+            .collect(),
     }
+}
+
+/// A line of the plan, and the object that it is about as it is.
+struct PlannedObject<'a> {
+    change: &'a Change,
+    live: Option<Object>,
 }
 
 /// What the graphs of a model have for adapters, by base model.
@@ -211,9 +223,13 @@ struct ServedBases {
 }
 
 impl ServedBases {
-    fn of_changes(context: &PlanContext<'_>, changes: &[&Change]) -> Self {
+    fn of_objects(objects: &[PlannedObject<'_>]) -> Self {
+        Self::of_graphs(objects.iter().filter_map(|one| one.live.as_ref()))
+    }
+
+    fn of_graphs<'a>(graphs: impl Iterator<Item = &'a Object>) -> Self {
         let mut bases = Self::default();
-        for graph in changes.iter().filter_map(|change| context.live(&change.object)) {
+        for graph in graphs {
             let frontend = FrontendService::of_graph(graph);
             for (base, ready) in health::ready_workers(graph) {
                 if let Some(frontend) = &frontend {
@@ -256,8 +272,9 @@ pub fn frontends_of_adapters(input: &PlanInput, plan: &Plan, models: &[ModelStat
             continue;
         }
         let changes = changes.get(model.name.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let mut bases = ServedBases::of_changes(&context, changes);
-        let adapters = loaded.filter_map(health::AdapterEndpoints::from_adapter);
+        let graphs: Vec<Object> = changes.iter().filter_map(|change| context.live(&change.object)).collect();
+        let mut bases = ServedBases::of_graphs(graphs.iter());
+        let adapters = loaded.filter_map(|adapter| health::AdapterEndpoints::from_adapter(&adapter));
         found.extend(adapters.filter_map(|adapter| bases.frontends.remove(&adapter.base_model)));
     }
     found
@@ -267,17 +284,18 @@ pub fn frontends_of_adapters(input: &PlanInput, plan: &Plan, models: &[ModelStat
 fn object_statuses(
     context: &PlanContext<'_>,
     sight: &ModelStatusContext,
-    change: &Change,
+    one: &PlannedObject<'_>,
     verdict: &HealthVerdict,
 ) -> Vec<ObjectStatus> {
+    let change = one.change;
     let mut list = vec![ObjectStatus {
         object: change.object.clone(),
         action: change.action,
         health: verdict.health,
         message: verdict.message.clone(),
     }];
-    if let Some(graph) = context.live(&change.object).and_then(|live| context.graph_made_by(live)) {
-        let HealthVerdict { health, message, terminal: _ } = evaluate_graph_health(graph, sight);
+    if let Some(graph) = one.live.as_ref().and_then(|live| context.graph_made_by(live)) {
+        let HealthVerdict { health, message, terminal: _ } = evaluate_graph_health(&graph, sight);
         let message = format!("{message}; created by request {}", change.object.name);
         list.push(ObjectStatus { object: graph.reference(), action: Action::Keep, health, message });
     }
@@ -291,16 +309,24 @@ fn evaluate_graph_health(graph: &Object, sight: &ModelStatusContext) -> HealthVe
 }
 
 /// The health of a live object at the generation that was applied; what is not there is on its way or is not.
-fn evaluate_object_health(context: &PlanContext<'_>, sight: &ModelStatusContext, change: &Change) -> HealthVerdict {
+fn evaluate_object_health(
+    context: &PlanContext<'_>,
+    sight: &ModelStatusContext,
+    one: &PlannedObject<'_>,
+) -> HealthVerdict {
+    let change = one.change;
     let verdict_of = |health, message: &str| HealthVerdict { health, message: message.to_owned(), terminal: false };
-    match context.live(&change.object) {
+    match &one.live {
         Some(live) => {
             let applied =
                 context.inventory_entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
             let applied_generation = applied.and_then(|(_, entry)| entry.generation);
             let known = HealthContext { applied_generation, healthy_at: None, now: sight.now };
             let verdict = match context.graph_made_by(live) {
-                Some(graph) => health::assess_request_health(live, known, graph, evaluate_graph_health(graph, sight)),
+                Some(graph) => {
+                    let made = evaluate_graph_health(&graph, sight);
+                    health::assess_request_health(live, known, &graph, made)
+                }
                 None => with_pod_causes(health::assess_health_in_context(live, known), live, &sight.pods),
             };
             // A claim may be bound only once a pod mounts it, and none does any more.
@@ -355,16 +381,16 @@ fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
 }
 
 /// Fields that differ although what git wants is what was applied last.
-fn drifted_fields(context: &PlanContext<'_>, changes: &[&Change]) -> Vec<FieldDrift> {
+fn drifted_fields(context: &PlanContext<'_>, objects: &[PlannedObject<'_>]) -> Vec<FieldDrift> {
     let mut list = Vec::new();
-    for change in changes {
+    for PlannedObject { change, live } in objects {
         let recorded = context.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
         let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
         if recorded.is_none() || recorded != wanted {
             continue;
         }
         let object = change.object.to_string();
-        if change.action == Action::Create && context.live(&change.object).is_none_or(Object::is_deleting) {
+        if change.action == Action::Create && live.as_ref().is_none_or(Object::is_deleting) {
             list.push(FieldDrift {
                 object,
                 path: String::new(),

@@ -40,8 +40,16 @@ pub enum PlannedWrite {
 }
 
 impl PlanStep {
-    /// What a sync writes, now or once a guard is released.
+    /// The same, to be changed.
     pub(super) fn any_write_mut(&mut self) -> Option<&mut PlannedWrite> {
+        match self {
+            Self::Write(write) | Self::Held { by: _, would: write } => Some(write),
+            Self::NoWrite => None,
+        }
+    }
+
+    /// What a sync writes, now or once a guard is released.
+    pub(super) fn any_write(&self) -> Option<&PlannedWrite> {
         match self {
             Self::Write(write) | Self::Held { by: _, would: write } => Some(write),
             Self::NoWrite => None,

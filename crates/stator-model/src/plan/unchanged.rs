@@ -3,7 +3,7 @@
 use super::{Action, Change, GpuTotals, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
 use crate::render::RenderedModel;
 use stator_core::dynamo::kinds::REQUEST;
-use stator_core::object::{Object, ObjectIdentity};
+use stator_core::object::{ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, HashMap};
 
 /// A model whose objects and record are as git wants them.
@@ -14,7 +14,7 @@ pub struct UnchangedModel<'a> {
     /// Its lines in the plan: every one of its objects is kept.
     pub changes: Vec<&'a Change>,
     /// Those objects as the cluster has them.
-    pub live: Vec<&'a Object>,
+    pub live: Vec<&'a ObjectText>,
     /// Its record.
     pub record: &'a Record,
     /// Its share of sums and guards.
@@ -37,7 +37,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
     }
     let own = super::context::own_records(input).into_iter();
     let records: HashMap<&str, &Record> = own.map(|record| (record.model.as_str(), record)).collect();
-    let live: HashMap<ObjectIdentity, &Object> =
+    let live: HashMap<ObjectIdentity, &ObjectText> =
         input.live.iter().map(|object| (object.reference().identity(), object)).collect();
     let one = |rendered: &'a RenderedModel| {
         let changes = lines.get(rendered.model.as_str())?;
@@ -48,7 +48,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
         if !quiet {
             return None;
         }
-        let found: Option<Vec<&Object>> =
+        let found: Option<Vec<&ObjectText>> =
             changes.iter().map(|change| live.get(&change.object.identity()).copied()).collect();
         let mut rest = UnchangedTotals { objects: changes.len(), ..UnchangedTotals::default() };
         for change in changes {

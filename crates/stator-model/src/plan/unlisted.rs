@@ -35,7 +35,7 @@ pub(super) fn hold_dependents(context: &PlanContext<'_>, decided: &mut [PlannedC
         }
         let mut held = Change::new(&one.change.model, &one.change.source, one.change.object.clone());
         if let Some(live) = context.live(&held.object) {
-            gpu_usage::set_unchanged_gpus(&mut held, live);
+            gpu_usage::set_unchanged_gpus(&mut held, &live);
         }
         // What is there stays the record's, as it was applied last.
         held.inventory = one.change.inventory.clone().filter(|entry| entry.uid.is_some());

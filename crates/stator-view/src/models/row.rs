@@ -105,7 +105,8 @@ pub struct LastSyncView {
 impl ModelRow {
     pub(crate) fn new(source: &SourceFacts, model: &ModelFacts) -> Self {
         let status = &model.status;
-        let components: Vec<ComponentReadiness> = model.graphs().flat_map(component_readiness).collect();
+        let components: Vec<ComponentReadiness> =
+            model.graphs().flat_map(|graph| component_readiness(&graph)).collect();
         let ready = components.iter().filter(|one| one.is_ready()).count();
         let total = components.len();
         Self {

@@ -39,7 +39,7 @@ use leadership::OperatorLeadership;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH, ObjectKind};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -143,6 +143,16 @@ impl Cluster for EmbeddedCluster {
     ) -> Result<Vec<Object>, ClusterError> {
         let (kind, namespace, labels) = (*kind, namespace.map(str::to_owned), labels.clone());
         self.run_blocking(move |store| store.list(&kind, namespace.as_deref(), &labels)).await
+    }
+
+    async fn list_texts(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<ObjectText>, ClusterError> {
+        let (kind, namespace, labels) = (*kind, namespace.map(str::to_owned), labels.clone());
+        self.run_blocking(move |store| store.list_texts(&kind, namespace.as_deref(), &labels)).await
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {

@@ -5,7 +5,7 @@ use super::layout;
 use crate::cluster::ClusterError;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
-use stator_core::object::Object;
+use stator_core::object::ObjectText;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -20,13 +20,11 @@ pub(super) struct ObjectFile {
     /// SHA-256 of the file's bytes: what did not change is not parsed again.
     pub(super) digest: [u8; 32],
     pub(super) body: ObjectFileBody,
-    /// The object as the file was just parsed, for whoever asks first.
-    pub(super) parsed: Option<Object>,
 }
 
 pub(super) enum ObjectFileBody {
-    /// The object as JSON text: a quarter of the memory of a value, and quick to read again.
-    Intact(Box<str>),
+    /// The object.
+    Intact(ObjectText),
     /// What is wrong with the file.
     Damaged(String),
 }
@@ -52,7 +50,7 @@ impl ObjectFileStamp {
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(data);
         #[cfg(not(unix))]
-        let file = 0;
+        let inode = 0;
         ObjectFileStamp { modified: data.modified().unwrap_or(SystemTime::UNIX_EPOCH), length: data.len(), inode }
     }
 }
@@ -85,13 +83,11 @@ pub(super) fn read_object_file(
     if known.is_some_and(|known| known.digest == digest) {
         return Ok(ObjectFileRead::Touched(stamp, settled));
     }
-    let (body, fresh, edit) = match file_format::decode(&bytes, &reference) {
-        Ok(DecodedFile { object, edit }) => {
-            (ObjectFileBody::Intact(object.value().to_string().into()), Some(object), edit)
-        }
-        Err(fault) => (ObjectFileBody::Damaged(fault), None, None),
+    let (body, edit) = match file_format::decode(&bytes, &reference) {
+        Ok(DecodedFile { object, edit }) => (ObjectFileBody::Intact(object.into()), edit),
+        Err(fault) => (ObjectFileBody::Damaged(fault), None),
     };
-    Ok(ObjectFileRead::Changed(ObjectFile { stamp, settled, digest, body, parsed: fresh }, edit))
+    Ok(ObjectFileRead::Changed(ObjectFile { stamp, settled, digest, body }, edit))
 }
 
 pub(super) fn read_error(error: std::io::Error) -> ClusterError {

@@ -9,13 +9,13 @@ use super::structured_merge;
 use super::watch_broadcaster::WatchBroadcaster;
 use super::write_lock::WriteLock;
 use crate::cluster::ClusterError;
-use crate::cluster::api_conventions::{increment_generation, matches_labels};
+use crate::cluster::api_conventions::increment_generation;
 use fs_err as fs;
 use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -81,34 +81,34 @@ impl EmbeddedStore {
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
+        let texts = self.list_texts(kind, namespace, labels)?;
+        Ok(texts.into_par_iter().map(|text| text.parse()).collect())
+    }
+
+    /// The same as texts.
+    pub(super) fn list_texts(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<ObjectText>, ClusterError> {
         let mut state = self.state();
         let paths = self.refresh_kind(&mut state, kind, namespace)?;
-        let mut damaged = Vec::new();
-        let fresh: Vec<Option<Object>> =
-            paths.iter().map(|path| state.files.get_mut(path).and_then(|entry| entry.parsed.take())).collect();
-        let found: Vec<(Option<Object>, &str)> = paths
-            .iter()
-            .zip(fresh)
-            .filter_map(|(path, fresh)| match state.files.get(path).map(|entry| &entry.body) {
-                Some(ObjectFileBody::Intact(text)) => Some((fresh, text.as_ref())),
-                Some(ObjectFileBody::Damaged(fault)) => {
-                    damaged.push((path.clone(), fault.clone()));
-                    None
-                }
-                None => None,
-            })
-            .collect();
+        let (mut texts, mut damaged) = (Vec::new(), Vec::new());
+        for path in paths {
+            match state.files.get(&path).map(|entry| &entry.body) {
+                Some(ObjectFileBody::Intact(text)) => texts.push(text.clone()),
+                Some(ObjectFileBody::Damaged(fault)) => damaged.push((path, fault.clone())),
+                None => {}
+            }
+        }
+        drop(state);
         if let Some(error) = self.damaged_error(damaged) {
             return Err(error);
         }
-        let whole = |(fresh, text): (Option<Object>, &str)| fresh.map_or_else(|| parse_object(text), Ok);
-        let mut objects = found.into_par_iter().map(whole).collect::<Result<Vec<Object>, ClusterError>>()?;
-        drop(state);
-        if !labels.is_empty() {
-            objects.retain(|object| matches_labels(object, labels));
-        }
-        objects.par_sort_by_cached_key(Object::reference);
-        Ok(objects)
+        texts.retain(|text| labels.iter().all(|(label, value)| text.label(label) == Some(value)));
+        texts.sort_by(|one, other| one.reference().cmp(other.reference()));
+        Ok(texts)
     }
 
     /// Reads again what changed under a kind, tells the watchers, and gives the paths that are there.
@@ -241,9 +241,9 @@ impl EmbeddedStore {
             state.update_file(path, entry);
             return Ok(());
         };
-        let object = parse_object(text)?;
+        let object = text.parse();
         if let Err(fault) = structured_merge::check_manual_edit(layout::served_kind(&object.reference())?, &object) {
-            state.update_file(path, ObjectFile { body: ObjectFileBody::Damaged(fault), parsed: None, ..entry });
+            state.update_file(path, ObjectFile { body: ObjectFileBody::Damaged(fault), ..entry });
             return Ok(());
         }
         let mut value = object.into_value();
@@ -261,13 +261,10 @@ impl EmbeddedStore {
     }
 
     /// What the cache says of a path that was just refreshed.
-    pub(super) fn cached(&self, state: &mut EmbeddedStoreState, path: &Path) -> Result<Option<Object>, ClusterError> {
-        if let Some(fresh) = state.files.get_mut(path).and_then(|entry| entry.parsed.take()) {
-            return Ok(Some(fresh));
-        }
+    pub(super) fn cached(&self, state: &EmbeddedStoreState, path: &Path) -> Result<Option<Object>, ClusterError> {
         match state.files.get(path).map(|entry| &entry.body) {
             None => Ok(None),
-            Some(ObjectFileBody::Intact(text)) => parse_object(text).map(Some),
+            Some(ObjectFileBody::Intact(text)) => Ok(Some(text.parse())),
             Some(ObjectFileBody::Damaged(fault)) => {
                 self.damaged_error(vec![(path.to_owned(), fault.clone())]).map_or(Ok(None), Err)
             }
@@ -302,9 +299,9 @@ impl EmbeddedStore {
             message: format!("cannot write {}: {error}; nothing was changed", full.display()),
         })?;
         let stamp = fs::metadata(&full).map(|data| ObjectFileStamp::of(&data)).map_err(read_error)?;
-        let body = ObjectFileBody::Intact(object.value().to_string().into());
+        let body = ObjectFileBody::Intact(ObjectText::from(&object));
         let digest = Sha256::digest(text.as_bytes()).into();
-        state.files.insert(path, ObjectFile { stamp, settled: false, digest, body, parsed: None });
+        state.files.insert(path, ObjectFile { stamp, settled: false, digest, body });
         state.watchers.broadcast_applied(&object);
         Ok(object)
     }
@@ -356,7 +353,7 @@ impl EmbeddedStore {
                 self.object_files(&layout::folder_of(kind, &namespace), &mut paths)?;
             }
         }
-        let revision = |text: &str| parse_object(text).ok()?.resource_version()?.parse::<u64>().ok();
+        let revision = |text: &ObjectText| text.resource_version()?.parse::<u64>().ok();
         let highest = paths
             .par_iter()
             .map(|path| match object_file::read_object_file(&self.root, path, state.files.get(path)) {
@@ -375,11 +372,11 @@ impl EmbeddedStore {
 }
 
 impl EmbeddedStoreState {
-    fn update_file(&mut self, path: PathBuf, mut entry: ObjectFile) {
+    fn update_file(&mut self, path: PathBuf, entry: ObjectFile) {
         let news = match (&entry.body, self.files.get(&path).map(|old| &old.body)) {
             _ if self.watchers.is_empty() => None,
             (ObjectFileBody::Intact(new), Some(ObjectFileBody::Intact(old))) if new == old => None,
-            (ObjectFileBody::Intact(new), _) => entry.parsed.take().or_else(|| parse_object(new).ok()),
+            (ObjectFileBody::Intact(new), _) => Some(new.parse()),
             // A damaged object is still there: nobody may take it for deleted.
             (ObjectFileBody::Damaged(_), _) => None,
         };
@@ -392,17 +389,10 @@ impl EmbeddedStoreState {
     fn remove_file(&mut self, path: &Path) {
         if let Some(ObjectFile { body: ObjectFileBody::Intact(text), .. }) = self.files.remove(path)
             && !self.watchers.is_empty()
-            && let Ok(object) = parse_object(&text)
         {
-            self.watchers.broadcast_deleted(&object);
+            self.watchers.broadcast_deleted(&text.parse());
         }
     }
-}
-
-fn parse_object(text: &str) -> Result<Object, ClusterError> {
-    serde_json::from_str(text)
-        .map_err(internal_error)
-        .and_then(|value| Object::from_value(value).map_err(internal_error))
 }
 
 /// For text that this module wrote itself and that does not read: a bug, reported rather than panicked on.

@@ -16,7 +16,7 @@ use ::kube::Client;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -176,6 +176,15 @@ impl Cluster for KubeCluster {
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
         paged_list::list_objects(&self.inner, kind, self.restriction.resolve_namespace(namespace)?, labels).await
+    }
+
+    async fn list_texts(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<ObjectText>, ClusterError> {
+        paged_list::list_texts(&self.inner, kind, self.restriction.resolve_namespace(namespace)?, labels).await
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::fields::PackedObject;
-use stator_core::object::Object;
+use stator_core::object::{Object, ObjectText};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
@@ -37,6 +37,23 @@ pub(super) async fn list_objects(
     list_pages(inner, kind, namespace, labels, collect).await?;
     objects.sort_by_cached_key(Object::reference);
     Ok(objects)
+}
+
+/// The same as texts: no more than one page of objects is there at a time.
+pub(super) async fn list_texts(
+    inner: &KubeConnection,
+    kind: &ObjectKind,
+    namespace: Option<&str>,
+    labels: &BTreeMap<String, String>,
+) -> Result<Vec<ObjectText>, ClusterError> {
+    let mut texts: Vec<ObjectText> = Vec::new();
+    let collect = |progress: ListProgress| match progress {
+        ListProgress::Started(_) => texts.clear(),
+        ListProgress::Page(page) => texts.extend(page.into_iter().map(ObjectText::from)),
+    };
+    list_pages(inner, kind, namespace, labels, collect).await?;
+    texts.sort_by(|one, other| one.reference().cmp(other.reference()));
+    Ok(texts)
 }
 
 /// Lists with one page in memory at a time. Gives the resource version that the list is of.

@@ -1,7 +1,7 @@
 //! Whether a sync would leave a model alone: asked of the machine itself, so that there is no second opinion.
 
 use crate::sync::machine::{MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine};
-use stator_core::object::Object;
+use stator_core::object::ObjectText;
 use stator_model::plan::{Plan, PlanOwnership, Summary, SyncBookkeeping, UnchangedModel};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) fn is_idle(plan: &Plan, settled: &UnchangedModel<'_>) -> bool {
         seed: 0,
         approval: None,
     };
-    let live: Vec<Object> = settled.live.iter().map(|object| (*object).clone()).collect();
+    let live: Vec<ObjectText> = settled.live.iter().map(|text| (*text).clone()).collect();
     let mut machine = SyncMachine::new(
         alone,
         SyncBookkeeping { records: vec![settled.record.clone()], journals: Vec::new() },

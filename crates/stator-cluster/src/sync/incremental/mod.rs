@@ -358,7 +358,7 @@ impl IncrementalPlanner {
                 let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
                 let record = (record_key(&settled.record.model), number(settled.record.resource_version.as_deref())?);
                 let objects = settled.live.iter();
-                let objects = objects.map(|one| Some((object_key(&one.reference())?, number(one.resource_version())?)));
+                let objects = objects.map(|one| Some((object_key(one.reference())?, number(one.resource_version())?)));
                 let touches: Option<Vec<(ObjectKey, u64)>> = objects.chain([Some(record)]).collect();
                 let model = Some(settled.rendered.model.as_str().into());
                 let known =

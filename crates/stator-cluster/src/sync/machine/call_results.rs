@@ -9,7 +9,7 @@ use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
 use crate::sync::{SyncProgress, WaitingReason};
 use stator_core::dynamo::{gpus, health, kinds};
 use stator_core::mask;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use stator_core::retry::{JitterSource, backoff_delay};
 use stator_model::render::ApplyStage;
 use std::collections::BTreeMap;
@@ -430,10 +430,10 @@ impl ModelSync {
     }
 
     /// A list shows everything there is.
-    pub(super) fn observe_all(&mut self, objects: &BTreeMap<ObjectIdentity, &Object>) {
+    pub(super) fn observe_all(&mut self, objects: &BTreeMap<ObjectIdentity, &ObjectText>) {
         for (identity, watched) in self.watched.iter_mut().chain(&mut self.outgoing) {
             match objects.get(identity) {
-                Some(object) => watched.observe(object),
+                Some(object) => watched.observe(&object.parse()),
                 None => watched.mark_gone(),
             }
         }

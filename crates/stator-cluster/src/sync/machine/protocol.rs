@@ -3,7 +3,7 @@
 use crate::cluster::{ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, Preconditions};
 use crate::sync::{CancelReason, SyncProgress};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use stator_model::plan::{Journal, Record, SourceIdentity};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub enum MachineEvent {
     /// A watch shows that an object is gone.
     Gone(ObjectRef),
     /// Everything there is of the watched kinds.
-    Listed(Vec<Object>),
+    Listed(Vec<ObjectText>),
     /// Time has passed: [`wake_at`](super::SyncMachine::wake_at) said when to say so.
     Tick,
     /// Stop between two writes.

@@ -7,7 +7,7 @@ use super::plan_models;
 use super::protocol::{CallResult, MachineEffect, MachineEvent, MachineInput, MachineSettings};
 use crate::cluster::{ApplyOutcome, ApplyResponse, DeleteOutcome};
 use crate::sync::{CancelReason, SyncProgress, SyncReport};
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use stator_core::outcome::SyncOutcome;
 use stator_core::retry::JitterSource;
 use stator_model::plan::{Journal, Plan, SyncBookkeeping};
@@ -212,8 +212,8 @@ impl SyncMachine {
         }
     }
 
-    fn observe_all(&mut self, objects: &[Object]) {
-        let by_identity: BTreeMap<_, &Object> =
+    fn observe_all(&mut self, objects: &[ObjectText]) {
+        let by_identity: BTreeMap<_, &ObjectText> =
             objects.iter().map(|object| (object.reference().identity(), object)).collect();
         for model in self.models.values_mut() {
             model.observe_all(&by_identity);

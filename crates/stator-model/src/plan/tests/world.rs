@@ -54,7 +54,7 @@ impl PlanScenario {
             rendered: self.rendered.clone(),
             broken: self.broken.clone(),
             unread: self.unread.clone(),
-            live: self.live.values().cloned().collect(),
+            live: self.live.values().map(Into::into).collect(),
             records: self.records.values().cloned().collect(),
             unreadable: self.damaged.clone(),
             unlisted: self.unlisted.clone(),

@@ -121,7 +121,9 @@ pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, dr
                 MachineEffect::Call { .. }
                 | MachineEffect::WriteJournal { .. }
                 | MachineEffect::DeleteJournal { .. } => {}
-                MachineEffect::Watch => events.push_back(MachineEvent::Listed(world.live.values().cloned().collect())),
+                MachineEffect::Watch => {
+                    events.push_back(MachineEvent::Listed(world.live.values().map(Into::into).collect()))
+                }
                 MachineEffect::Report(report) => progress.push(report),
             }
         }

@@ -200,7 +200,7 @@ impl Schedule {
                     | MachineEffect::WriteJournal { .. }
                     | MachineEffect::DeleteJournal { .. } => {}
                     MachineEffect::Watch => {
-                        events.push_back(MachineEvent::Listed(self.world.live.values().cloned().collect()));
+                        events.push_back(MachineEvent::Listed(self.world.live.values().map(Into::into).collect()));
                     }
                     MachineEffect::Report(_) => {}
                 }
@@ -227,7 +227,7 @@ impl Schedule {
                 deaf -= 1;
                 if deaf == 0 {
                     // A watch that missed something says so, and everything is listed again.
-                    events.push_back(MachineEvent::Listed(self.world.live.values().cloned().collect()));
+                    events.push_back(MachineEvent::Listed(self.world.live.values().map(Into::into).collect()));
                 }
             } else {
                 events.extend(seen);

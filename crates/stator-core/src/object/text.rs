@@ -1,0 +1,213 @@
+//! An object as JSON text.
+
+use super::{Object, ObjectRef};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An object as JSON text, with what it is found by. A tree takes about eight times as much memory, so what is kept by the
+/// thousand is kept like this, and is parsed when it is looked into.
+///
+/// Clones share everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectText(Arc<IndexedText>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct IndexedText {
+    reference: ObjectRef,
+    uid: Option<Box<str>>,
+    resource_version: Option<Box<str>>,
+    /// Sorted by key.
+    labels: Box<[(Box<str>, Box<str>)]>,
+    text: Arc<str>,
+}
+
+/// What an object is found by.
+#[derive(Deserialize)]
+struct ObjectHead<'a> {
+    #[serde(rename = "apiVersion", borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: MetadataHead<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetadataHead<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    #[serde(default)]
+    uid: Value,
+    #[serde(default)]
+    resource_version: Value,
+    #[serde(default)]
+    labels: Value,
+}
+
+impl ObjectText {
+    /// Takes the text of an object, reading only what finds it. `None` for a text that is none.
+    pub fn from_text(text: Arc<str>) -> Option<Self> {
+        let head: ObjectHead<'_> = serde_json::from_str(&text).ok()?;
+        let metadata = head.metadata;
+        if [&head.api_version, &head.kind, &metadata.name, &metadata.namespace].into_iter().any(|one| one.is_empty()) {
+            return None;
+        }
+        let labels = metadata.labels.as_object().into_iter().flatten();
+        let labels = labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+        let indexed = IndexedText {
+            reference: ObjectRef {
+                api_version: head.api_version.into_owned(),
+                kind: head.kind.into_owned(),
+                namespace: metadata.namespace.into_owned(),
+                name: metadata.name.into_owned(),
+            },
+            uid: metadata.uid.as_str().map(Into::into),
+            resource_version: metadata.resource_version.as_str().map(Into::into),
+            labels: labels.collect(),
+            text,
+        };
+        Some(Self(Arc::new(indexed)))
+    }
+
+    /// The object itself.
+    pub fn parse(&self) -> Object {
+        let value: Option<Value> = serde_json::from_str(&self.0.text).ok();
+        let parsed = value.and_then(|value| Object::from_value(value).ok());
+        // Every text here was an object's before, so that this is its name at least.
+        parsed.unwrap_or_else(|| Object(bare_object(&self.0.reference)))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0.text
+    }
+
+    /// The object's name in a cluster.
+    pub fn reference(&self) -> &ObjectRef {
+        &self.0.reference
+    }
+
+    /// `kind`.
+    pub fn kind(&self) -> &str {
+        &self.0.reference.kind
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        &self.0.reference.name
+    }
+
+    /// `metadata.uid`, which a cluster gives on create.
+    pub fn uid(&self) -> Option<&str> {
+        self.0.uid.as_deref()
+    }
+
+    /// `metadata.resourceVersion`, opaque, changed by every write.
+    pub fn resource_version(&self) -> Option<&str> {
+        self.0.resource_version.as_deref()
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let at = self.0.labels.binary_search_by(|(known, _)| known.as_ref().cmp(key)).ok()?;
+        self.0.labels.get(at).map(|(_, value)| value.as_ref())
+    }
+
+    /// `metadata.labels`.
+    pub fn labels(&self) -> BTreeMap<&str, &str> {
+        self.0.labels.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect()
+    }
+}
+
+impl From<&Object> for ObjectText {
+    fn from(object: &Object) -> Self {
+        let labels = object.labels().into_iter();
+        Self(Arc::new(IndexedText {
+            reference: object.reference(),
+            uid: object.uid().map(Into::into),
+            resource_version: object.resource_version().map(Into::into),
+            labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+            text: object.value().to_string().into(),
+        }))
+    }
+}
+
+impl From<Object> for ObjectText {
+    fn from(object: Object) -> Self {
+        Self::from(&object)
+    }
+}
+
+fn bare_object(reference: &ObjectRef) -> Value {
+    let ObjectRef { api_version, kind, namespace, name } = reference;
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn leaf() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-1e9..1e9_f64).prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ]
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        leaf().prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What goes in comes out, and what it is found by is the same whether it was read of the object or of its text.
+        #[test]
+        fn an_object_survives_as_text(
+            spec in json_value(),
+            labels in prop::collection::btree_map(any::<String>(), leaf(), 0..4),
+            name in ".+",
+            uid in prop::option::of(leaf()),
+        ) {
+            let mut metadata = json!({"name": name, "namespace": "prod", "resourceVersion": "7", "labels": labels});
+            if let Some(uid) = &uid {
+                metadata["uid"] = json!(uid);
+            }
+            let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "spec": spec});
+            let object = Object::from_value(value).unwrap();
+            let text = ObjectText::from(&object);
+            prop_assert_eq!(ObjectText::from_text(text.as_str().into()), Some(text.clone()));
+            prop_assert_eq!(text.parse(), object.clone());
+            prop_assert_eq!(text.reference(), &object.reference());
+            prop_assert_eq!(text.uid(), object.uid());
+            prop_assert_eq!(text.resource_version(), object.resource_version());
+            prop_assert_eq!(text.labels(), object.labels());
+            for (key, value) in &labels {
+                prop_assert_eq!(text.label(key), value.as_str());
+            }
+            prop_assert_eq!(text.label("none of these"), None);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_object_is_none() {
+        for text in ["", "null", "{}", r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#] {
+            assert_eq!(ObjectText::from_text(text.into()), None, "{text}");
+        }
+    }
+}
