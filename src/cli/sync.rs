@@ -338,7 +338,7 @@ async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> R
             force: apply.force,
             dry_run: true,
             transfer: apply.transfer.clone(),
-            ..ApplyRequest::new(apply.object.clone(), stator_core::dynamo::kinds::FIELD_MANAGER)
+            ..ApplyRequest::new(apply.object.parse(), stator_core::dynamo::kinds::FIELD_MANAGER)
         };
         if let Err(error) = cluster.apply(&request).await {
             refused += 1;

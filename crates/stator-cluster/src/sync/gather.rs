@@ -306,13 +306,13 @@ where
 /// The environment's records outside its namespace. Only a warning hangs from them, so a cluster that does not let us
 /// look into other namespaces, or holds something unreadable there, is no reason to plan nothing.
 pub async fn find_orphaned_records<C: Cluster>(cluster: &C, target: &RenderTarget) -> Vec<Record> {
-    let everywhere = match cluster.list(&kinds::RECORD, None, &environment_labels(target)).await {
+    let everywhere = match cluster.list_texts(&kinds::RECORD, None, &environment_labels(target)).await {
         Ok(records) => records,
         Err(error) => {
             tracing::info!(%error, "records in other namespaces are not checked");
             return Vec::new();
         }
     };
-    let elsewhere = everywhere.iter().filter(|record| record.namespace() != target.namespace);
-    elsewhere.filter_map(|record| Record::from_object(record).ok()).collect()
+    let elsewhere = everywhere.iter().filter(|record| record.reference().namespace != target.namespace);
+    elsewhere.filter_map(|record| Record::from_object(&record.parse()).ok()).collect()
 }

@@ -26,12 +26,12 @@ pub async fn refuse_lost_settings<C: Cluster>(cluster: &C, desired: &mut Desired
 /// The records that can be seen, whoever's they are.
 async fn list_records<C: Cluster>(cluster: &C, namespace: &str) -> Option<Vec<Record>> {
     let all = BTreeMap::new();
-    let listed = match cluster.list(&kinds::RECORD, None, &all).await {
+    let listed = match cluster.list_texts(&kinds::RECORD, None, &all).await {
         Ok(listed) => Ok(listed),
-        Err(_) => cluster.list(&kinds::RECORD, Some(namespace), &all).await,
+        Err(_) => cluster.list_texts(&kinds::RECORD, Some(namespace), &all).await,
     };
     match listed {
-        Ok(listed) => Some(listed.iter().filter_map(|object| Record::from_object(object).ok()).collect()),
+        Ok(listed) => Some(listed.iter().filter_map(|object| Record::from_object(&object.parse()).ok()).collect()),
         Err(error) => {
             tracing::info!(%error, "records of other repositories are not checked");
             None

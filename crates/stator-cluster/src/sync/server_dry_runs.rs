@@ -35,7 +35,8 @@ async fn try_replacement<C: Cluster>(
     is_beside: bool,
 ) -> Option<(ObjectIdentity, String)> {
     let identity = apply.object.reference().identity();
-    let object = if is_beside { apply.object.clone() } else { under_free_name(&apply.object)? };
+    let object = apply.object.parse();
+    let object = if is_beside { object } else { under_free_name(&object)? };
     let request = ApplyRequest { dry_run: true, ..ApplyRequest::new(object, FIELD_MANAGER) };
     let error = cluster.apply(&request).await.err()?;
     let message = error.to_string().replace(request.object.name(), apply.object.name());
@@ -78,7 +79,7 @@ async fn dry_run<C: Cluster>(cluster: &C, apply: &ApplyStep) -> Option<Object> {
         force: true,
         dry_run: true,
         transfer: apply.transfer.clone(),
-        ..ApplyRequest::new(apply.object.clone(), FIELD_MANAGER)
+        ..ApplyRequest::new(apply.object.parse(), FIELD_MANAGER)
     };
     match cluster.apply(&request).await {
         Ok(answer) => Some(answer.object),

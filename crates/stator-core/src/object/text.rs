@@ -1,7 +1,7 @@
-//! An object as JSON text.
+//! Objects and values as JSON text.
 
 use super::{Object, ObjectRef};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -144,6 +144,59 @@ impl From<Object> for ObjectText {
     }
 }
 
+/// A JSON value as text, for what is kept by the thousand and seldom looked into. Maps are sorted by key, so equal values
+/// have equal texts. Clones share the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonText(Arc<str>);
+
+impl JsonText {
+    /// The value itself.
+    pub fn parse(&self) -> Value {
+        // Every text here was a value's before.
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+
+    /// Whether it is a map.
+    pub fn is_map(&self) -> bool {
+        self.0.starts_with('{')
+    }
+}
+
+impl From<&Value> for JsonText {
+    fn from(value: &Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl From<Value> for JsonText {
+    fn from(value: Value) -> Self {
+        Self::from(&value)
+    }
+}
+
+impl Default for JsonText {
+    fn default() -> Self {
+        Self::from(Value::Null)
+    }
+}
+
+/// As the value.
+impl Serialize for JsonText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.parse().serialize(serializer)
+    }
+}
+
 fn bare_object(reference: &ObjectRef) -> Value {
     let ObjectRef { api_version, kind, namespace, name } = reference;
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}})
@@ -201,6 +254,16 @@ mod tests {
                 prop_assert_eq!(text.label(key), value.as_str());
             }
             prop_assert_eq!(text.label("none of these"), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_survives_as_text(value in json_value()) {
+            let text = JsonText::from(&value);
+            prop_assert_eq!(text.parse(), value.clone());
+            prop_assert_eq!((text.is_null(), text.is_map()), (value.is_null(), value.is_object()));
+            prop_assert_eq!(serde_json::to_value(&text).unwrap(), value);
         }
     }
 

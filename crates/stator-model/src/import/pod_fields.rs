@@ -34,7 +34,7 @@ const FIELDS: [TemplateField; 17] = [
 ];
 
 /// A component's template and the fields of its pods.
-type PodParts<'a> = (&'a mut Option<Map<String, Value>>, &'a mut Option<PodSettings>);
+type PodParts<'a> = (&'a mut Option<Map<String, Value>>, &'a mut Option<Box<PodSettings>>);
 
 fn pod_parts(model: &mut Model) -> Vec<PodParts<'_>> {
     let spec = &mut model.spec;
@@ -80,7 +80,7 @@ fn try_move(model: &mut Model, graph: &Value, component: usize, fields: &[Templa
 /// Moves fields; none when there is nothing to move, or it does not fit.
 fn move_fields(
     template: &mut Option<Map<String, Value>>,
-    pod: &mut Option<PodSettings>,
+    pod: &mut Option<Box<PodSettings>>,
     fields: &[TemplateField],
 ) -> Option<()> {
     let map = template.as_mut()?;

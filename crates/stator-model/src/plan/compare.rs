@@ -154,7 +154,7 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) ->
         gpu_usage::set_changed_gpus(&mut change, None, Some(&after));
         change.reasons.push(ChangeReason::NewInRevision);
         change.reasons.extend(gpu_usage::search_reason(&after));
-        change.after = Some(after.into_value());
+        change.after = Some(after.value().into());
         return change;
     };
     let before = seeded_object(old.desired);
@@ -194,8 +194,8 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) ->
             }
         }
     }
-    change.before = Some(old.desired.object.value().clone());
-    change.after = Some(new.desired.object.value().clone());
+    change.before = Some(old.desired.object.value().into());
+    change.after = Some(new.desired.object.value().into());
     change
 }
 
@@ -211,7 +211,7 @@ fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {
         change.disruption = disruption::of_delete(&before);
         gpu_usage::set_changed_gpus(&mut change, Some(&before), None);
         change.reasons.push(ChangeReason::NoLongerInGit);
-        change.before = Some(before.into_value());
+        change.before = Some(before.value().into());
     } else {
         change.reasons.push(ChangeReason::Kept(KeptBy::Data));
     }

@@ -91,7 +91,7 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &
     let whole = with_replicas(&object, &seeds);
     gpu_usage::set_changed_gpus(change, None, Some(&whole));
     change.gpu_range = gpu_usage::scaling_gpu_range(desired, &whole);
-    change.after = Some(whole.into_value());
+    change.after = Some(whole.value().into());
     change.inventory = Some(inventory_entry(desired, None, context));
     change.reasons.push(ChangeReason::NotInCluster);
     if desired.stage == ApplyStage::Adapter {
@@ -99,7 +99,7 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &
     }
     change.reasons.extend(gpu_usage::search_reason(&object));
     change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
-        object,
+        object: object.into(),
         stage: desired.stage,
         force: false,
         planned_resource_version: None,
@@ -158,8 +158,8 @@ fn decide_existing(
                 (ownership == LiveOwnership::Ours).then(|| inventory_entry(desired, Some(live), context));
             change.fields = fault.fields;
             if let Some((before, after)) = fault.sides {
-                change.before = Some(before);
-                change.after = Some(after);
+                change.before = Some(before.into());
+                change.after = Some(after.into());
             }
             for reason in fault.reasons {
                 block_change(change, reason);
@@ -199,8 +199,8 @@ fn decide_write(
     let judgement = disruption::classify_change(live, &merged.object);
     change.disruption = judgement.disruption;
     change.fields = merged.fields;
-    change.before = Some(merged.before);
-    change.after = Some(merged.after);
+    change.before = Some(merged.before.into());
+    change.after = Some(merged.after.into());
     if !judgement.forbidden.is_empty()
         && (!judgement.is_replaceable() || !desired.prune || ownership != LiveOwnership::Ours)
     {
@@ -254,7 +254,7 @@ fn decide_write(
     }
     change.action = if ownership == LiveOwnership::Ours { Action::Update } else { Action::Adopt };
     change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
-        object: merged.applied.with_uid(live.uid()),
+        object: merged.applied.with_uid(live.uid()).into(),
         stage: desired.stage,
         force: !merged.forced.is_empty(),
         planned_resource_version: live.resource_version().map(str::to_owned),
@@ -371,7 +371,7 @@ fn decide_replace(
     let write = PlannedWrite::Replace {
         delete: delete_step(live, desired.stage),
         apply: ApplyStep {
-            object,
+            object: object.into(),
             stage: desired.stage,
             force: false,
             planned_resource_version: live.resource_version().map(str::to_owned),
@@ -410,7 +410,7 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
     change.step = PlanStep::Write(PlannedWrite::Replace {
         delete: DeleteStep { after: Some(Box::new(graph)), ..delete_step(live, desired.stage) },
         apply: ApplyStep {
-            object,
+            object: object.into(),
             stage: desired.stage,
             force: false,
             planned_resource_version: None,

@@ -2,10 +2,9 @@
 
 use super::context::PlanContext;
 use super::{Action, Change, ChangeReason, PlannedWrite};
-use serde_json::Value;
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{ANNOTATION_WEIGHTS, GRAPH, JOB};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{JsonText, Object, ObjectRef};
 
 /// Has every graph that is to serve other weights than it does wait for the Job that downloads them, unless that is known
 /// to be complete. A graph that serves the same weights as before changes at once, whatever becomes of a Job.
@@ -23,7 +22,8 @@ pub(super) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut [Change]
         let Some((_, job)) = jobs.iter().find(|(model, _)| *model == change.model) else { continue };
         let Some(apply) = change.step.any_write_mut().and_then(apply_of) else { continue };
         let serving = context.live(&change.object).filter(|live| !live.is_deleting());
-        let wanted = weights_of(&apply.object);
+        let desired = apply.object.parse();
+        let wanted = weights_of(&desired);
         if wanted.is_none() || serving.as_ref().and_then(weights_of) == wanted || is_complete(context, job) {
             continue;
         }
@@ -60,13 +60,13 @@ fn explain_download(change: &mut Change) {
         return;
     }
     if let Some(source) = change.after.as_ref().and_then(annotated_weights) {
-        let reason = ChangeReason::DownloadsWeights { source: source.to_owned() };
+        let reason = ChangeReason::DownloadsWeights { source };
         change.reasons.push(reason);
     }
 }
 
-fn annotated_weights(object: &Value) -> Option<&str> {
-    object.get("metadata")?.get("annotations")?.get(ANNOTATION_WEIGHTS)?.as_str()
+fn annotated_weights(object: &JsonText) -> Option<String> {
+    Some(object.parse().get("metadata")?.get("annotations")?.get(ANNOTATION_WEIGHTS)?.as_str()?.to_owned())
 }
 
 fn apply_of(write: &mut PlannedWrite) -> Option<&mut super::ApplyStep> {

@@ -8,7 +8,7 @@ use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{
     ANNOTATION_FILE_SOURCE, COMPUTE_DOMAIN, CONFIG_MAP, GRAPH, JOB, LABEL_FILE, RESOURCE_CLAIM_TEMPLATE,
 };
-use stator_core::object::{ObjectRef, ObjectText};
+use stator_core::object::{JsonText, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the labels and annotations of a ConfigMap say of its file.
@@ -18,8 +18,9 @@ struct FileIdentity {
     source: Option<String>,
 }
 
-fn identify(change: &Change, side: Option<&Value>) -> Option<FileIdentity> {
-    let metadata = side.filter(|_| change.object.kind == CONFIG_MAP.kind)?.get("metadata")?;
+fn identify(change: &Change, side: Option<&JsonText>) -> Option<FileIdentity> {
+    let object = side.filter(|_| change.object.kind == CONFIG_MAP.kind)?.parse();
+    let metadata = object.get("metadata")?;
     let text = |field: &str, key: &str| Some(metadata.get(field)?.get(key)?.as_str()?.to_owned());
     let source = text("annotations", ANNOTATION_FILE_SOURCE);
     Some(FileIdentity { model: change.model.clone(), file: text("labels", LABEL_FILE)?, source })
@@ -66,7 +67,7 @@ pub(super) fn pair_file_versions(changes: &mut [Change]) {
 fn is_mounted_before(changes: &[Change], config_map: &Change) -> bool {
     let graphs = changes.iter().filter(|one| one.object.kind == GRAPH.kind && one.model == config_map.model);
     let mut sides = graphs.filter_map(|graph| graph.before.as_ref());
-    sides.any(|side| mounted_by_component(side).any(|(_, _, name)| name == config_map.object.name))
+    sides.any(|side| mounted_by_component(&side.parse()).any(|(_, _, name)| name == config_map.object.name))
 }
 
 /// Component, volume and ConfigMap of every volume that is one.
@@ -85,10 +86,11 @@ fn mounted_by_component(graph: &Value) -> impl Iterator<Item = (&str, &str, &str
 fn explain_mounts(changes: &mut [Change], sources: &BTreeMap<(&str, &str), Option<&str>>) {
     for change in changes.iter_mut().filter(|one| one.object.kind == GRAPH.kind) {
         let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
+        let (before, after) = (before.parse(), after.parse());
         let was: BTreeMap<(&str, &str), &str> =
-            mounted_by_component(before).map(|(component, volume, name)| ((component, volume), name)).collect();
+            mounted_by_component(&before).map(|(component, volume, name)| ((component, volume), name)).collect();
         let mut changed: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (component, volume, name) in mounted_by_component(after) {
+        for (component, volume, name) in mounted_by_component(&after) {
             let file = volume.strip_prefix(crate::render::FILE_VOLUME_PREFIX);
             if let Some(file) = file.filter(|_| was.get(&(component, volume)).is_some_and(|before| *before != name)) {
                 changed.entry(file).or_default().insert(component);

@@ -4,10 +4,10 @@ use super::context::{PlanContext, SourceMarks};
 use super::{
     Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite, RewoundBranch,
 };
-use serde_json::Value;
 use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus;
 use stator_core::dynamo::kinds::{CONFIG_MAP, JOB, LABEL_FILE};
+use stator_core::object::JsonText;
 use std::collections::BTreeSet;
 
 /// Deletions that are never many, whatever they are a part of.
@@ -209,7 +209,7 @@ impl Change {
     /// Whether something is lost with the object. A ConfigMap of `spec.files` goes with the graph that mounts it, and a Job
     /// has done what it was for.
     fn loses_something(&self) -> bool {
-        let label = |side: &Value| side.get("metadata")?.get("labels")?.get(LABEL_FILE).cloned();
+        let label = |side: &JsonText| side.parse().get("metadata")?.get("labels")?.get(LABEL_FILE).cloned();
         let is_file = self.object.kind == CONFIG_MAP.kind && self.before.as_ref().and_then(label).is_some();
         !is_file && self.object.kind != JOB.kind
     }

@@ -1,23 +1,26 @@
 //! Secrets in a plan: hidden before anybody sees it, so that no face of it can show one.
 
 use super::{Change, FieldChange};
+use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::mask;
-use stator_core::object::{FieldPath, PathSegment};
+use stator_core::object::{FieldPath, JsonText, PathSegment};
 
 /// Hides what looks like a secret in the values that a change shows. What is applied stays as it is.
 pub(super) fn mask_changes(changes: &mut [Change]) {
-    for change in changes {
+    changes.par_iter_mut().for_each(|change| {
         for field in &mut change.fields {
             let FieldChange { path, old, new, owner: _ } = field;
             mask::redact_change(value_name(path).as_deref(), old, new);
         }
-        match (&mut change.before, &mut change.after) {
+        let mut sides = (change.before.as_ref().map(JsonText::parse), change.after.as_ref().map(JsonText::parse));
+        match &mut sides {
             (Some(before), Some(after)) => mask::redact_change(None, before, after),
             (Some(alone), None) | (None, Some(alone)) => mask::redact_value(alone),
-            (None, None) => {}
+            (None, None) => return,
         }
-    }
+        (change.before, change.after) = (sides.0.map(JsonText::from), sides.1.map(JsonText::from));
+    });
 }
 
 /// What a field's value stands under: the name of the variable for `env[name=HF_TOKEN].value`, else the field's own.

@@ -80,7 +80,7 @@ pub use stator_core::dynamo::gpus::{GpuTotals, RequestGpuBudget};
 pub use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::health::Health;
 use stator_core::finding::Finding;
-use stator_core::object::{FieldPath, ObjectRef};
+use stator_core::object::{FieldPath, JsonText, ObjectRef};
 use std::collections::BTreeMap;
 
 /// What would change in one environment, and what that costs. Serializes to `plan -o json`.
@@ -125,7 +125,7 @@ pub struct Plan {
     pub ownership: PlanOwnership,
     /// What the records are to keep as each model's intent, by model. What looks like a secret is hidden in it.
     #[serde(skip)]
-    pub intents: BTreeMap<String, Value>,
+    pub intents: BTreeMap<String, JsonText>,
     /// Findings of the intents and of the plan.
     #[schemars(with = "Vec<schema::FindingShape>")]
     pub findings: Vec<Finding>,
@@ -242,10 +242,10 @@ pub struct Change {
     pub health: Option<Health>,
     /// The object as it is, restricted to what stator compares; `None` when absent. For unified diffs.
     #[serde(skip)]
-    pub before: Option<Value>,
+    pub before: Option<JsonText>,
     /// The object as it becomes, restricted alike; `None` when it goes.
     #[serde(skip)]
-    pub after: Option<Value>,
+    pub after: Option<JsonText>,
 }
 
 impl Change {

@@ -18,7 +18,7 @@ use stator_core::dynamo::disruption;
 use stator_core::dynamo::health::{self, Health, HealthContext};
 use stator_core::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
 use stator_core::finding::{Finding, Location};
-use stator_core::object::{Object, ObjectIdentity, ObjectText};
+use stator_core::object::{JsonText, Object, ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of earlier revisions, and the models that are through.
@@ -271,7 +271,7 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
         // Dynamo gives it no owner, so it outlives its request.
         change.reasons.push(ChangeReason::GraphStays { graph: graph.reference() });
     }
-    change.before = dry_run::owned_fields(object);
+    change.before = dry_run::owned_fields(object).map(JsonText::from);
     let delete = delete_step(object, ApplyStage::of_kind(object.kind()));
     change.step =
         PlanStep::Write(PlannedWrite::Delete(DeleteStep { after: successor.cloned().map(Box::new), ..delete }));

@@ -19,9 +19,8 @@ pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_rev
 
 use super::SourceIdentity;
 use serde::Serialize;
-use serde_json::Value;
 use serde_with::skip_serializing_none;
-use stator_core::object::{ObjectIdentity, ObjectRef};
+use stator_core::object::{JsonText, ObjectIdentity, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One model's record.
@@ -47,8 +46,8 @@ pub struct Record {
     pub owner: Option<SourceIdentity>,
     /// The intent's `spec` with defaults and overlay merged, as the last sync that changed anything had it. What looks
     /// like a secret is hidden in it. `null` when nobody kept it.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    pub intent: Value,
+    #[serde(skip_serializing_if = "JsonText::is_null")]
+    pub intent: JsonText,
     /// The commit of the last sync that changed anything; empty outside git.
     pub revision: String,
     /// How the model stood at the end of the last sync that wrote, or waited; `None` before the first one ended.

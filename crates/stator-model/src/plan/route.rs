@@ -21,7 +21,7 @@ pub(super) fn follow_new_graphs(context: &PlanContext<'_>, rendered: &[&Rendered
             let model = one.change.model.clone();
             match one.change.step.any_write_mut()? {
                 PlannedWrite::Replace { delete, apply } if delete.after.is_some() => {
-                    Some((model, context.live(&one.change.object)?, apply.object.clone()))
+                    Some((model, context.live(&one.change.object)?, apply.object.parse()))
                 }
                 PlannedWrite::Replace { .. } | PlannedWrite::Apply(_) | PlannedWrite::Delete(_) => None,
             }
@@ -54,24 +54,13 @@ struct RoutedGraph {
 
 impl RoutedGraph {
     fn of(context: &PlanContext<'_>, change: &Change, has_route: bool) -> Option<Self> {
-        let (live, written);
         let graph = match change.step.any_write() {
-            Some(PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply }) => {
-                written = &apply.object;
-                written
-            }
-            Some(PlannedWrite::Delete(_)) | None if has_route => {
-                live = context.live(&change.object)?;
-                &live
-            }
-            Some(PlannedWrite::Delete(_)) | None => {
-                let reference = context.live_text(&change.object)?.reference().clone();
-                return Some(Self { reference, addresses: Vec::new() });
-            }
+            Some(PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply }) => &apply.object,
+            Some(PlannedWrite::Delete(_)) | None => context.live_text(&change.object)?,
         };
-        let addresses = addresses::graph_addresses(graph);
+        let addresses = has_route.then(|| addresses::graph_addresses(&graph.parse())).unwrap_or_default();
         let addresses = addresses.iter().map(|address| address.name().to_owned()).collect();
-        Some(Self { reference: graph.reference(), addresses })
+        Some(Self { reference: graph.reference().clone(), addresses })
     }
 }
 
@@ -104,11 +93,12 @@ pub(super) fn wait_for_graphs(context: &PlanContext<'_>, changes: &mut [Change])
             continue;
         };
         let before = live.as_ref().map(backends).unwrap_or_default();
-        let wanted = backends(&apply.object);
+        let desired = apply.object.parse();
+        let wanted = backends(&desired);
         let newly = |names: &[String]| {
             names.iter().any(|name| wanted.contains(name.as_str()) && !before.contains(name.as_str()))
         };
-        let canary = apply.object.annotations().get(ANNOTATION_CANARY).map(|model| (*model).to_owned());
+        let canary = desired.annotations().get(ANNOTATION_CANARY).map(|model| (*model).to_owned());
         let canary = canary.filter(|model| newly(&[addresses::frontend_of(model), addresses::pool_of(model)]));
         let canary = canary.map(|model| {
             let named = ObjectRef {

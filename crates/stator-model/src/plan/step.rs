@@ -4,7 +4,7 @@ use super::HoldKind;
 use crate::render::ApplyStage;
 use serde::{Serialize as _, Serializer};
 use stator_core::fields::OwnershipTransfer;
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 
 /// What the executor does for a change: everything is decided here.
@@ -94,7 +94,7 @@ pub(super) fn serialize_guard<S: Serializer>(step: &PlanStep, serializer: S) -> 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplyStep {
     /// The object, complete with the uid that it must have when it exists.
-    pub object: Object,
+    pub object: ObjectText,
     /// When.
     pub stage: ApplyStage,
     /// Whether disputed fields are taken: only those of managers that the intent named.

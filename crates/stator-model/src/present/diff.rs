@@ -5,6 +5,7 @@ use crate::plan::{Change, Plan};
 use serde_json::Value;
 use similar::TextDiff;
 use stator_core::dynamo::kinds::CONFIG_MAP;
+use stator_core::object::JsonText;
 use std::fmt::Write as _;
 
 /// Lines around a change.
@@ -36,7 +37,8 @@ pub fn hunks(change: &Change, context: usize) -> String {
     }
     // A file in it is read line by line.
     let has_files = change.object.kind == CONFIG_MAP.kind;
-    let write = |side: &Option<Value>| side.as_ref().map(|value| to_yaml(value, has_files)).unwrap_or_default();
+    let write =
+        |side: &Option<JsonText>| side.as_ref().map(|text| to_yaml(&text.parse(), has_files)).unwrap_or_default();
     let (old, new) = (write(&change.before), write(&change.after));
     let diff = TextDiff::from_lines(&old, &new);
     diff.unified_diff().context_radius(context).missing_newline_hint(false).to_string()
@@ -107,7 +109,7 @@ mod tests {
     fn of_a_file_the_lines_are_shown_that_changed() {
         let side = |last: &str| {
             let lines: String = (1..=9).map(|number| format!("option_{number}: {number}\n")).collect();
-            serde_json::json!({"data": {"decode.yaml": format!("{lines}last: {last}\n")}, "immutable": true})
+            serde_json::json!({"data": {"decode.yaml": format!("{lines}last: {last}\n")}, "immutable": true}).into()
         };
         let mut change = samples::change("chat", "ConfigMap", "chat-engine-2", Action::Create);
         (change.before, change.after) = (Some(side("a long text of several words")), Some(side("another")));

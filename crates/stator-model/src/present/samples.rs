@@ -92,13 +92,13 @@ pub fn plan() -> Plan {
         reasons: vec![ChangeReason::Disrupts(DisruptionNote::WorkersRoll {
             components: vec!["decode".to_owned(), "prefill".to_owned()],
         })],
-        before: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 2}]}})),
-        after: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 3}]}})),
+        before: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 2}]}}).into()),
+        after: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 3}]}}).into()),
         ..change("llama-3-70b", "DynamoGraphDeployment", "llama-3-70b", Action::Update)
     };
     let adapter = Change {
         disruption: Disruption::AdapterOnly,
-        after: Some(json!({"spec": {"baseModelName": "Qwen/Qwen3-8B"}})),
+        after: Some(json!({"spec": {"baseModelName": "Qwen/Qwen3-8B"}}).into()),
         ..change("qwen3-8b", "DynamoModel", "qwen3-8b-sql-assist-v4", Action::Create)
     };
     let gone = Change {
@@ -106,7 +106,7 @@ pub fn plan() -> Plan {
         gpus: GpuTotals { before: 8, after: 0, peak: 8 },
         gpu_sku: Some("h100_sxm".into()),
         gpus_by_sku: BTreeMap::from([("h100_sxm".to_owned(), GpuTotals { before: 8, after: 0, peak: 8 })]),
-        before: Some(json!({"spec": {}})),
+        before: Some(json!({"spec": {}}).into()),
         ..change("old", "DynamoGraphDeployment", "old", Action::Delete)
     };
     let mut plan = of(vec![update, adapter, change("tiny", "DynamoGraphDeployment", "tiny", Action::Keep), gone]);
@@ -168,8 +168,8 @@ pub fn hostile_plan() -> impl Strategy<Value = Plan> {
             owner: texts[9].clone(),
         }];
         change.gpu_sku = Some(texts[1].clone());
-        change.before = Some(json!({"a": texts[6], texts[5].clone(): 1}));
-        change.after = Some(json!({"a": texts[8]}));
+        change.before = Some(json!({"a": texts[6], texts[5].clone(): 1}).into());
+        change.after = Some(json!({"a": texts[8]}).into());
         let mut plan = of(vec![change; copies]);
         plan.environment = texts[2].clone();
         plan.repository = texts[1].clone();

@@ -20,7 +20,7 @@ const DEFAULT_ADAPTER_RANK: u32 = 64;
 /// The frontend.
 pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphContext<'_>) -> ComponentSpec {
     let default = model::Frontend::default();
-    let written = graph.serving.frontend.as_ref().unwrap_or(&default);
+    let written = graph.serving.frontend.as_deref().unwrap_or(&default);
     let mut env = EnvVars::default();
     if let Some(mode) = written.router {
         env.set(names::ROUTER_MODE, router_mode_name(mode));
@@ -63,7 +63,7 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     ComponentSpec {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
         pod_template: Some(
-            pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_ref()], written.template.as_ref()),
+            pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_deref()], written.template.as_ref()),
         ),
         ..empty_component(name, Some("frontend"))
     }
@@ -151,7 +151,7 @@ pub(super) fn render_worker(
         model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
         scaling_adapter: worker.scaling.map(|_| Map::new()),
         frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
-        pod_template: Some(pod.to_json_with([spec.pod.as_deref(), worker.pod.as_ref()], worker.template.as_ref())),
+        pod_template: Some(pod.to_json_with([spec.pod.as_deref(), worker.pod.as_deref()], worker.template.as_ref())),
         ..empty_component(
             name,
             Some(worker.component_type.map_or(graph.table.component_type(role), component_type_name)),
@@ -337,7 +337,7 @@ pub(super) fn render_further_component(
         rest: compilation_cache(written.compilation_cache.as_ref()),
         epp_config,
         pod_template: Some(
-            pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_ref()], written.template.as_ref()),
+            pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_deref()], written.template.as_ref()),
         ),
         ..empty_component(name, written.component_type.map(component_type_name))
     }

@@ -27,9 +27,9 @@ impl<'a> GraphContext<'a> {
     /// The workers with their names and roles, in the order they are rendered.
     pub(super) fn workers(&self) -> Vec<(&'static str, WorkerRole, &'a Worker)> {
         [
-            ("worker", WorkerRole::Aggregated, self.serving.worker.as_ref()),
-            ("prefill", WorkerRole::Prefill, self.serving.prefill.as_ref()),
-            ("decode", WorkerRole::Decode, self.serving.decode.as_ref()),
+            ("worker", WorkerRole::Aggregated, self.serving.worker.as_deref()),
+            ("prefill", WorkerRole::Prefill, self.serving.prefill.as_deref()),
+            ("decode", WorkerRole::Decode, self.serving.decode.as_deref()),
         ]
         .into_iter()
         .filter_map(|(name, role, worker)| worker.map(|worker| (name, role, worker)))

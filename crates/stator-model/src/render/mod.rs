@@ -42,7 +42,7 @@ use stator_core::dynamo::graph_components::{components, named_components, with_r
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::v1beta1::{GraphSpec, to_value};
 use stator_core::finding::{self, Finding, Location, Rule};
-use stator_core::object::Object;
+use stator_core::object::{JsonText, Object};
 use std::collections::BTreeMap;
 
 /// When an object is applied; pruning goes the other way.
@@ -120,7 +120,7 @@ pub struct RenderedModel {
     /// What comes first where its graph is replaced as a whole (`spec.rollout.replace`).
     pub replacement: ReplacementOrder,
     /// The `spec` that it was rendered from, with defaults and overlay merged: what the model's record keeps.
-    pub intent: Value,
+    pub intent: JsonText,
 }
 
 /// Where a model is rendered to.
@@ -178,7 +178,7 @@ pub fn render_unchecked(intent: &Intent, target: &RenderTarget) -> RenderedModel
         take_over: intent.model.spec.take_over.clone(),
         replacement: intent.model.spec.rollout.as_ref().and_then(|rollout| rollout.replace).unwrap_or_default(),
         // A spec was read from YAML, so its keys are texts, and writing it cannot fail.
-        intent: serde_json::to_value(&intent.model.spec).unwrap_or_default(),
+        intent: serde_json::to_value(&intent.model.spec).unwrap_or_default().into(),
     }
 }
 

@@ -159,7 +159,7 @@ impl<'a, P: Place> Shop<'a, P> {
             }
             PlanStep::Write(_) | PlanStep::NoWrite | PlanStep::Held { .. } => None,
         });
-        wanted.unwrap()
+        wanted.unwrap().parse()
     }
 
     /// Says of a graph that it is Ready, as the operator does once it is.

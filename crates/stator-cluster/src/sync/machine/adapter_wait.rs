@@ -65,7 +65,7 @@ impl ModelSync {
             .iter()
             .filter_map(|task| {
                 let SyncTask::Apply(task) = task else { return None };
-                (!task.after_graphs.is_empty()).then(|| task.object.reference())
+                (!task.after_graphs.is_empty()).then(|| task.object.reference().clone())
             })
             .collect();
         for follower in followers {

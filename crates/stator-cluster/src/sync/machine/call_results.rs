@@ -115,7 +115,7 @@ impl ModelSync {
                     self.report.count_applied();
                     effects.push(MachineEffect::Report(SyncProgress::Applied {
                         model: self.name.clone(),
-                        object: reference,
+                        object: reference.clone(),
                     }));
                 }
                 if let Some(line) = line.filter(|_| wrote) {
@@ -143,7 +143,7 @@ impl ModelSync {
                     | ClusterError::Refused { .. }
                     | ClusterError::Fenced => error_with_object(&error, &reference),
                 };
-                let message = mask::redact_message(&message, object.value());
+                let message = mask::redact_message(&message, object.parse().value());
                 self.fail_apply(stage);
                 if blocked {
                     self.report.add_blocked(message);
@@ -280,14 +280,15 @@ impl ModelSync {
     /// one source of several can do. Anything else is left as it is.
     fn settle_create_check(&mut self, mut task: ApplyTask, result: Result<Option<Object>, ClusterError>) {
         task.recheck = false;
-        let reference = task.object.reference();
+        let reference = task.object.reference().clone();
+        let desired = task.object.parse();
         let message = match result {
             Ok(None) => {
                 self.tasks.push_front(SyncTask::Apply(task));
                 return;
             }
-            Ok(Some(live)) if has_labels_of(&live, &task.object) && !live.is_deleting() => {
-                task.object = task.object.with_uid(live.uid());
+            Ok(Some(live)) if has_labels_of(&live, &desired) && !live.is_deleting() => {
+                task.object = desired.with_uid(live.uid()).into();
                 task.creates = false;
                 self.tasks.push_front(SyncTask::Apply(task));
                 if !self.record_writer.is_stored() {

@@ -248,7 +248,7 @@ impl ModelSync {
             }
             match front {
                 SyncTask::Apply(task) if task.recheck => {
-                    return self.start_call(ClusterCall::Read(task.object.reference()), CallPurpose::FrontTask);
+                    return self.start_call(ClusterCall::Read(task.object.reference().clone()), CallPurpose::FrontTask);
                 }
                 SyncTask::Apply(task) => {
                     let request = self.apply_request(task);
@@ -368,7 +368,7 @@ impl ModelSync {
     fn apply_request(&mut self, task: ApplyTask) -> ApplyRequest {
         let ApplyTask { object, manager, force, transfer, entry, follows, creates, .. } = task;
         self.record_writer.mark_sent(&entry);
-        let object = object.with_uid(self.record_writer.uid(&entry.object.identity()).filter(|_| follows));
+        let object = object.parse().with_uid(self.record_writer.uid(&entry.object.identity()).filter(|_| follows));
         let object = if creates { object.with_resource_version(NO_OBJECTS_VERSION) } else { object };
         ApplyRequest { force, transfer, ..ApplyRequest::new(object, manager) }
     }

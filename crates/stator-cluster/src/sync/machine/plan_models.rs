@@ -8,7 +8,7 @@ use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of, tas
 use serde_json::Value;
 use stator_core::dynamo::kinds;
 use stator_core::finding::Finding;
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{JsonText, ObjectRef, ObjectText};
 use stator_model::plan::{
     Action, ApplyStep, Change, ChangeReason, DeleteStep, InventoryEntry, KeptBy, Plan, PlanStep, PlannedWrite, Record,
     SEED_MANAGER, join_reasons, replicas_only, with_replicas,
@@ -108,7 +108,7 @@ struct Successors {
 }
 
 impl Successors {
-    fn of(by_model: &BTreeMap<String, Vec<Change>>, intents: &BTreeMap<String, Value>) -> Self {
+    fn of(by_model: &BTreeMap<String, Vec<Change>>, intents: &BTreeMap<String, JsonText>) -> Self {
         let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, changes) in by_model.iter().filter(|(name, _)| intents.contains_key(*name)) {
             if let Some(first) = changes.first().filter(|first| !first.source.is_empty()) {
@@ -222,7 +222,7 @@ fn build_model(
                 let delete = delete_task(delete, DeletePurpose::Replace, String::new());
                 let mut tasks = vec![SyncTask::Delete(delete), gone];
                 // What is created in its place must not ask for the uid of what is gone.
-                let successor = without_uid(apply.object);
+                let successor = without_uid(&apply.object);
                 let apply = ApplyStep { object: successor, planned_resource_version: None, ..apply };
                 tasks.extend(apply_tasks(apply, inventory, line, graph.as_ref(), &mut book));
                 if follows_graph(&tasks) { followers.extend(tasks) } else { now.extend(tasks) }
@@ -343,14 +343,14 @@ fn apply_tasks(
     };
     let creates = planned_resource_version.is_none();
     let entry = inventory.unwrap_or_else(|| InventoryEntry {
-        object: object.reference(),
+        object: object.reference().clone(),
         uid: None,
         generation: None,
         digest: String::new(),
         prune: stage != ApplyStage::Cache,
     });
     book.mark_intended(&entry);
-    let task = |object: Object, manager: &'static str, line: Option<String>, follows: bool| {
+    let task = |object: ObjectText, manager: &'static str, line: Option<String>, follows: bool| {
         SyncTask::Apply(ApplyTask {
             object,
             manager,
@@ -369,24 +369,23 @@ fn apply_tasks(
     if seed_replicas.is_empty() {
         return vec![task(object, kinds::FIELD_MANAGER, Some(line), false)];
     }
+    let desired = object.parse();
     vec![
-        task(with_replicas(&object, &seed_replicas), kinds::FIELD_MANAGER, Some(line), false),
-        task(replicas_only(&object, &seed_replicas), SEED_MANAGER, None, true),
+        task(with_replicas(&desired, &seed_replicas).into(), kinds::FIELD_MANAGER, Some(line), false),
+        task(replicas_only(&desired, &seed_replicas).into(), SEED_MANAGER, None, true),
         task(object, kinds::FIELD_MANAGER, None, true),
     ]
 }
 
 /// The object as one that a create may make.
-fn without_uid(object: Object) -> Object {
-    let fallback = object.clone();
-    object
-        .map(|mut value| {
-            if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("uid");
-            }
-            value
-        })
-        .unwrap_or(fallback)
+fn without_uid(object: &ObjectText) -> ObjectText {
+    let creatable = object.parse().map(|mut value| {
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("uid");
+        }
+        value
+    });
+    creatable.map_or_else(|_| object.clone(), ObjectText::from)
 }
 
 fn disruption_name(change: &Change) -> String {

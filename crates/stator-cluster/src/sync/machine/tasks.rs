@@ -1,7 +1,7 @@
 //! What one model does, one task after the other.
 
 use stator_core::fields::OwnershipTransfer;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::plan::{DeleteStep, InventoryEntry};
 use stator_model::render::ApplyStage;
 
@@ -41,7 +41,7 @@ pub(super) enum SyncTask {
 /// One server-side apply.
 #[derive(Clone, Debug)]
 pub(super) struct ApplyTask {
-    pub object: Object,
+    pub object: ObjectText,
     pub manager: &'static str,
     pub force: bool,
     /// Ownership that passes to the manager first.
@@ -100,7 +100,7 @@ impl SyncTask {
     /// What it writes or deletes.
     pub(super) fn object(&self) -> Option<ObjectRef> {
         match self {
-            Self::Apply(task) => Some(task.object.reference()),
+            Self::Apply(task) => Some(task.object.reference().clone()),
             Self::Delete(task) => Some(task.step.object.clone()),
             Self::AwaitGone { object, .. } => Some(object.clone()),
             Self::CheckDownload(_)
@@ -117,7 +117,7 @@ impl SyncTask {
     /// The object that it applies, or deletes to apply it anew, and at which stage.
     pub(super) fn makes(&self) -> Option<(ObjectRef, ApplyStage)> {
         match self {
-            Self::Apply(task) => Some((task.object.reference(), task.stage)),
+            Self::Apply(task) => Some((task.object.reference().clone(), task.stage)),
             Self::Delete(DeleteTask { step, purpose: DeletePurpose::Replace, .. }) => {
                 Some((step.object.clone(), step.stage))
             }

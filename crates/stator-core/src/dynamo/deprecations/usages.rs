@@ -51,9 +51,10 @@ pub fn find_deprecated(document: &Value) -> Vec<DeprecatedUsage> {
     let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let running = newest_image_release(document, 0).unwrap_or(OLDEST_SUPPORTED_RELEASE).max(OLDEST_SUPPORTED_RELEASE);
-    let mut found = Vec::new();
-    for deprecation in ALL.iter().filter(|line| parse_release(line.since).is_some_and(|since| since <= running)) {
-        let mut add = |path: FieldPath| found.push(DeprecatedUsage { path, deprecation });
+    let dated = ALL.iter().filter(|line| parse_release(line.since).is_some_and(|since| since <= running));
+    let (mut found, mut anywhere) = (Vec::new(), Vec::new());
+    for (rank, deprecation) in dated.enumerate() {
+        let mut add = |path: FieldPath| found.push((rank, DeprecatedUsage { path, deprecation }));
         match deprecation.subject {
             DeprecatedItem::Version(of, version) => {
                 if of == kind && version == api_version {
@@ -67,51 +68,92 @@ pub fn find_deprecated(document: &Value) -> Vec<DeprecatedUsage> {
             }
             DeprecatedItem::Field(of, pattern) => {
                 if of == kind {
-                    values_matching(document, pattern).into_iter().for_each(|(path, _)| add(path));
+                    let pattern: Vec<&str> = pattern.split('.').collect();
+                    match_pattern(document, &Trail::ROOT, &pattern, &mut |trail, _| add(trail.to_path()));
                 }
             }
-            DeprecatedItem::Value(of, pattern, value) => {
+            DeprecatedItem::Value(of, pattern, wanted) => {
                 if of == kind {
-                    let places = values_matching(document, pattern).into_iter();
-                    places.filter(|(_, found)| found.as_str() == Some(value)).for_each(|(path, _)| add(path));
+                    let pattern: Vec<&str> = pattern.split('.').collect();
+                    match_pattern(document, &Trail::ROOT, &pattern, &mut |trail, found| {
+                        if found.as_str() == Some(wanted) {
+                            add(trail.to_path());
+                        }
+                    });
                 }
             }
             DeprecatedItem::Label(_)
             | DeprecatedItem::Annotation(_)
             | DeprecatedItem::Variable(_)
             | DeprecatedItem::Flag(_)
-            | DeprecatedItem::FlagValue(..) => {
-                walk(document, &FieldPath::root(), deprecation.subject, &mut add);
-            }
+            | DeprecatedItem::FlagValue(..) => anywhere.push((rank, deprecation)),
         }
     }
-    found
+    walk(document, &Trail::ROOT, &mut |trail, part| {
+        for (rank, deprecation) in &anywhere {
+            let mut add = |path: FieldPath| found.push((*rank, DeprecatedUsage { path, deprecation }));
+            find_in_part(part, trail, deprecation.subject, &mut add);
+        }
+    });
+    // Those of one line stay in the order of the document.
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, usage)| usage).collect()
+}
+
+/// The way to a place, as steps that lead back to the root: a path is made only of the few that are told.
+struct Trail<'a> {
+    before: Option<&'a Trail<'a>>,
+    step: TrailStep<'a>,
+    depth: usize,
+}
+
+#[derive(Clone, Copy)]
+enum TrailStep<'a> {
+    Root,
+    Field(&'a str),
+    Item(usize, &'a Value),
+}
+
+impl<'a> Trail<'a> {
+    const ROOT: Self = Self { before: None, step: TrailStep::Root, depth: 0 };
+
+    fn then<'b>(&'b self, step: TrailStep<'b>) -> Trail<'b>
+    where
+        'a: 'b,
+    {
+        Trail { before: Some(self), step, depth: self.depth + 1 }
+    }
+
+    fn to_path(&self) -> FieldPath {
+        let mut steps: Vec<PathSegment> = std::iter::successors(Some(self), |trail| trail.before)
+            .filter_map(|trail| match trail.step {
+                TrailStep::Root => None,
+                TrailStep::Field(name) => Some(PathSegment::Field(name.to_owned())),
+                TrailStep::Item(index, item) => Some(item_step(index, item)),
+            })
+            .collect();
+        steps.reverse();
+        FieldPath(steps)
+    }
 }
 
 /// The places of a document that a pattern names, with what is there.
-fn values_matching<'a>(document: &'a Value, pattern: &str) -> Vec<(FieldPath, &'a Value)> {
-    let mut places = vec![(FieldPath::root(), document)];
-    for step in pattern.split('.') {
-        let (name, items) = step.strip_suffix("[]").map_or((step, false), |name| (name, true));
-        let mut next = Vec::new();
-        for (path, value) in places {
-            let fields = value.as_object().into_iter().flatten();
-            for (field, value) in fields.filter(|(field, value)| (name == "*" || *field == name) && !value.is_null()) {
-                let path = path.field(field.clone());
-                match value.as_array() {
-                    Some(list) if items => {
-                        next.extend(
-                            list.iter().enumerate().map(|(index, item)| (path.join(item_step(index, item)), item)),
-                        );
-                    }
-                    Some(_) | None if items => {}
-                    Some(_) | None => next.push((path, value)),
+fn match_pattern(value: &Value, trail: &Trail<'_>, pattern: &[&str], add: &mut impl FnMut(&Trail<'_>, &Value)) {
+    let Some((step, rest)) = pattern.split_first() else { return add(trail, value) };
+    let (name, items) = step.strip_suffix("[]").map_or((*step, false), |name| (name, true));
+    let fields = value.as_object().into_iter().flatten();
+    for (field, value) in fields.filter(|(field, value)| (name == "*" || *field == name) && !value.is_null()) {
+        let trail = trail.then(TrailStep::Field(field));
+        match value.as_array() {
+            Some(list) if items => {
+                for (index, item) in list.iter().enumerate() {
+                    match_pattern(item, &trail.then(TrailStep::Item(index, item)), rest, add);
                 }
             }
+            Some(_) | None if items => {}
+            Some(_) | None => match_pattern(value, &trail, rest, add),
         }
-        places = next;
     }
-    places
 }
 
 /// An item by its name, where it has one.
@@ -125,51 +167,83 @@ fn item_step(index: usize, item: &Value) -> PathSegment {
 /// Documents nest a few dozen levels; what is deeper is not looked at.
 const MAX_DEPTH: usize = 64;
 
-/// Looks for labels, annotations, variables and flags wherever a document can have them.
-fn walk(value: &Value, path: &FieldPath, subject: DeprecatedItem, add: &mut impl FnMut(FieldPath)) {
-    if path.0.len() > MAX_DEPTH {
+/// A part of a document that can have labels, annotations, variables or flags.
+#[derive(Clone, Copy)]
+enum NamedPart<'a> {
+    Labels(&'a Value),
+    Annotations(&'a Value),
+    Variables(&'a Value),
+    Words(&'a Value),
+}
+
+/// Shows the parts of a document that can have labels, annotations, variables or flags, wherever they are.
+fn walk(value: &Value, trail: &Trail<'_>, show: &mut impl FnMut(&Trail<'_>, NamedPart<'_>)) {
+    if trail.depth > MAX_DEPTH {
         return;
     }
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let path = path.field(name.clone());
-                match (name.as_str(), subject) {
-                    ("status" | "managedFields", _) => continue,
-                    ("labels" | "matchLabels", DeprecatedItem::Label(key))
-                    | ("annotations", DeprecatedItem::Annotation(key)) => {
-                        if value.get(key).is_some() {
-                            add(path.field(key));
-                        }
-                    }
-                    ("env" | "envs", DeprecatedItem::Variable(variable)) => {
-                        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-                            let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
-                            let family = variable.ends_with('_') && name.starts_with(variable);
-                            if name == variable || family {
-                                add(path.join(item_step(index, item)));
-                            }
-                        }
-                    }
-                    ("args" | "command", DeprecatedItem::Flag(_) | DeprecatedItem::FlagValue(..)) => {
-                        find_flag(value, &path, subject, add)
-                    }
-                    _ => walk(value, &path, subject, add),
+                let trail = trail.then(TrailStep::Field(name));
+                match name.as_str() {
+                    "status" | "managedFields" => continue,
+                    "labels" | "matchLabels" => show(&trail, NamedPart::Labels(value)),
+                    "annotations" => show(&trail, NamedPart::Annotations(value)),
+                    "env" | "envs" => show(&trail, NamedPart::Variables(value)),
+                    "args" | "command" => show(&trail, NamedPart::Words(value)),
+                    _ => {}
                 }
+                walk(value, &trail, show);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                walk(item, &path.join(item_step(index, item)), subject, add);
+                walk(item, &trail.then(TrailStep::Item(index, item)), show);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
+/// Looks for what the table names in a part that can have it.
+fn find_in_part(part: NamedPart<'_>, trail: &Trail<'_>, subject: DeprecatedItem, add: &mut impl FnMut(FieldPath)) {
+    match (part, subject) {
+        (NamedPart::Labels(labels), DeprecatedItem::Label(key))
+        | (NamedPart::Annotations(labels), DeprecatedItem::Annotation(key)) => {
+            if labels.get(key).is_some() {
+                add(trail.then(TrailStep::Field(key)).to_path());
+            }
+        }
+        (NamedPart::Variables(variables), DeprecatedItem::Variable(variable)) => {
+            for (index, item) in variables.as_array().into_iter().flatten().enumerate() {
+                let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+                let family = variable.ends_with('_') && name.starts_with(variable);
+                if name == variable || family {
+                    add(trail.then(TrailStep::Item(index, item)).to_path());
+                }
+            }
+        }
+        (NamedPart::Words(words), DeprecatedItem::Flag(_) | DeprecatedItem::FlagValue(..)) => {
+            find_flag(words, trail, subject, add);
+        }
+        (
+            NamedPart::Labels(_) | NamedPart::Annotations(_) | NamedPart::Variables(_) | NamedPart::Words(_),
+            DeprecatedItem::Version(..)
+            | DeprecatedItem::Kind(_)
+            | DeprecatedItem::Field(..)
+            | DeprecatedItem::Value(..)
+            | DeprecatedItem::Label(_)
+            | DeprecatedItem::Annotation(_)
+            | DeprecatedItem::Variable(_)
+            | DeprecatedItem::Flag(_)
+            | DeprecatedItem::FlagValue(..),
+        ) => {}
+    }
+}
+
 /// Looks for a flag among arguments, and in the words of a shell's script.
-fn find_flag(value: &Value, path: &FieldPath, subject: DeprecatedItem, add: &mut impl FnMut(FieldPath)) {
-    let lines = value.as_array().into_iter().flatten().enumerate();
+fn find_flag(words: &Value, trail: &Trail<'_>, subject: DeprecatedItem, add: &mut impl FnMut(FieldPath)) {
+    let lines = words.as_array().into_iter().flatten().enumerate();
     let words: Vec<(usize, &str)> = lines
         .filter_map(|(index, line)| Some((index, line.as_str()?)))
         .flat_map(|(index, line)| line.split_whitespace().map(move |word| (index, word)))
@@ -191,7 +265,7 @@ fn find_flag(value: &Value, path: &FieldPath, subject: DeprecatedItem, add: &mut
             | DeprecatedItem::Variable(_) => false,
         };
         if hit {
-            add(path.join(PathSegment::Index(index)));
+            add(trail.to_path().join(PathSegment::Index(index)));
         }
         before = word;
     }

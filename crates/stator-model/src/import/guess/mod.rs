@@ -90,10 +90,10 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
     let mut placed = Vec::new();
     for (role, target) in &shape.workers {
         let (worker, named) = worker::base_worker(*target, common);
-        *worker_field(&mut serving, *role) = Some(worker);
+        *worker_field(&mut serving, *role) = Some(Box::new(worker));
         placed.push(PlacedWorker { role: *role, target: *target, named });
     }
-    serving.frontend = shape.frontend.map(|target| guess_frontend(target, &serving));
+    serving.frontend = shape.frontend.map(|target| Box::new(guess_frontend(target, &serving)));
     let implied = !shape.workers.is_empty() && shape.frontend.is_none() && !shape.has_entry_point(&targets);
     serving.headless = implied.then_some(true);
     spec_of_model.serving = Some(serving);
@@ -166,7 +166,7 @@ pub fn empty_spec(engine: Engine) -> ModelSpec {
 }
 
 /// The field of `serving` that a role is in.
-pub fn worker_field(serving: &mut Serving, role: WorkerRole) -> &mut Option<Worker> {
+pub fn worker_field(serving: &mut Serving, role: WorkerRole) -> &mut Option<Box<Worker>> {
     match role {
         WorkerRole::Aggregated => &mut serving.worker,
         WorkerRole::Prefill => &mut serving.prefill,

@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 pub struct Serving {
     /// The HTTP frontend and router. Rendered with its defaults when left out, unless an endpoint picker or a component of
     /// type `frontend` takes its place.
-    pub frontend: Option<Frontend>,
+    pub frontend: Option<Box<Frontend>>,
     /// Aggregated serving.
-    pub worker: Option<Worker>,
+    pub worker: Option<Box<Worker>>,
     /// Disaggregated serving: the prefill half.
-    pub prefill: Option<Worker>,
+    pub prefill: Option<Box<Worker>>,
     /// Disaggregated serving: the decode half.
-    pub decode: Option<Worker>,
+    pub decode: Option<Box<Worker>>,
     /// True for a graph without a frontend, whose workers another graph's router calls. Defaults to false.
     pub headless: Option<bool>,
 }
@@ -33,7 +33,7 @@ impl Serving {
     /// The workers that are given, by the field that each is written in.
     pub fn workers(&self) -> impl Iterator<Item = (&'static str, &Worker)> {
         let fields = [("worker", &self.worker), ("prefill", &self.prefill), ("decode", &self.decode)];
-        fields.into_iter().filter_map(|(field, worker)| Some((field, worker.as_ref()?)))
+        fields.into_iter().filter_map(|(field, worker)| Some((field, worker.as_deref()?)))
     }
 
     /// The block size that a router must use: that of the workers whose KV events it follows.
@@ -91,7 +91,7 @@ pub struct Frontend {
     /// Probes in Kubernetes' format, instead of the operator's own.
     pub probes: Option<Probes>,
     /// Fields of the pods by Kubernetes' names: affinity, volumes, security context, annotations, ….
-    pub pod: Option<PodSettings>,
+    pub pod: Option<Box<PodSettings>>,
     /// A partial pod template, merged last.
     #[schemars(extend("x-stator-synonyms" = ["podTemplate", "extraPodSpec"]))]
     pub template: Option<Map<String, Value>>,
@@ -250,7 +250,7 @@ pub struct Worker {
     /// Probes in Kubernetes' format, instead of the operator's own.
     pub probes: Option<Probes>,
     /// Fields of the pods by Kubernetes' names: affinity, volumes, security context, annotations, ….
-    pub pod: Option<PodSettings>,
+    pub pod: Option<Box<PodSettings>>,
     /// A partial pod template, merged last.
     #[schemars(extend("x-stator-synonyms" = ["podTemplate", "extraPodSpec"]))]
     pub template: Option<Map<String, Value>>,
@@ -314,7 +314,7 @@ pub struct Component {
     /// Probes in Kubernetes' format, instead of the operator's own.
     pub probes: Option<Probes>,
     /// Fields of the pods by Kubernetes' names: affinity, volumes, security context, annotations, ….
-    pub pod: Option<PodSettings>,
+    pub pod: Option<Box<PodSettings>>,
     /// A partial pod template, merged last.
     #[schemars(extend("x-stator-synonyms" = ["podTemplate", "extraPodSpec"]))]
     pub template: Option<Map<String, Value>>,

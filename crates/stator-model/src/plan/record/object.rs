@@ -11,7 +11,7 @@ use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{
     FIELD_MANAGER, LABEL_ENVIRONMENT, LABEL_MANAGED_BY, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD,
 };
-use stator_core::object::{MalformedObjectError, Object, ObjectRef, json_type};
+use stator_core::object::{JsonText, MalformedObjectError, Object, ObjectRef, json_type};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Path of the model's `model.yaml`.
@@ -80,7 +80,7 @@ impl Record {
             labels[LABEL_OWNER_ID] = json!(owner.owner_id());
         }
         value["metadata"]["labels"] = labels;
-        value["spec"] = if self.intent.is_object() { self.intent.clone() } else { json!({}) };
+        value["spec"] = if self.intent.is_map() { self.intent.parse() } else { json!({}) };
         Object::from_value(value)
     }
 
@@ -157,9 +157,9 @@ impl Record {
             folder: text(&annotations, "annotations", ANNOTATION_FOLDER, "folder").ok(),
             owner: parse_owner(object, &annotations)?,
             intent: if is_old || object.spec().as_object().is_none_or(serde_json::Map::is_empty) {
-                Value::Null
+                JsonText::default()
             } else {
-                object.spec().clone()
+                object.spec().into()
             },
             state: parse_state(&status),
             revision: status.revision,

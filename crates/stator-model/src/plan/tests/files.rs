@@ -59,7 +59,8 @@ fn new_content_is_another_config_map_and_the_old_one_goes_once_the_graph_is_heal
     let [created] = &plan.changes.iter().filter(|one| one.action == Action::Create).collect::<Vec<_>>()[..] else {
         panic!("{}", show(&plan))
     };
-    let content = |side: &Option<serde_json::Value>| side.as_ref().unwrap()["data"]["decode.yaml"].clone();
+    let content =
+        |side: &Option<stator_core::object::JsonText>| side.as_ref().unwrap().parse()["data"]["decode.yaml"].clone();
     insta::assert_snapshot!(format!("{}\n{}", content(&created.before), content(&created.after)), @r#"
     "tensor_parallel_size: 1\nmax_num_tokens: 8192\napi_key: ***\n"
     "tensor_parallel_size: 1\nmax_num_tokens: 4096\napi_key: ***\n"

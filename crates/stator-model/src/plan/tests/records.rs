@@ -292,7 +292,7 @@ proptest! {
                 object: reference("Any", &texts[6]), uid: prune.then(|| texts[7].clone()), generation,
                 digest: texts[7].clone(), prune,
             }],
-            intent: json!({"model": texts[5], "env": {"A": texts[6]}}),
+            intent: json!({"model": texts[5], "env": {"A": texts[6]}}).into(),
             state: prune.then(|| RecordState::new(ObservedModelState { gpus: 8, ..ObservedModelState::default() }, &texts[7], None)),
             ..Record::default()
         };

@@ -166,13 +166,13 @@ impl PlanScenario {
 
     fn apply(&mut self, step: &ApplyStep) {
         if !step.seed_replicas.is_empty() {
-            let held = replicas_only(&step.object, &step.seed_replicas);
+            let held = replicas_only(&step.object.parse(), &step.seed_replicas);
             if step.planned_resource_version.is_none() {
-                self.write(&with_replicas(&step.object, &step.seed_replicas), FIELD_MANAGER, false);
+                self.write(&with_replicas(&step.object.parse(), &step.seed_replicas), FIELD_MANAGER, false);
             }
             self.write(&held, SEED_MANAGER, false);
         }
-        self.write(&step.object, FIELD_MANAGER, step.force);
+        self.write(&step.object.parse(), FIELD_MANAGER, step.force);
     }
 
     /// A server-side apply, as an API server does it.
@@ -316,7 +316,7 @@ pub(super) fn graph(name: &str, workers: impl IntoIterator<Item = Value>) -> Ren
         findings: Vec::new(),
         take_over: Vec::new(),
         replacement: ReplacementOrder::OldFirst,
-        intent: json!({"model": "m", "engine": "vllm"}),
+        intent: json!({"model": "m", "engine": "vllm"}).into(),
     }
 }
 

@@ -267,8 +267,9 @@ fn crowd(updates: usize, deletions: usize) -> Plan {
         .map(|number| {
             let mut change =
                 samples::change(&format!("model-{number:05}"), "DynamoGraphDeployment", "g", Action::Update);
-            change.before = Some(json!({"lines": (0..40).map(|line| format!("old {line}")).collect::<Vec<_>>()}));
-            change.after = Some(json!({"lines": (0..40).map(|line| format!("new {line}")).collect::<Vec<_>>()}));
+            change.before =
+                Some(json!({"lines": (0..40).map(|line| format!("old {line}")).collect::<Vec<_>>()}).into());
+            change.after = Some(json!({"lines": (0..40).map(|line| format!("new {line}")).collect::<Vec<_>>()}).into());
             change
         })
         .collect();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::served_models::FrontendAnswer;
-use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{FieldPath, JsonText, Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
     Action, ApplyStep, Change, DeleteStep, InventoryEntry, Journal, Plan, PlanOwnership, PlanStep, PlannedWrite,
     Record, Summary, SyncBookkeeping, merge_journals,
@@ -281,7 +281,7 @@ impl World {
             elsewhere: Vec::new(),
             folder: None,
             ownership: PlanOwnership::default(),
-            intents: git.keys().map(|model| (model.clone(), Value::Null)).collect(),
+            intents: git.keys().map(|model| (model.clone(), JsonText::default())).collect(),
             findings: Vec::new(),
         };
         (plan, SyncBookkeeping { records, journals })
@@ -364,7 +364,7 @@ impl World {
             set(&mut target, "/metadata/uid", json!(live.unwrap().uid()));
         }
         let apply = ApplyStep {
-            object: target,
+            object: target.into(),
             stage,
             force: false,
             planned_resource_version: live.and_then(Object::resource_version).map(str::to_owned),
@@ -600,7 +600,9 @@ fn new_first(change: &mut Change, other: Option<ObjectRef>) {
     let (PlanStep::Write(PlannedWrite::Replace { delete, apply }), Some(other)) = (&mut change.step, other) else {
         return;
     };
-    set(&mut apply.object, "/metadata/name", json!(other.name));
+    let mut object = apply.object.parse();
+    set(&mut object, "/metadata/name", json!(other.name));
+    apply.object = object.into();
     apply.planned_resource_version = None;
     let entry = change.inventory.take().unwrap();
     change.inventory = Some(InventoryEntry { object: other.clone(), uid: None, generation: None, ..entry });

@@ -30,7 +30,7 @@ prop_compose! {
         Worker {
             replicas, gpus, nodes, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel, dtype,
             max_sequences, max_length, memory_fraction, block_size, eager, trust_remote_code, tool_call_parser,
-            reasoning_parser, engine_config, shared_memory, image, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod, template, command, working_dir, component_type, probes,
+            reasoning_parser, engine_config, shared_memory, image, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod: pod.map(Box::new), template, command, working_dir, component_type, probes,
             secrets: own_secrets,
             name: None,
         }
@@ -122,7 +122,7 @@ fn frontend() -> BoxedStrategy<Frontend> {
                     image,
                     resources,
                     env,
-                    pod,
+                    pod: pod.map(Box::new),
                     template,
                 }
             },
@@ -133,22 +133,25 @@ fn frontend() -> BoxedStrategy<Frontend> {
 /// One worker, or both halves.
 pub(super) fn serving() -> BoxedStrategy<Serving> {
     prop_oneof![
-        (option::of(frontend()), worker().boxed(), option::of(scalar("Own[a-z]")), option::of(any::<bool>())).prop_map(
-            |(frontend, worker, name, headless)| Serving {
+        (
+            option::of(frontend().prop_map(Box::new)),
+            worker().boxed(),
+            option::of(scalar("Own[a-z]")),
+            option::of(any::<bool>())
+        )
+            .prop_map(|(frontend, worker, name, headless)| Serving {
                 frontend,
-                worker: Some(Worker { name, ..worker }),
+                worker: Some(Box::new(Worker { name, ..worker })),
                 headless,
                 ..Serving::default()
-            }
-        ),
-        (option::of(frontend()), worker().boxed(), worker().boxed(), option::of(scalar("Pre[a-z]"))).prop_map(
-            |(frontend, prefill, decode, name)| Serving {
+            }),
+        (option::of(frontend().prop_map(Box::new)), worker().boxed(), worker().boxed(), option::of(scalar("Pre[a-z]")))
+            .prop_map(|(frontend, prefill, decode, name)| Serving {
                 frontend,
-                prefill: Some(Worker { name, ..prefill }),
-                decode: Some(decode),
+                prefill: Some(Box::new(Worker { name, ..prefill })),
+                decode: Some(Box::new(decode)),
                 ..Serving::default()
-            }
-        ),
+            }),
     ]
     .boxed()
 }
@@ -197,7 +200,7 @@ pub(super) fn component() -> BoxedStrategy<Component> {
                 env,
                 scaling,
                 rollout,
-                pod,
+                pod: pod.map(Box::new),
                 template,
             },
         )
