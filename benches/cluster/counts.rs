@@ -9,7 +9,7 @@ pub(crate) struct RequestCounter {
     client: kube::Client,
 }
 
-/// Requests by verb.
+/// Requests by verb and resource.
 #[derive(Default)]
 pub(crate) struct RequestCounts(BTreeMap<String, u64>);
 
@@ -44,7 +44,7 @@ impl RequestCounter {
                 continue;
             }
             let verb = label("verb").unwrap_or_default().to_lowercase();
-            *counted.0.entry(verb).or_default() += number.parse::<f64>()? as u64;
+            *counted.0.entry(format!("{verb} of {resource}")).or_default() += number.parse::<f64>()? as u64;
         }
         Ok(counted)
     }

@@ -37,6 +37,7 @@ mod sources;
 mod status;
 mod sync;
 mod targets;
+mod tree;
 mod trusted_contexts;
 mod validate;
 mod version;
@@ -87,6 +88,7 @@ enum CliCommand {
     Lock(lock::LockArgs),
     Check(check::CheckArgs),
     Status(status::StatusArgs),
+    Tree(tree::TreeArgs),
     Wait(wait::WaitArgs),
     Get(get::GetArgs),
     Describe(history::DescribeArgs),
@@ -196,6 +198,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Lock(arguments) => lock::run(&arguments, output).await,
         CliCommand::Check(arguments) => check::run(&arguments, output).await,
         CliCommand::Status(arguments) => status::run(&arguments, output).await,
+        CliCommand::Tree(arguments) => tree::run(&arguments, output).await,
         CliCommand::Wait(arguments) => wait::run(&arguments, output).await,
         CliCommand::Get(arguments) => get::run(&arguments, output).await,
         CliCommand::Describe(arguments) => history::describe(&arguments, output).await,

@@ -13,6 +13,7 @@ mod secrets;
 mod sources;
 mod sync;
 mod targets;
+mod tree;
 mod usage;
 mod wait;
 

@@ -299,6 +299,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-status.1
     pages/stator-suspend.1
     pages/stator-sync.1
+    pages/stator-tree.1
     pages/stator-validate.1
     pages/stator-version.1
     pages/stator-wait.1

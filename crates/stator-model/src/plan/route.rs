@@ -58,7 +58,7 @@ impl RoutedGraph {
             Some(PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply }) => &apply.object,
             Some(PlannedWrite::Delete(_)) | None => context.live_text(&change.object)?,
         };
-        let addresses = has_route.then(|| addresses::graph_addresses(&graph.parse())).unwrap_or_default();
+        let addresses = if has_route { addresses::graph_addresses(&graph.parse()) } else { Vec::new() };
         let addresses = addresses.iter().map(|address| address.name().to_owned()).collect();
         Some(Self { reference: graph.reference().clone(), addresses })
     }

@@ -13,6 +13,7 @@ pub mod plan;
 pub mod preview;
 pub mod status;
 pub mod table;
+pub mod tree;
 
 #[cfg(test)]
 mod samples;

@@ -71,7 +71,7 @@ impl EmbeddedStore {
         let path = layout::path_of(reference)?;
         let mut state = self.state();
         self.refresh(&mut state, vec![path.clone()], None)?;
-        self.cached(&mut state, &path)
+        self.cached(&state, &path)
     }
 
     /// The objects of a kind. Fails when one of their files is damaged: a list that lacks one would prune it.

@@ -47,7 +47,7 @@ fn with_exclusive_write<T>(
     let mut state = store.state();
     let lock = store.lock()?;
     store.refresh(&mut state, vec![path.clone()], Some(&lock))?;
-    let live = store.cached(&mut state, &path)?;
+    let live = store.cached(&state, &path)?;
     let now = store.options.now();
     work(WriteTransaction { store, state: &mut state, lock: &lock, kind, reference, live, now })
 }

@@ -28,7 +28,7 @@ pub struct KubeCluster {
     pub(super) inner: Arc<KubeConnection>,
     /// What every write asks.
     pub(super) fence: Option<Fence>,
-    restriction: NamespaceRestriction,
+    pub(super) restriction: NamespaceRestriction,
     asks_frontends: bool,
 }
 

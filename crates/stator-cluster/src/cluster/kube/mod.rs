@@ -21,6 +21,7 @@ mod list_watch;
 mod merge_patch;
 mod model_list;
 mod namespace_restriction;
+mod owned_objects;
 mod ownership_transfer;
 mod paged_list;
 mod preflight;
@@ -40,6 +41,7 @@ pub use connect::{
 };
 pub use events::{KubeEvent, events_of_models};
 pub use kube_cluster::KubeCluster;
+pub use owned_objects::OwnedObjects;
 pub use preflight::{DynamoRelease, PreflightProblem, PreflightReport, PreflightSubject};
 pub use request_observer::{ObservedRequest, RequestObserver};
 pub use watch_update::{WatchUpdate, WatchUpdateHandler};

@@ -141,7 +141,7 @@ impl ModelSync {
                     | ClusterError::Forbidden { .. }
                     | ClusterError::NamespaceUnavailable { .. }
                     | ClusterError::Refused { .. }
-                    | ClusterError::Fenced => error_with_object(&error, &reference),
+                    | ClusterError::Fenced => error_with_object(&error, reference),
                 };
                 let message = mask::redact_message(&message, object.parse().value());
                 self.fail_apply(stage);
@@ -149,7 +149,7 @@ impl ModelSync {
                     self.report.add_blocked(message);
                     self.skip_object(&reference.identity());
                 } else {
-                    self.fail_object(&reference, &message);
+                    self.fail_object(reference, &message);
                 }
             }
         }

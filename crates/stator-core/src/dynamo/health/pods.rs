@@ -3,7 +3,7 @@
 //! The operator only counts pods. An image that cannot be pulled, a container that crashes and a GPU that is not to be had
 //! all look alike in a graph's status, and stay so for ever; the pods tell them apart.
 
-use crate::dynamo::kinds::JOB;
+use crate::dynamo::kinds::{JOB, POD};
 use crate::object::{Object, ObjectRef};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,6 +66,14 @@ pub fn pod_problems(owner: &ObjectRef, pods: &[Object]) -> Vec<String> {
     };
     let sentences = by_component.into_iter();
     sentences.filter_map(|(component, causes)| Some(format!("{component}: {}", worst(causes)?))).collect()
+}
+
+/// Why one pod is not ready: `ImagePullBackOff in container main: Back-off pulling image "x"`. `None` for one that is, that is
+/// done, or that goes, and for what is no pod.
+pub fn describe_pod_problem(pod: &Object) -> Option<String> {
+    let problem = (pod.kind() == POD.kind).then(|| pod_problem(pod)).flatten()?;
+    let why = if problem.message.is_empty() { String::new() } else { format!(": {}", problem.message) };
+    Some(format!("{}{why}", problem.reason))
 }
 
 /// The label by which the pods of a graph, or of a Job, are found.

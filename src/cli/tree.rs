@@ -1,0 +1,120 @@
+//! `stator tree`.
+
+use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs};
+use super::error::{CliError, ExitStatus};
+use super::live_plan;
+use super::output::Output;
+use super::repository;
+use super::status::open_cluster;
+use super::targets::TargetArgs;
+use super::yaml::to_yaml;
+use super::{connect, signals};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+use stator_cluster::cluster::{AnyCluster, Cluster as _};
+use stator_core::dynamo::kinds;
+use stator_core::object::ObjectText;
+use stator_model::fleet_policy::FleetPolicies;
+use stator_model::present::TerminalOptions;
+use stator_model::present::tree::{self, ObjectForest, OwnedObject, UnlistedResource};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Show each model's objects, and below them what controllers made of them: deployments, pods, services
+///
+/// Every kind that the cluster serves is looked at, but for Events and Secrets, and an object is shown below those that own
+/// it. Kinds that may not be listed are told at the end.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 shown; 2 the repository or the cluster cannot be read.")]
+pub struct TreeArgs {
+    #[command(flatten)]
+    targets: TargetArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    frontends: FrontendArgs,
+    /// Output format
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    output: TreeFormat,
+    /// Leave out headings and everything else that is not a row
+    #[arg(long, env = "STATOR_NO_HEADERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    no_headers: bool,
+}
+
+/// The forms of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TreeFormat {
+    /// A tree, with a table beside it
+    #[value(alias = "table")]
+    Text,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// KIND/NAMESPACE/NAME of each object
+    Name,
+}
+
+pub async fn run(arguments: &TreeArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let work = show(arguments, output);
+    tokio::select! {
+        result = connect::with_timeout(&arguments.cluster, work) => result,
+        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
+    }
+}
+
+async fn show(arguments: &TreeArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let mut opened = repository::open_targets(&arguments.targets, output)?;
+    opened.note_when_empty(output);
+    let mut selection = opened.select(&arguments.environment, output)?;
+    let namespace = selection.environment.namespace.to_string();
+    let cluster = open_cluster(&opened, &selection, &arguments.cluster, output).await?;
+    let cluster = arguments.frontends.apply(&cluster);
+    connect::preflight(&cluster, output).await?;
+    connect::detect_platform(&cluster, &mut selection).await;
+    let desired = opened.render_selection(selection, FleetPolicies::default());
+    let status = live_plan::read_statuses(&opened, desired, &cluster).await?;
+    let live: BTreeMap<_, &ObjectText> = status.live.iter().map(|one| (one.reference().identity(), one)).collect();
+    let shown = status.models.iter().flat_map(|model| &model.objects);
+    let live: Vec<OwnedObject> =
+        shown.filter_map(|one| live.get(&one.object.identity())).map(|text| OwnedObject::of(&text.parse())).collect();
+    let (owned, unlisted) = find_owned(&cluster, &namespace, &live).await?;
+    let forest = tree::build_forest(&status.models, &live, &owned, unlisted);
+    output.write_result(&format_forest(&forest, arguments, output)?)?;
+    Ok(ExitStatus::Success)
+}
+
+/// What lies below the models' objects.
+async fn find_owned(
+    cluster: &AnyCluster,
+    namespace: &str,
+    live: &[OwnedObject],
+) -> Result<(Vec<OwnedObject>, Vec<UnlistedResource>), CliError> {
+    let roots: BTreeSet<String> = live.iter().map(|one| one.uid.clone()).filter(|uid| !uid.is_empty()).collect();
+    match cluster {
+        AnyCluster::Kubernetes(_) if roots.is_empty() => Ok(Default::default()),
+        AnyCluster::Kubernetes(kube) => {
+            let found = kube.owned_objects(namespace, &roots).await?;
+            Ok((found.objects, found.unlisted))
+        }
+        AnyCluster::Embedded(cluster) => {
+            let mut owned = Vec::new();
+            for kind in kinds::ALL {
+                let all = cluster.list_texts(kind, Some(namespace), &BTreeMap::new()).await?;
+                owned.extend(all.iter().map(|text| OwnedObject::of(&text.parse())));
+            }
+            Ok((owned, Vec::new()))
+        }
+    }
+}
+
+fn format_forest(forest: &ObjectForest, arguments: &TreeArgs, output: &Output) -> Result<String, CliError> {
+    let look = TerminalOptions { rows_only: arguments.no_headers, ..output.stdout_style };
+    Ok(match arguments.output {
+        TreeFormat::Text => tree::forest_table(forest, jiff::Timestamp::now(), &look),
+        TreeFormat::Json => stator_model::present::json(forest)?,
+        TreeFormat::Yaml => to_yaml(forest)?,
+        TreeFormat::Name => tree::forest_names(forest),
+    })
+}
