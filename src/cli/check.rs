@@ -193,37 +193,67 @@ async fn check_namespace(kube: &KubeCluster, namespace: &str) -> CheckResult {
     }
 }
 
+/// What a right is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RightNeed {
+    /// Every sync.
+    Every,
+    /// Models that have objects of the kind.
+    SomeModels,
+    /// Saying why a graph or a download waits.
+    Causes,
+    /// Asking a graph's frontend which adapters it serves.
+    Adapters,
+}
+
+impl RightNeed {
+    /// What is missing without it, as the end of a sentence.
+    fn consequence(self) -> &'static str {
+        match self {
+            Self::Every => "",
+            Self::SomeModels => ", which only some models need",
+            Self::Causes => ", without which nobody is told why a pod does not start",
+            Self::Adapters => ", without which `--ask-frontends` has no answer",
+        }
+    }
+}
+
 /// The rights that a sync uses, each with whether nothing goes without it.
-fn needed_rights() -> Vec<(AccessRight, bool)> {
+fn needed_rights() -> Vec<(AccessRight, RightNeed)> {
     let all = kinds::MANAGED.iter().chain([&kinds::RECORD, &kinds::JOURNAL]);
     let objects = all.flat_map(|kind| {
-        VERBS.iter().map(|verb| (AccessRight { kind: *kind, subresource: None, verb }, kind.is_required()))
+        let need = if kind.is_required() { RightNeed::Every } else { RightNeed::SomeModels };
+        VERBS.iter().map(move |verb| (AccessRight { kind: *kind, subresource: None, verb }, need))
     });
     let status = AccessRight { kind: kinds::RECORD, subresource: Some("status"), verb: "patch" };
     let pods = AccessRight { kind: kinds::POD, subresource: None, verb: "list" };
     let proxy = AccessRight { kind: kinds::SERVICE, subresource: Some("proxy"), verb: "get" };
-    objects.chain([(status, true), (pods, false), (proxy, false)]).collect()
+    objects.chain([(status, RightNeed::Every), (pods, RightNeed::Causes), (proxy, RightNeed::Adapters)]).collect()
 }
 
 async fn check_rights(kube: &KubeCluster, namespace: &str) -> Result<Vec<CheckResult>, CliError> {
     let rights = needed_rights();
     let questions: Vec<_> = rights.iter().map(|(right, _)| kube.has_right(right, namespace)).collect();
     let answers: Vec<bool> = stream::iter(questions).buffered(MAX_CONCURRENT_QUESTIONS).try_collect().await?;
-    let mut lacking: Vec<(String, bool, Vec<&str>)> = Vec::new();
-    for ((right, is_needed), _) in rights.iter().zip(&answers).filter(|(_, allowed)| !**allowed) {
+    let mut lacking: Vec<(String, RightNeed, Vec<&str>)> = Vec::new();
+    for ((right, need), _) in rights.iter().zip(&answers).filter(|(_, allowed)| !**allowed) {
         let resource = resource_name(right);
         match lacking.iter_mut().find(|(known, _, _)| *known == resource) {
             Some((_, _, verbs)) => verbs.push(right.verb),
-            None => lacking.push((resource, *is_needed, vec![right.verb])),
+            None => lacking.push((resource, *need, vec![right.verb])),
         }
     }
     if lacking.is_empty() {
         return Ok(vec![CheckResult::passed("rights", format!("all that a sync needs in {namespace}"))]);
     }
-    let result = |(resource, is_needed, verbs): (String, bool, Vec<&str>)| {
-        let use_of = if is_needed { "" } else { ", which only some models need" };
-        let message = format!("no right to {} {resource} in {namespace}{use_of}", verbs.join(", "));
-        CheckResult::missing("rights", is_needed, message, "grant it with a Role: docs/how-to/grant-rights.md has one")
+    let result = |(resource, need, verbs): (String, RightNeed, Vec<&str>)| {
+        let message = format!("no right to {} {resource} in {namespace}{}", verbs.join(", "), need.consequence());
+        CheckResult::missing(
+            "rights",
+            need == RightNeed::Every,
+            message,
+            "grant it with a Role: docs/how-to/grant-rights.md has one",
+        )
     };
     Ok(lacking.into_iter().map(result).collect())
 }

@@ -6,12 +6,12 @@
 //! the order of versions, so two numbers decide: that of the object, and the one up to which the watch has reported
 //! everything.
 
-use stator_core::object::{Object, ObjectText};
+use stator_core::object::{CompressedText, Object, ObjectText};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-/// One object. A tree of it would take five times as much memory.
+/// One object. A tree of it would take more than ten times as much memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CachedObject {
     /// Its resource version.
@@ -20,7 +20,7 @@ pub(super) struct CachedObject {
     /// Digests of its labels, each with its value: whoever looks for some need not read the text of all others.
     labels: Box<[u64]>,
     /// JSON, whole.
-    text: Arc<str>,
+    text: CompressedText,
 }
 
 impl CachedObject {
@@ -29,18 +29,18 @@ impl CachedObject {
             version,
             uid: object.uid().unwrap_or_default().into(),
             labels: object.labels().iter().map(|(name, value)| label_digest(name, value)).collect(),
-            text: object.value().to_string().into(),
+            text: CompressedText::of(&object.value().to_string()),
         }
     }
 
     /// The object, read again. `None` never happens: the text was written from one.
     pub(super) fn parse_object(&self) -> Option<Object> {
-        serde_json::from_str(&self.text).ok().and_then(|value| Object::from_value(value).ok())
+        serde_json::from_str(&self.text.to_text()).ok().and_then(|value| Object::from_value(value).ok())
     }
 
     /// The object as text, for who looks into few of many. `None` never happens here either.
     pub(super) fn indexed_text(&self) -> Option<ObjectText> {
-        ObjectText::from_text(Arc::clone(&self.text))
+        ObjectText::from_text(self.text.clone())
     }
 
     /// Whether it may have all these labels. Two labels may have one digest, so whoever reads it looks again.

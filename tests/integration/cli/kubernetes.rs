@@ -107,8 +107,8 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     rights Failed: no right to get, list, watch, create, patch, delete models.stator.dev in not-there
     rights Failed: no right to get, list, watch, create, patch, delete syncjournals.stator.dev in not-there
     rights Failed: no right to patch models.stator.dev/status in not-there
-    rights Warning: no right to list pods in not-there, which only some models need
-    rights Warning: no right to get services/proxy in not-there, which only some models need
+    rights Warning: no right to list pods in not-there, without which nobody is told why a pod does not start
+    rights Warning: no right to get services/proxy in not-there, without which `--ask-frontends` has no answer
     neighbours Passed: gateway routes and device claims are served
     ");
     assert_eq!(run(&["-n", "not-there", "--pre", "-o", "json"]).exits(1).json()["passed"], false);

@@ -8,7 +8,7 @@ mod text;
 
 pub use path::{FieldPath, KeyValue, ParseFieldPathError, PathSegment};
 pub use quantity::Quantity;
-pub use text::{JsonText, ObjectText};
+pub use text::{CompressedText, JsonText, ObjectText};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

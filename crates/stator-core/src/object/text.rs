@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An object as JSON text, with what it is found by. A tree takes about eight times as much memory, so what is kept by the
+/// An object as JSON text, with what it is found by. A tree takes more than ten times as much memory, so what is kept by the
 /// thousand is kept like this, and is parsed when it is looked into.
 ///
 /// Clones share everything.
@@ -21,7 +21,25 @@ struct IndexedText {
     resource_version: Option<Box<str>>,
     /// Sorted by key.
     labels: Box<[(Box<str>, Box<str>)]>,
-    text: Arc<str>,
+    text: CompressedText,
+}
+
+/// A text, compressed: the JSON of an object repeats its own words, and shrinks to less than half. Clones share it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressedText(Arc<[u8]>);
+
+impl CompressedText {
+    /// Takes a text.
+    pub fn of(text: &str) -> Self {
+        Self(lz4_flex::block::compress_prepend_size(text.as_bytes()).into())
+    }
+
+    /// The text again.
+    pub fn to_text(&self) -> String {
+        let bytes = lz4_flex::block::decompress_size_prepended(&self.0).ok();
+        // What is here was made of a text.
+        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    }
 }
 
 /// What an object is found by.
@@ -52,8 +70,9 @@ struct MetadataHead<'a> {
 
 impl ObjectText {
     /// Takes the text of an object, reading only what finds it. `None` for a text that is none.
-    pub fn from_text(text: Arc<str>) -> Option<Self> {
-        let head: ObjectHead<'_> = serde_json::from_str(&text).ok()?;
+    pub fn from_text(text: CompressedText) -> Option<Self> {
+        let json = text.to_text();
+        let head: ObjectHead<'_> = serde_json::from_str(&json).ok()?;
         let metadata = head.metadata;
         if [&head.api_version, &head.kind, &metadata.name, &metadata.namespace].into_iter().any(|one| one.is_empty()) {
             return None;
@@ -77,15 +96,15 @@ impl ObjectText {
 
     /// The object itself.
     pub fn parse(&self) -> Object {
-        let value: Option<Value> = serde_json::from_str(&self.0.text).ok();
+        let value: Option<Value> = serde_json::from_str(&self.to_json()).ok();
         let parsed = value.and_then(|value| Object::from_value(value).ok());
         // Every text here was an object's before, so that this is its name at least.
         parsed.unwrap_or_else(|| Object(bare_object(&self.0.reference)))
     }
 
     /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0.text
+    pub fn to_json(&self) -> String {
+        self.0.text.to_text()
     }
 
     /// The object's name in a cluster.
@@ -133,7 +152,7 @@ impl From<&Object> for ObjectText {
             uid: object.uid().map(Into::into),
             resource_version: object.resource_version().map(Into::into),
             labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
-            text: object.value().to_string().into(),
+            text: CompressedText::of(&object.value().to_string()),
         }))
     }
 }
@@ -244,7 +263,7 @@ mod tests {
             let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "spec": spec});
             let object = Object::from_value(value).unwrap();
             let text = ObjectText::from(&object);
-            prop_assert_eq!(ObjectText::from_text(text.as_str().into()), Some(text.clone()));
+            prop_assert_eq!(ObjectText::from_text(CompressedText::of(&text.to_json())), Some(text.clone()));
             prop_assert_eq!(text.parse(), object.clone());
             prop_assert_eq!(text.reference(), &object.reference());
             prop_assert_eq!(text.uid(), object.uid());
@@ -270,7 +289,7 @@ mod tests {
     #[test]
     fn a_text_that_is_no_object_is_none() {
         for text in ["", "null", "{}", r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#] {
-            assert_eq!(ObjectText::from_text(text.into()), None, "{text}");
+            assert_eq!(ObjectText::from_text(CompressedText::of(text)), None, "{text}");
         }
     }
 }

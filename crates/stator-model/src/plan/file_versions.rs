@@ -174,6 +174,6 @@ pub(super) fn keep_mounted(context: &PlanContext<'_>, changes: &mut [Change]) {
 fn mounts(graph: &ObjectText, config_map: &ObjectRef) -> bool {
     // Most graphs do not have the name in them, and need not be parsed.
     graph.reference().namespace == config_map.namespace
-        && graph.as_str().contains(&config_map.name)
+        && graph.to_json().contains(&config_map.name)
         && mounted_by_component(graph.parse().value()).any(|(_, _, name)| name == config_map.name)
 }
