@@ -270,6 +270,11 @@ pub(super) fn value_rules(place: FieldSchema) -> Vec<String> {
             }
         }
     }
+    let quoted = |shape: &Vec<&str>| shape.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and ");
+    let shapes: Vec<String> = place.shapes().iter().map(quoted).filter(|shape| !shape.is_empty()).collect();
+    if shapes.len() > 1 {
+        rules.push(format!("with one of: {}", shapes.join("; ")));
+    }
     rules.dedup();
     rules
 }

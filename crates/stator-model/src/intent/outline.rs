@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::admission::Platform;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// The documents that stator reads. An overlay has a model's outline.
@@ -166,11 +166,22 @@ impl FieldSchema {
 
     /// Names of the known fields in canonical order; none for a free map.
     pub(super) fn field_names(self) -> Vec<&'static str> {
-        self.alternatives()
-            .iter()
-            .filter_map(|(name, _)| FIELD_ORDER.get(name.as_ref()?))
-            .flat_map(|names| names.iter().copied())
-            .collect()
+        let mut seen = BTreeSet::new();
+        let alternatives = self.alternatives();
+        let names = alternatives.iter().filter_map(|(name, _)| FIELD_ORDER.get(name.as_ref()?));
+        // Two shapes may have a field of one name.
+        names.flat_map(|names| names.iter().copied()).filter(|name| seen.insert(*name)).collect()
+    }
+
+    /// The fields that each of several shapes requires, where a map may have one of several.
+    pub(super) fn shapes(self) -> Vec<Vec<&'static str>> {
+        let required = |schema: &'static Value| -> Vec<&'static str> {
+            let fields = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+            fields.filter_map(Value::as_str).collect()
+        };
+        let shapes = self.alternatives().into_iter().filter(|(_, schema)| schema.get("properties").is_some());
+        let shapes: Vec<_> = shapes.map(|(_, schema)| required(schema)).collect();
+        if shapes.len() > 1 { shapes } else { Vec::new() }
     }
 
     /// Whether a field of this place must be given. Defaults require nothing.
@@ -178,9 +189,13 @@ impl FieldSchema {
         if self.schema.get("x-stator-defaults").is_some() {
             return false;
         }
-        self.alternatives().iter().any(|(_, schema)| {
+        let is_required = |schema: &Value| {
             schema.get("required").and_then(Value::as_array).is_some_and(|required| required.iter().any(|it| it == key))
-        })
+        };
+        // Of several shapes that a map may have, one may do without.
+        let shapes = self.alternatives().into_iter().filter(|(_, schema)| schema.get("properties").is_some());
+        let mut shapes = shapes.map(|(_, schema)| is_required(schema)).peekable();
+        shapes.peek().is_some() && shapes.all(|required| required)
     }
 }
 

@@ -106,3 +106,15 @@ fn every_field_of_every_document_can_be_explained() {
     }
     assert!(count > 200, "{count}");
 }
+
+/// A variable's value may be one of several maps, two of which have a `key`.
+#[test]
+fn a_field_of_several_shapes_is_named_once_and_the_shapes_are_told() {
+    let explained = explain("spec.env.TOKEN").unwrap();
+    let names: Vec<&str> = explained.fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["secret", "key", "configMap", "field", "resource"]);
+    assert!(explained.fields.iter().all(|field| !field.required), "{:?}", explained.fields);
+    assert_eq!(explained.rules, ["with one of: `secret` and `key`; `configMap` and `key`; `field`; `resource`"]);
+    let adapters = explain("spec.adapters").unwrap();
+    assert!(adapters.fields.iter().any(|field| field.name == "name" && field.required));
+}
