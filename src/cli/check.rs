@@ -13,7 +13,7 @@ use kube::api::Api;
 use serde::Serialize;
 use stator_cluster::cluster::kube::{AccessRight, KubeCluster, PreflightSubject};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
-use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::kinds;
 use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, pluralize};
 use std::collections::BTreeSet;
@@ -260,8 +260,7 @@ async fn check_rights(kube: &KubeCluster, namespace: &str) -> Result<Vec<CheckRe
 
 /// `dynamographdeployments.nvidia.com`, `models.stator.dev/status`, `pods`.
 fn resource_name(right: &AccessRight) -> String {
-    let ObjectKind { group, plural, .. } = right.kind;
-    let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+    let resource = right.kind.resource();
     right.subresource.map_or_else(|| resource.clone(), |part| format!("{resource}/{part}"))
 }
 

@@ -99,12 +99,17 @@ async fn find_owned(
             Ok((found.objects, found.unlisted))
         }
         AnyCluster::Embedded(cluster) => {
-            let mut owned = Vec::new();
+            let (mut owned, mut unlisted) = (Vec::new(), Vec::new());
             for kind in kinds::ALL {
-                let all = cluster.list_texts(kind, Some(namespace), &BTreeMap::new()).await?;
-                owned.extend(all.iter().map(|text| OwnedObject::of(&text.parse())));
+                match cluster.list_texts(kind, Some(namespace), &BTreeMap::new()).await {
+                    Ok(all) => owned.extend(all.iter().map(|text| OwnedObject::of(&text.parse()))),
+                    Err(error) => {
+                        let (resource, message) = (kind.resource(), error.to_string());
+                        unlisted.push(UnlistedResource { resource, message });
+                    }
+                }
             }
-            Ok((owned, Vec::new()))
+            Ok((owned, unlisted))
         }
     }
 }

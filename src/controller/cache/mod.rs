@@ -17,7 +17,7 @@ mod namespace_cache;
 mod write_fitness;
 
 use cached_store::CachedObject;
-use namespace_cache::{NamespaceCache, has_labels, kept_labels, kind_index, kind_index_of_object};
+use namespace_cache::{NamespaceCache, kept_labels, kind_index, kind_index_of_object};
 use rayon::prelude::*;
 use stator_cluster::cluster::Fence;
 use stator_cluster::cluster::kube::{AccessRight, PreflightProblem};
@@ -321,7 +321,7 @@ impl Cluster for CachedCluster {
             // By name, and so sorted as the trait asks.
             Some(found) => {
                 let found: Vec<Object> = found.into_par_iter().filter_map(|kept| kept.parse_object()).collect();
-                Ok(found.into_iter().filter(|object| has_labels(object, labels)).collect())
+                Ok(found.into_iter().filter(|object| object.has_labels(labels)).collect())
             }
             None => self.cluster.list(kind, namespace, labels).await,
         }
@@ -336,8 +336,7 @@ impl Cluster for CachedCluster {
         match self.select_cached(kind, namespace, labels).await? {
             Some(found) => {
                 let found: Vec<ObjectText> = found.into_par_iter().filter_map(|kept| kept.indexed_text()).collect();
-                let has_labels = |text: &ObjectText| labels.iter().all(|(name, value)| text.label(name) == Some(value));
-                Ok(found.into_iter().filter(has_labels).collect())
+                Ok(found.into_iter().filter(|text| text.has_labels(labels)).collect())
             }
             None => self.cluster.list_texts(kind, namespace, labels).await,
         }

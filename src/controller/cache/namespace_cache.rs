@@ -105,12 +105,6 @@ pub(super) fn kept_labels(kind: &ObjectKind) -> BTreeMap<String, String> {
     kind.is_on_demand().then(own).into_iter().collect()
 }
 
-/// Whether an object carries all the labels.
-pub(super) fn has_labels(object: &Object, labels: &BTreeMap<String, String>) -> bool {
-    let own = object.labels();
-    labels.iter().all(|(name, value)| own.get(name.as_str()) == Some(&value.as_str()))
-}
-
 impl NamespaceCache {
     /// Begins to keep a namespace.
     pub(super) fn start(cluster: &KubeCluster, namespace: &str) -> Self {
@@ -245,7 +239,7 @@ impl NamespaceCache {
     /// The cluster answered with an object.
     pub(super) fn apply_response(&self, at: usize, object: &Object) {
         let Some(version) = object.version_number() else { return };
-        let is_kept = PLANNED_KINDS.get(at).is_some_and(|kind| has_labels(object, &kept_labels(kind)));
+        let is_kept = PLANNED_KINDS.get(at).is_some_and(|kind| object.has_labels(&kept_labels(kind)));
         self.state.with_kind(at, |row| {
             if is_kept {
                 row.store.apply_response(object, version);

@@ -20,6 +20,15 @@ fn objects_are_shown_below_their_model() {
     let json = bench.run(["tree", "mock", "-e", "prod", "-o", "json"]).success().json();
     assert_eq!(json["models"][0]["objects"][0]["kind"], "DynamoGraphDeployment", "{json}");
     assert_eq!(bench.run(["tree", "-e", "prod", "-o", "yaml"]).success().stdout.lines().next(), Some("models:"));
+    // A file that nobody can read hides nothing but its kind.
+    bench.write(".stator/cluster/models/dynamographdeploymentscalingadapters/x.yaml", "{");
+    let part = bench.run(["tree", "-e", "prod"]).success();
+    assert!(part.stdout.contains("└── DynamoGraphDeployment/mock"), "{part}");
+    assert!(
+        part.stdout.contains("objects may be missing: dynamographdeploymentscalingadapters.nvidia.com (")
+            && part.stdout.contains("x.yaml: line 1"),
+        "{part}"
+    );
     let unknown = bench.run(["tree", "mok", "-e", "prod"]).exits(2);
     assert!(unknown.stderr.contains("did you mean `mock`"), "{unknown}");
 }

@@ -1,15 +1,7 @@
-//! What an API server does with objects, and so every implementation of a cluster that plays one: labels that select, how times are
+//! What an API server does with objects, and so every implementation of a cluster that plays one: how times are
 //! written, when generations count.
 
 use serde_json::{Map, Value, json};
-use stator_core::object::Object;
-use std::collections::BTreeMap;
-
-/// Whether an object carries all these labels with these values, as the selector of a list asks.
-pub(crate) fn matches_labels(object: &Object, labels: &BTreeMap<String, String>) -> bool {
-    let own = object.labels();
-    labels.iter().all(|(label, value)| own.get(label.as_str()) == Some(&value.as_str()))
-}
 
 /// RFC 3339 in UTC with whole seconds.
 pub(super) fn format_time(time: jiff::Timestamp) -> String {

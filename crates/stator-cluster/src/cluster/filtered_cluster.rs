@@ -1,8 +1,6 @@
 //! A cluster that lists only some objects: those that a look at a part of an environment is about.
 
-use super::{
-    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent, matches_labels,
-};
+use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
@@ -57,13 +55,12 @@ impl<C: Cluster> FilteredCluster<'_, C> {
         Some(names.get(kind))
     }
 
-    async fn read_shown<T>(
+    async fn read_shown(
         &self,
         kind: &ObjectKind,
         names: Option<&BTreeSet<String>>,
         labels: &BTreeMap<String, String>,
-        keep: fn(Object) -> T,
-    ) -> Result<Vec<T>, ClusterError> {
+    ) -> Result<Vec<Object>, ClusterError> {
         let mut found = Vec::new();
         for name in names.into_iter().flatten() {
             let object = ObjectRef {
@@ -73,7 +70,7 @@ impl<C: Cluster> FilteredCluster<'_, C> {
                 name: name.clone(),
             };
             let object = self.cluster.get(&object).await?;
-            found.extend(object.filter(|object| matches_labels(object, labels)).map(keep));
+            found.extend(object.filter(|object| object.has_labels(labels)));
         }
         Ok(found)
     }
@@ -95,7 +92,7 @@ impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
         match self.shown_names(namespace, kind, labels) {
-            Some(names) => self.read_shown(kind, names, labels, |object| object).await,
+            Some(names) => self.read_shown(kind, names, labels).await,
             None => self.cluster.list(kind, namespace, labels).await,
         }
     }
@@ -107,7 +104,10 @@ impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<ObjectText>, ClusterError> {
         match self.shown_names(namespace, kind, labels) {
-            Some(names) => self.read_shown(kind, names, labels, ObjectText::from).await,
+            Some(names) => {
+                let found = self.read_shown(kind, names, labels).await?;
+                Ok(found.into_iter().map(ObjectText::from).collect())
+            }
             None => self.cluster.list_texts(kind, namespace, labels).await,
         }
     }

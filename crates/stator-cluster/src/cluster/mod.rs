@@ -11,7 +11,6 @@ mod filtered_cluster;
 pub mod kube;
 
 pub use any::AnyCluster;
-pub(crate) use api_conventions::matches_labels;
 pub use error::{ClusterError, FieldConflict, InvalidField};
 pub use fence::{ClockReading, Fence};
 pub use filtered_cluster::FilteredCluster;

@@ -230,6 +230,12 @@ impl Object {
         self.string_map("/metadata/labels")
     }
 
+    /// Whether it carries all these labels with these values, as the selector of a list asks.
+    pub fn has_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        let own = self.labels();
+        labels.iter().all(|(label, value)| own.get(label.as_str()) == Some(&value.as_str()))
+    }
+
     /// `metadata.annotations`.
     pub fn annotations(&self) -> BTreeMap<&str, &str> {
         self.string_map("/metadata/annotations")

@@ -24,7 +24,7 @@ struct IndexedText {
     text: CompressedText,
 }
 
-/// A text, compressed: the JSON of an object repeats its own words, and shrinks to less than half. Clones share it.
+/// A text, compressed: the JSON of an object repeats its own words. Clones share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressedText(Arc<[u8]>);
 
@@ -136,6 +136,11 @@ impl ObjectText {
     pub fn label(&self, key: &str) -> Option<&str> {
         let at = self.0.labels.binary_search_by(|(known, _)| known.as_ref().cmp(key)).ok()?;
         self.0.labels.get(at).map(|(_, value)| value.as_ref())
+    }
+
+    /// Whether it carries all these labels with these values, as the selector of a list asks.
+    pub fn has_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.iter().all(|(label, value)| self.label(label) == Some(value))
     }
 
     /// `metadata.labels`.

@@ -73,7 +73,7 @@ impl DownloadJob {
             return Err(DownloadFault::Other("its pod has further containers"));
         }
         let script = Script::of(found);
-        let env = Environment::of(found)?;
+        let env = JobEnvironment::of(found)?;
         let mut lines = download_lines(&script);
         let (Some(line), None) = (lines.pop(), lines.pop()) else {
             return Err(DownloadFault::Other("it downloads more than one repository"));
@@ -253,7 +253,7 @@ struct DownloadRequest {
 }
 
 impl DownloadRequest {
-    fn of(line: &[ShellWord], script: &Script, env: &Environment) -> Result<Self, DownloadFault> {
+    fn of(line: &[ShellWord], script: &Script, env: &JobEnvironment) -> Result<Self, DownloadFault> {
         let mut texts = Vec::new();
         for word in line {
             if word.text == "$@" {
@@ -366,13 +366,13 @@ fn download_lines(script: &Script) -> Vec<Vec<ShellWord>> {
 }
 
 /// The variables of a container.
-struct Environment {
+struct JobEnvironment {
     texts: BTreeMap<String, String>,
     values: BTreeMap<EnvName, EnvValue>,
     token_secret: Option<DnsName>,
 }
 
-impl Environment {
+impl JobEnvironment {
     fn of(container: &Value) -> Result<Self, DownloadFault> {
         let mut env = Self { texts: BTreeMap::new(), values: BTreeMap::new(), token_secret: None };
         for item in list(container, "env") {

@@ -1,6 +1,6 @@
 //! One environment of a workspace: which models belong to it, each merged, decoded and checked.
 
-use super::check::{FieldTree, check_merged};
+use super::check::{MergeShape, check_merged};
 use super::decode::decode;
 use super::lock::{self, LockCheck};
 use super::manifests::read_manifests;
@@ -329,7 +329,7 @@ impl<'a> EnvironmentResolver<'a> {
         forget_unset(&mut spec);
         let mut merged = intent.clone();
         if let Some(overlay) = overlay {
-            merge(&mut merged, overlay, MergedSpan::Base, FieldTree::model());
+            merge(&mut merged, overlay, MergedSpan::Base, MergeShape::model());
         }
         put_spec(&mut merged, spec);
         (merged, without_effect)
@@ -376,7 +376,7 @@ impl NoEffect {
 
 /// Merges one layer of `spec` over the weaker ones. `workers` are the fields that the model has its workers in.
 fn merge_spec(base: &mut YamlNode, layer: &YamlNode, workers: &[&str], maps: MergedSpan) -> NoEffect {
-    let place = FieldTree::model().below("spec");
+    let place = MergeShape::model().below("spec");
     let unset = remove_unset(base, layer);
     let mut removed = Vec::new();
     let (of_all, rest) = shape::split_workers(layer, workers);
@@ -424,7 +424,7 @@ fn own_layers(mut intent: YamlNode, overlay: &YamlNode) -> YamlNode {
     if let (Some(spec), Some(change)) = (spec_of(&mut intent), overlay.get("spec")) {
         remove_unset(spec, change);
     }
-    merge(&mut intent, overlay, MergedSpan::Base, FieldTree::model());
+    merge(&mut intent, overlay, MergedSpan::Base, MergeShape::model());
     intent
 }
 

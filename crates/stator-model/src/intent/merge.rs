@@ -1,6 +1,6 @@
 //! Merging: maps by key, everything else replaced; each value keeps the place where it was written.
 
-use super::check::FieldTree;
+use super::check::MergeShape;
 use super::list_edit;
 use super::yaml::{YamlEntry, YamlNode, YamlSpan, YamlValue};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const HASHED_MAP_MIN_KEYS: usize = 24;
 /// Two exceptions to "maps merge by key, all else is replaced". The value of an environment variable is one value: were
 /// `{secret, key}` and `{configMap, key}` merged, a default could never be replaced by the other form. And a map in place of a
 /// list is an edit of it ([`list_edit`]).
-pub fn merge(base: &mut YamlNode, over: &YamlNode, maps: MergedSpan, place: &FieldTree) -> Vec<YamlSpan> {
+pub fn merge(base: &mut YamlNode, over: &YamlNode, maps: MergedSpan, place: &MergeShape) -> Vec<YamlSpan> {
     let mut merging = Merging { maps, unmatched: Vec::new() };
     merging.merge_values(base, over, ReplaceValues::No, place);
     merging.unmatched
@@ -43,7 +43,7 @@ struct Merging {
 }
 
 impl Merging {
-    fn merge_values(&mut self, base: &mut YamlNode, over: &YamlNode, whole: ReplaceValues, place: &FieldTree) {
+    fn merge_values(&mut self, base: &mut YamlNode, over: &YamlNode, whole: ReplaceValues, place: &MergeShape) {
         let (YamlValue::Map(entries), YamlValue::Map(changes)) = (&mut base.value, &over.value) else {
             *base = self.resolve(Some(base), over, place);
             return;
@@ -68,7 +68,7 @@ impl Merging {
         }
     }
 
-    fn merge_entry(&mut self, entry: &mut YamlEntry, change: &YamlEntry, whole: ReplaceValues, place: &FieldTree) {
+    fn merge_entry(&mut self, entry: &mut YamlEntry, change: &YamlEntry, whole: ReplaceValues, place: &MergeShape) {
         let both_maps = matches!((&entry.value.value, &change.value.value), (YamlValue::Map(_), YamlValue::Map(_)));
         if !both_maps || self.maps == MergedSpan::Over {
             entry.key_span = change.key_span;
@@ -82,15 +82,15 @@ impl Merging {
     }
 
     /// What a layer has at a place, its edits carried out.
-    fn resolve(&mut self, base: Option<&YamlNode>, over: &YamlNode, place: &FieldTree) -> YamlNode {
+    fn resolve(&mut self, base: Option<&YamlNode>, over: &YamlNode, place: &MergeShape) -> YamlNode {
         let YamlValue::Map(entries) = &over.value else { return over.clone() };
         match place {
-            FieldTree::List if list_edit::is_edit(entries) => {
+            MergeShape::List if list_edit::is_edit(entries) => {
                 let (list, mut unmatched) = list_edit::apply_edit(base, over);
                 self.unmatched.append(&mut unmatched);
                 list
             }
-            FieldTree::Map { .. } => {
+            MergeShape::Map { .. } => {
                 let resolved = |entry: &YamlEntry| YamlEntry {
                     key: entry.key.clone(),
                     key_span: entry.key_span,
@@ -98,7 +98,7 @@ impl Merging {
                 };
                 YamlNode { value: YamlValue::Map(entries.iter().map(resolved).collect()), span: over.span }
             }
-            FieldTree::List | FieldTree::Leaf => over.clone(),
+            MergeShape::List | MergeShape::Leaf => over.clone(),
         }
     }
 }
@@ -140,7 +140,7 @@ mod tests {
 
     fn merged(base: &YamlNode, over: &YamlNode) -> YamlNode {
         let mut base = base.clone();
-        merge(&mut base, over, MergedSpan::Over, &FieldTree::Leaf);
+        merge(&mut base, over, MergedSpan::Over, &MergeShape::Leaf);
         base
     }
 

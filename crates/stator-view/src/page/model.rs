@@ -26,7 +26,7 @@ struct ModelPage {
     facts: Vec<(&'static str, String)>,
     replicas: Vec<ReplicasText>,
     drift: Vec<DriftText>,
-    objects: Vec<ObjectText>,
+    objects: Vec<ObjectLine>,
     history: Vec<HistoryText>,
     events: Vec<EventText>,
     conditions: Vec<ConditionText>,
@@ -51,7 +51,7 @@ struct DriftText {
     since: Option<TimeText>,
 }
 
-struct ObjectText {
+struct ObjectLine {
     name: String,
     action: &'static str,
     health: &'static str,
@@ -179,8 +179,8 @@ fn facts(view: &ModelView, row: &RowText, now: Timestamp) -> Vec<(&'static str, 
     rows.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?))).collect()
 }
 
-fn object_text(object: &ObjectView, now: Timestamp) -> ObjectText {
-    ObjectText {
+fn object_text(object: &ObjectView, now: Timestamp) -> ObjectLine {
+    ObjectLine {
         name: format!("{} {}", object.kind, object.name),
         action: object.action.as_str(),
         health: object.health.as_str(),

@@ -106,7 +106,7 @@ impl EmbeddedStore {
         if let Some(error) = self.damaged_error(damaged) {
             return Err(error);
         }
-        texts.retain(|text| labels.iter().all(|(label, value)| text.label(label) == Some(value)));
+        texts.retain(|text| text.has_labels(labels));
         texts.sort_by(|one, other| one.reference().cmp(other.reference()));
         Ok(texts)
     }

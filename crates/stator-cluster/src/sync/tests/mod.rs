@@ -5,7 +5,6 @@ mod runner;
 
 use crate::cluster::{
     ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
-    matches_labels,
 };
 use serde_json::json;
 use stator_core::dynamo::admission::Platform;
@@ -72,7 +71,7 @@ impl Cluster for FaultyCluster {
         let shown = objects.values().filter(|object| {
             object.kind() == kind.kind
                 && namespace.is_none_or(|namespace| namespace == object.namespace())
-                && matches_labels(object, labels)
+                && object.has_labels(labels)
         });
         Ok(shown.cloned().collect())
     }

@@ -138,7 +138,7 @@ enum PackState {
         left: usize,
     },
     /// In what is packed.
-    Data(PackedObject),
+    Data(PackEntry),
     Trailer {
         left: u64,
     },
@@ -152,7 +152,7 @@ enum ObjectEncoding {
     DeltaByName,
 }
 
-struct PackedObject {
+struct PackEntry {
     /// As its header says.
     size: u64,
     unpacked: u64,
@@ -256,7 +256,7 @@ impl PackReader {
 
     fn begin_data(&mut self, size: u64, is_delta: bool) {
         self.inflate.reset(true);
-        self.state = PackState::Data(PackedObject { size, unpacked: 0, delta_head: is_delta.then(Vec::new) });
+        self.state = PackState::Data(PackEntry { size, unpacked: 0, delta_head: is_delta.then(Vec::new) });
     }
 
     /// Something of that size will be in memory.

@@ -6,21 +6,21 @@ use std::sync::LazyLock;
 
 /// A place in a model, as merging knows it.
 #[derive(Debug)]
-pub(in crate::intent) enum FieldTree {
+pub(in crate::intent) enum MergeShape {
     /// A list, which a layer may edit.
     List,
     /// A map of fields, and of what all other keys hold.
-    Map { fields: BTreeMap<String, FieldTree>, others: Option<Box<FieldTree>> },
+    Map { fields: BTreeMap<String, MergeShape>, others: Option<Box<MergeShape>> },
     /// Anything else. In maps of Kubernetes' own fields, too, nothing is known.
     Leaf,
 }
 
-static MODEL: LazyLock<FieldTree> = LazyLock::new(|| {
+static MODEL: LazyLock<MergeShape> = LazyLock::new(|| {
     let shapes = compile::merged_model_shapes();
     tree_of(shapes, shapes.root)
 });
 
-impl FieldTree {
+impl MergeShape {
     /// A whole model.
     pub(in crate::intent) fn model() -> &'static Self {
         &MODEL
@@ -35,10 +35,10 @@ impl FieldTree {
     }
 }
 
-fn tree_of(shapes: &ShapeTable, id: ShapeId) -> FieldTree {
+fn tree_of(shapes: &ShapeTable, id: ShapeId) -> MergeShape {
     match shapes.get(id) {
-        SchemaShape::List(_) => FieldTree::List,
-        SchemaShape::Map(map) => FieldTree::Map {
+        SchemaShape::List(_) => MergeShape::List,
+        SchemaShape::Map(map) => MergeShape::Map {
             // What is unset is a list of the layer's own.
             fields: map
                 .fields
@@ -57,6 +57,6 @@ fn tree_of(shapes: &ShapeTable, id: ShapeId) -> FieldTree {
         | SchemaShape::Integer { .. }
         | SchemaShape::Number { .. }
         | SchemaShape::Bool
-        | SchemaShape::Choice(..) => FieldTree::Leaf,
+        | SchemaShape::Choice(..) => MergeShape::Leaf,
     }
 }

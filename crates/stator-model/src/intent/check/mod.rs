@@ -13,7 +13,7 @@ use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
 use compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable, TextShape};
 use describe::{describe_shape, describe_value, join_alternatives, join_quoted, truncate_text};
-pub(super) use list_fields::FieldTree;
+pub(super) use list_fields::MergeShape;
 use stator_core::finding::limit::FileFindings;
 use stator_core::finding::{Finding, Rule, closest_match};
 use std::fmt;
