@@ -95,7 +95,7 @@ enum CliCommand {
     Events(history::EventsArgs),
     History(history::HistoryArgs),
     Import(import::ImportArgs),
-    Controller(controller::ControllerArgs),
+    Controller(Box<controller::ControllerArgs>),
     Server(server::ServerArgs),
     Schema(schema::SchemaArgs),
     Explain(explain::ExplainArgs),
@@ -220,10 +220,10 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
 /// (`stator_cluster::sync=debug`), `STATOR_LOG_FORMAT=json` makes each line JSON.
 fn init_logging(common: &GlobalArgs, output: &Output, verb: &CliCommand) {
     // What runs for days says what it does.
-    let runs = if let CliCommand::Controller(controller::ControllerArgs { log_format, .. })
-    | CliCommand::Server(server::ServerArgs { log_format, .. }) = verb
-    {
-        Some(*log_format)
+    let runs = if let CliCommand::Controller(arguments) = verb {
+        Some(arguments.log_format)
+    } else if let CliCommand::Server(arguments) = verb {
+        Some(arguments.log_format)
     } else {
         None
     };

@@ -8,9 +8,10 @@ use super::targets::TargetArgs;
 use super::{connect, live_plan, repository};
 use crate::controller::sources::folder_watch::FolderWatch;
 use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents};
-use crate::web::{WebListenError, WebListener};
+use crate::server::tls::CertificateFiles;
+use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueHint};
 use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
 
 /// Changes that come this close together are looked at once.
 const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -36,7 +38,7 @@ pub struct WebArgs {
     /// Show models on web pages, on a free port of this machine, until Ctrl-C; the link that opens them is printed
     #[arg(long, env = "STATOR_WEB", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     web: bool,
-    /// The same, at this address; only addresses of this machine are allowed (127.0.0.1:8090), as there is no sign-in yet
+    /// The same, at this address (127.0.0.1:8090). Only sources of a cluster are shown at addresses that others reach, as only a cluster knows who may see what
     #[arg(long, env = "STATOR_WEB_LISTEN", value_name = "ADDRESS")]
     web_listen: Option<SocketAddr>,
 }
@@ -68,12 +70,93 @@ impl WebArgs {
     /// When the address cannot be listened on, or others could reach it.
     pub async fn start(self, output: &Output) -> Result<Option<RunningPages>, CliError> {
         let Some(address) = self.address() else { return Ok(None) };
-        let listener = WebListener::bind(address).await?;
+        let listener = WebListener::bind(address, WebAccess::Link).await?;
         output.warn(&format!("Open {} to see the models; the link works once.", listener.link()));
-        let (board, ending, output) = (ObservationBoard::default(), CancellationToken::new(), *output);
+        let output = *output;
         let tell = move |link| output.note(&format!("The link was used; {link} is another one."));
-        let serving = tokio::spawn(listener.serve(board.clone(), ending.clone(), tell));
-        Ok(Some(RunningPages { board, observers: Mutex::default(), ending: ending.drop_guard(), serving }))
+        Ok(Some(RunningPages::start(listener, tell)))
+    }
+
+    /// The same, for whoever has a token of a cluster.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on, or the certificate cannot be used.
+    pub async fn start_with_tokens(
+        self,
+        sign_in: &SignInArgs,
+        client: kube::Client,
+        output: &Output,
+    ) -> Result<Option<RunningPages>, CliError> {
+        let Some(address) = self.address() else {
+            sign_in.refuse()?;
+            return Ok(None);
+        };
+        let listener = WebListener::bind(address, WebAccess::Tokens(Box::new(sign_in.access(client)))).await?;
+        output.note(&format!("Open {} to see the models; a token of the cluster signs in.", listener.link()));
+        if !address.ip().is_loopback() && !sign_in.is_encrypted() {
+            output.warn(
+                "warning: tokens are sent without TLS; pass --web-tls-cert and --web-tls-key, or --web-url with the https \
+                 address of the proxy in front",
+            );
+        }
+        Ok(Some(RunningPages::start(listener, |_| {})))
+    }
+}
+
+/// How one signs in to the pages of a cluster's sources.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Pages")]
+pub struct SignInArgs {
+    /// Address that browsers open the pages at, where a proxy stands in front
+    #[arg(long, env = "STATOR_WEB_URL", value_name = "URL", value_parser = web_url)]
+    web_url: Option<Url>,
+    /// What tokens that sign in have to be for; repeat it, or separate several with commas. The first is what people are told
+    #[arg(long, env = "STATOR_WEB_AUDIENCE", value_name = "AUDIENCE", value_delimiter = ',', default_value = "stator")]
+    web_audience: Vec<String>,
+    /// Certificate to answer --web-listen with over TLS, in PEM; it is read again when it changes
+    #[arg(long, env = "STATOR_WEB_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_key")]
+    web_tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, env = "STATOR_WEB_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_cert")]
+    web_tls_key: Option<PathBuf>,
+}
+
+impl SignInArgs {
+    /// For what has no pages, or none where one signs in.
+    ///
+    /// # Errors
+    /// Where anything is said of signing in.
+    pub fn refuse(&self) -> Result<(), CliError> {
+        let given = [("--web-url", self.web_url.is_some()), ("--web-tls-cert", self.web_tls_cert.is_some())];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => Err(CliError::usage(format!("{flag} is for pages of a cluster's sources"))
+                .with_hint("pass --web-listen without --source, or omit it")),
+            None => Ok(()),
+        }
+    }
+
+    fn access(&self, client: kube::Client) -> TokenAccess {
+        let files = self.web_tls_cert.clone().zip(self.web_tls_key.clone());
+        TokenAccess {
+            client,
+            audiences: self.web_audience.clone(),
+            url: self.web_url.clone(),
+            certificate: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
+        }
+    }
+
+    fn is_encrypted(&self) -> bool {
+        self.web_tls_cert.is_some() || self.web_url.as_ref().is_some_and(|url| url.scheme() == "https")
+    }
+}
+
+/// The address of pages: its path is theirs alone.
+fn web_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("it is no address: {error}"))?;
+    match url.scheme() {
+        "https" | "http" if url.host_str().is_some() && url.path() == "/" && url.query().is_none() => Ok(url),
+        "https" | "http" => Err("it is a scheme and a host, as https://stator.example.com".to_owned()),
+        _ => Err("it begins with https:// or http://".to_owned()),
     }
 }
 
@@ -85,6 +168,9 @@ impl From<WebListenError> for CliError {
                 "use --web-listen 127.0.0.1:{}, and reach it from elsewhere through `ssh -L`",
                 address.port()
             )),
+            WebListenError::Certificate(_) => {
+                Self::input(message).with_hint("name a certificate and its key with --web-tls-cert and --web-tls-key")
+            }
             WebListenError::Listen(_) => Self::input(message).with_hint("name another address with --web-listen"),
             WebListenError::NoRandomNumbers => Self::new(CliErrorKind::Bug, message),
         }
@@ -101,6 +187,12 @@ pub struct RunningPages {
 }
 
 impl RunningPages {
+    fn start(listener: WebListener, tell_link: impl Fn(String) + Send + 'static) -> Self {
+        let (board, ending) = (ObservationBoard::default(), CancellationToken::new());
+        let serving = tokio::spawn(listener.serve(board.clone(), ending.clone(), tell_link));
+        Self { board, observers: Mutex::default(), ending: ending.drop_guard(), serving }
+    }
+
     /// Where to say what is seen.
     pub fn board(&self) -> ObservationBoard {
         self.board.clone()

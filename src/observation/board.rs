@@ -64,22 +64,24 @@ impl ObservationBoard {
 
     /// The same, unless who looked is no longer to: a source that was taken down does not come back by a late look.
     pub fn set_source_while(&self, source: SourceFacts, is_wanted: impl FnOnce() -> bool) {
-        self.change(|sources| {
+        self.change(|facts, next| {
             if !is_wanted() {
                 return false;
             }
+            let sources = &mut facts.sources;
             let key = |one: &SourceFacts| (one.namespace.clone(), one.name.clone());
             match sources.binary_search_by_key(&key(&source), |one| key(one)) {
-                Ok(at) if sources.get(at).is_some_and(|known| **known == source) => false,
                 Ok(at) => {
-                    sources.splice(at..=at, [Arc::new(source)]);
-                    true
+                    let changed_in = sources.get(at).map_or(0, |known| known.changed_in);
+                    let source = SourceFacts { changed_in, ..source };
+                    if sources.get(at).is_some_and(|known| **known == source) {
+                        return false;
+                    }
+                    sources.splice(at..=at, [Arc::new(SourceFacts { changed_in: next, ..source })]);
                 }
-                Err(at) => {
-                    sources.insert(at, Arc::new(source));
-                    true
-                }
+                Err(at) => sources.insert(at, Arc::new(SourceFacts { changed_in: next, ..source })),
             }
+            true
         });
     }
 
@@ -100,21 +102,26 @@ impl ObservationBoard {
         let mut drafts = self.shared.drafts.lock().unwrap_or_else(PoisonError::into_inner);
         drafts.remove(&(namespace.to_owned(), name.to_owned()));
         drop(drafts);
-        self.change(|sources| {
-            let before = sources.len();
-            sources.retain(|one| (one.namespace.as_str(), one.name.as_str()) != (namespace, name));
-            sources.len() != before
+        self.change(|facts, next| {
+            let before = facts.sources.len();
+            facts.sources.retain(|one| (one.namespace.as_str(), one.name.as_str()) != (namespace, name));
+            let is_removed = facts.sources.len() != before;
+            if is_removed {
+                facts.removed_in = next;
+            }
+            is_removed
         });
     }
 
-    /// Changes the sources; `change` says whether anything is different.
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<SourceFacts>>) -> bool) {
+    /// Changes the facts, which have the next version then; `change` says whether anything is different.
+    fn change(&self, change: impl FnOnce(&mut FleetFacts, u64) -> bool) {
         let _writing = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.observation();
         let mut facts = before.facts.clone();
         let now = whole_second(Timestamp::now());
-        let next = match change(&mut facts.sources) {
-            true => FleetObservation::new(before.version.wrapping_add(1), now, facts),
+        let version = before.version.wrapping_add(1);
+        let next = match change(&mut facts, version) {
+            true => FleetObservation::new(version, now, facts),
             false => before.seen_again(now),
         };
         self.shared.observations.send_replace(Arc::new(next));

@@ -1,5 +1,6 @@
 //! The listener: webhooks in, and how the process stands out. Nothing here syncs, and nothing waits for a sync.
 
+mod access_review;
 mod connection_places;
 mod delivery_body;
 mod listener;
@@ -13,9 +14,10 @@ mod webhooks;
 #[cfg(test)]
 mod tests;
 
+pub use access_review::{AccessQuestion, AccessReviewer, ReviewedUser, Unanswered};
 pub use connection_places::ConnectionLimits;
 pub use listener::{HttpListener, ListenError};
-pub use metrics_access::MetricsReviewer;
+pub use metrics_access::{MetricsReviewer, bearer_token};
 pub use process_listeners::{BindError, ListenAddresses, ListenOptions, ProcessListeners};
 
 use crate::controller::metrics::{ExpositionFormat, Metrics};

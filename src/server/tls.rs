@@ -80,7 +80,7 @@ impl ReloadedCertificate {
     ///
     /// # Errors
     /// When the versions of TLS and the ciphers do not go together, which a build shows at once.
-    pub(super) fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, CertificateError> {
+    pub fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, CertificateError> {
         let unusable =
             |error: rustls::Error| CertificateError { file: self.files.certificate.clone(), reason: error.to_string() };
         let config = ServerConfig::builder_with_provider(Arc::clone(&self.provider));

@@ -1,90 +1,117 @@
-//! Who may read. Pages on this machine belong to who sees the terminal: a link with a token that works once, and a cookie
-//! after that. The host that a request names is checked, so that no other site reaches them through a name of its own (DNS
-//! rebinding).
+//! Who may read: whoever opened the link that was printed, or whoever the API server of the cluster knows.
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::rand;
-use http::{HeaderMap, header};
+use super::link_gate::LinkGate;
+use super::token_gate::{TokenAccess, TokenGate};
+use crate::server::ReviewedUser;
+use http::HeaderMap;
+use stator_view::page::{FORM_SCRIPT, SCRIPT, STYLE};
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-/// Bytes of tokens: as many as keep anybody from guessing.
-const TOKEN_BYTES: usize = 32;
-
-/// The link and the cookie of one process.
+/// Who may read.
 #[derive(Debug)]
-pub(super) struct AccessGate {
-    /// What `Host` may say.
-    hosts: Vec<String>,
-    /// What the link has to say next.
-    token: Mutex<String>,
-    /// What the cookie has to say.
-    session: String,
-    cookie_name: String,
+pub enum WebAccess {
+    /// Whoever sees the terminal, on this machine.
+    Link,
+    /// Whoever has a token of a cluster, as far as they may list models there.
+    Tokens(Box<TokenAccess>),
+}
+
+/// Who is let in.
+#[derive(Debug)]
+pub(super) enum AccessGate {
+    /// Whoever opened the link.
+    Link(LinkGate),
+    /// Whoever the API server knows.
+    Tokens(Box<TokenGate>),
+}
+
+/// Somebody who was let in.
+#[derive(Clone, Debug)]
+pub(super) enum Visitor {
+    /// Whoever opened the link.
+    LinkHolder,
+    /// Whoever the API server knows.
+    User {
+        user: Arc<ReviewedUser>,
+        /// Whether each request has the token, so that no other site can have a browser send it.
+        has_token: bool,
+    },
+}
+
+impl Visitor {
+    /// What the API server calls them.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::LinkHolder => None,
+            Self::User { user, has_token: _ } => Some(user.name()),
+        }
+    }
 }
 
 impl AccessGate {
     /// For a listener at that address. `None` where the system has no random numbers.
-    pub(super) fn new(address: SocketAddr) -> Option<Self> {
-        let port = address.port();
-        let mut hosts = vec![address.to_string(), format!("localhost:{port}")];
-        if port == 80 {
-            // Browsers leave out what is usual.
-            let ip = address.ip();
-            hosts.push(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() });
-            hosts.push("localhost".to_owned());
+    pub(super) fn new(access: WebAccess, address: SocketAddr) -> Option<Self> {
+        match access {
+            WebAccess::Link => LinkGate::new(address).map(Self::Link),
+            WebAccess::Tokens(access) => Some(Self::Tokens(Box::new(TokenGate::new(*access)))),
         }
-        Some(Self {
-            hosts,
-            token: Mutex::new(random_token()?),
-            session: random_token()?,
-            // Cookies do not tell ports of a host apart, and several processes may listen on it.
-            cookie_name: format!("stator-{port}"),
-        })
     }
 
-    /// The link that works next, at that address.
-    pub(super) fn link(&self, address: SocketAddr) -> String {
-        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        format!("http://{address}/enter?token={token}")
-    }
-
-    /// The host that a request names, where it is this one.
-    pub(super) fn check_host(&self, headers: &HeaderMap, authority: Option<&str>) -> Result<&str, ProblemDetails> {
-        let mut named = headers.get_all(header::HOST).iter();
-        let host = named.next().and_then(|host| host.to_str().ok());
-        let is_single = named.next().is_none();
-        let known = |host: &str| self.hosts.iter().find(|own| own.eq_ignore_ascii_case(host)).map(String::as_str);
-        let own = host.filter(|_| is_single).and_then(known);
-        let is_same = authority.is_none_or(|authority| known(authority).is_some());
-        own.filter(|_| is_same).ok_or_else(|| ProblemDetails::new(ProblemKind::WrongHost))
-    }
-
-    /// Whether a request has the cookie.
-    pub(super) fn has_session(&self, headers: &HeaderMap) -> bool {
-        let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut values = pairs.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        values.any(|(name, value)| name == self.cookie_name && is_equal(value, &self.session))
-    }
-
-    /// The cookie for who has the token of the link, which works no more then.
-    pub(super) fn redeem(&self, token: &str) -> Option<String> {
-        let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_equal(token, &known) {
-            return None;
+    /// The address that opens the pages, of a listener at that address.
+    pub(super) fn link(&self, address: SocketAddr, is_tls: bool) -> String {
+        match self {
+            Self::Link(gate) => gate.link(address),
+            Self::Tokens(gate) => gate.address(address, is_tls),
         }
-        *known = random_token()?;
-        Some(format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name, self.session))
     }
-}
 
-fn is_equal(one: &str, other: &str) -> bool {
-    verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
-}
+    /// The host that a request names, where it may.
+    pub(super) fn check_host<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+        authority: Option<&str>,
+    ) -> Result<&'a str, ProblemDetails> {
+        match self {
+            Self::Link(gate) => gate.check_host(headers, authority),
+            Self::Tokens(gate) => gate.check_host(headers, authority),
+        }
+    }
 
-fn random_token() -> Option<String> {
-    let mut bytes = [0; TOKEN_BYTES];
-    rand::fill(&mut bytes).ok()?;
-    Some(hex::encode(bytes))
+    /// Who sends a request.
+    ///
+    /// # Errors
+    /// Where nobody signed in, or that is not known.
+    pub(super) async fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, ProblemDetails> {
+        match self {
+            Self::Link(gate) if gate.has_session(headers) => Ok(Visitor::LinkHolder),
+            Self::Link(_) => Err(ProblemDetails::new(ProblemKind::SignInRequired)),
+            Self::Tokens(gate) => gate.visitor(headers).await,
+        }
+    }
+
+    /// What pages at a host are opened as, where something was sent from them.
+    pub(super) fn origins(&self, host: &str) -> Vec<String> {
+        match self {
+            Self::Link(_) => vec![format!("http://{host}")],
+            Self::Tokens(gate) => gate.origins(host),
+        }
+    }
+
+    /// The policy of contents of a page at a host: nothing but the assets of these pages.
+    pub(super) fn content_policy(&self, host: &str) -> String {
+        let sources = match self {
+            Self::Link(_) => format!(
+                "style-src http://{host}{}; script-src http://{host}{} http://{host}{}",
+                STYLE.path, SCRIPT.path, FORM_SCRIPT.path
+            ),
+            // Whether a proxy in front speaks TLS is not known; nothing else here is a script or a style.
+            Self::Tokens(_) => "style-src 'self'; script-src 'self'".to_owned(),
+        };
+        format!(
+            "default-src 'none'; {sources}; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
+             frame-ancestors 'none'"
+        )
+    }
 }

@@ -4,7 +4,7 @@ use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use sha2::{Digest as _, Sha256};
-use stator_view::page::{self, FORM_SCRIPT, SCRIPT, STYLE};
+use stator_view::page;
 use stator_view::problem::{ProblemDetails, ProblemKind};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
@@ -72,9 +72,13 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
         ProblemKind::MethodNotAllowed => insert(&mut response, header::ALLOW, allowed),
         // The rest of the body is not read.
         ProblemKind::BodyLate | ProblemKind::BodyTooLarge => insert(&mut response, header::CONNECTION, "close"),
-        ProblemKind::TooManyStreams | ProblemKind::OutOfTime => insert(&mut response, header::RETRY_AFTER, "5"),
+        ProblemKind::TooManyStreams | ProblemKind::OutOfTime | ProblemKind::ReviewFailed => {
+            insert(&mut response, header::RETRY_AFTER, "5");
+        }
         ProblemKind::InvalidParameter
         | ProblemKind::SignInRequired
+        | ProblemKind::TokenRequired
+        | ProblemKind::Forbidden
         | ProblemKind::WrongHost
         | ProblemKind::NotFound
         | ProblemKind::Expired
@@ -86,16 +90,10 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
     response
 }
 
-/// Adds what every answer has. `host` is the one that was named, where it is this one.
-pub(super) fn finish(mut response: Response, question: &WebRequest<'_>, host: Option<&str>) -> Response {
-    let policy = match host {
-        Some(host) => format!(
-            "default-src 'none'; style-src http://{host}{}; script-src http://{host}{} http://{host}{}; connect-src 'self'; \
-             img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-            STYLE.path, SCRIPT.path, FORM_SCRIPT.path
-        ),
-        None => "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'".to_owned(),
-    };
+/// Adds what every answer has. `policy` is the one of contents, where the request names this host.
+pub(super) fn finish(mut response: Response, question: &WebRequest<'_>, policy: Option<String>) -> Response {
+    let closed = || "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'".to_owned();
+    let policy = policy.unwrap_or_else(closed);
     insert(&mut response, header::CONTENT_SECURITY_POLICY, &policy);
     insert(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     insert(&mut response, header::REFERRER_POLICY, "same-origin");

@@ -1,5 +1,6 @@
 //! Models that somebody sends: what may send them, how much is read and for how long, and the thread that they are judged on.
 
+use super::request_scope::RequestScope;
 use super::state::WebState;
 use axum::body::Body;
 use http::{HeaderMap, header};
@@ -24,7 +25,7 @@ pub(super) const FORM_TYPES: [&str; 1] = ["application/x-www-form-urlencoded"];
 
 /// That a request comes from these pages, at the host that they were opened at: a cookie goes along with what other sites
 /// have a browser send. Browsers say where it comes from; who says nothing is refused.
-pub(super) fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), ProblemDetails> {
+pub(super) fn check_origin(headers: &HeaderMap, own: &[String]) -> Result<(), ProblemDetails> {
     let single = |name: &str| {
         let mut values = headers.get_all(name).iter();
         let first = values.next().map(|value| value.to_str().unwrap_or_default());
@@ -33,7 +34,7 @@ pub(super) fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Proble
     let (origin, origin_is_single) = single("origin");
     let (site, site_is_single) = single("sec-fetch-site");
     let is_told = origin.is_some() || site.is_some();
-    let is_own_origin = origin.is_none_or(|origin| origin.eq_ignore_ascii_case(&format!("http://{host}")));
+    let is_own_origin = origin.is_none_or(|origin| own.iter().any(|own| own.eq_ignore_ascii_case(origin)));
     let is_own_site = site.is_none_or(|site| site == "same-origin");
     if is_told && is_own_origin && is_own_site && origin_is_single && site_is_single {
         return Ok(());
@@ -83,24 +84,26 @@ pub(super) fn check_length(text: &str) -> Result<(), ProblemDetails> {
 /// Judges a model that a program sends.
 pub(super) async fn judge_sent(
     state: &WebState,
+    scope: &RequestScope,
     headers: &HeaderMap,
     body: Body,
     target: &DraftTarget,
 ) -> Result<JudgedDraft, ProblemDetails> {
     check_media_type(headers, &MODEL_TYPES)?;
     let text = read_body(headers, body, MAX_DRAFT_BYTES).await?;
-    let observation = state.board.observation();
-    let source = target.find_source(&observation)?;
+    let source = target.find_source(&scope.observation)?;
     let file = target.find_file(source, &text)?;
-    judge(state, source, ModelDraft { file, text }).await
+    judge(state, scope, source, ModelDraft { file, text }).await
 }
 
 /// Judges a draft for a source, on a thread that may take its time.
 pub(super) async fn judge(
     state: &WebState,
+    scope: &RequestScope,
     source: &SourceFacts,
     draft: ModelDraft,
 ) -> Result<JudgedDraft, ProblemDetails> {
+    scope.check_propose(state, source).await?;
     let basis = state.board.draft_basis(&source.namespace, &source.name).ok_or_else(|| {
         ProblemDetails::new(ProblemKind::NotFound)
             .with_detail(format!("The files of {} were not read yet.", source.label()))

@@ -2,6 +2,7 @@
 
 use super::answer::{self, HTML, WebRequest};
 use super::drafts::{self, FORM_TYPES, MAX_FORM_BYTES};
+use super::request_scope::RequestScope;
 use super::state::WebState;
 use axum::body::Body;
 use axum::response::Response;
@@ -36,12 +37,13 @@ struct FormSubject<'a> {
 /// Opens the form.
 pub(super) async fn open(
     state: &WebState,
+    scope: &RequestScope,
     question: &WebRequest<'_>,
     place: FormPlace<'_>,
 ) -> Result<Response, ProblemDetails> {
-    let observation = state.board.observation();
+    let observation = &scope.observation;
     let target = DraftTarget::parse(question.query, &["source"])?;
-    let subject = find_subject(state, &observation, place, target)?;
+    let subject = find_subject(state, scope, place, target).await?;
     let text = subject.stored.clone().unwrap_or_else(|| NEW_MODEL.to_owned());
     let sent = FormSubmission {
         base: text.clone(),
@@ -49,13 +51,14 @@ pub(super) async fn open(
         seen: subject.stored.as_deref().map(text_digest).unwrap_or_default(),
         ..FormSubmission::default()
     };
-    let judged = judge(state, &subject, &sent, sent.yaml.clone()).await?;
-    Ok(page(StatusCode::OK, &observation, place, &subject, &sent, &judged, &[]))
+    let judged = judge(state, scope, &subject, &sent, sent.yaml.clone()).await?;
+    Ok(page(StatusCode::OK, observation, place, &subject, &sent, &judged, &[]))
 }
 
 /// Shows what a form becomes that was sent, or gives the patch for it.
 pub(super) async fn submit(
     state: &WebState,
+    scope: &RequestScope,
     question: &WebRequest<'_>,
     place: FormPlace<'_>,
     body: Body,
@@ -65,15 +68,15 @@ pub(super) async fn submit(
     let sent = FormSubmission::parse(&body);
     drafts::check_length(&sent.yaml)?;
     drafts::check_length(&sent.base)?;
-    let observation = state.board.observation();
+    let observation = &scope.observation;
     let target = DraftTarget { source: Some(sent.source.clone()).filter(|source| !source.is_empty()), file: None };
-    let subject = find_subject(state, &observation, place, target)?;
+    let subject = find_subject(state, scope, place, target).await?;
     let FormDraft { mut text, mut faults } = apply_submission(&sent);
     if subject.stored.as_ref().is_some_and(|stored| stored.contains("\r\n")) {
         // As its lines end in git; browsers do not tell.
         text = text.replace('\n', "\r\n");
     }
-    let judged = judge(state, &subject, &sent, text).await?;
+    let judged = judge(state, scope, &subject, &sent, text).await?;
     if place == FormPlace::New && judged.stored.is_some() {
         faults.push(RequestFault {
             pointer: "#/file".to_owned(),
@@ -101,22 +104,27 @@ pub(super) async fn submit(
     if sent.action == FormAction::Patch && status == StatusCode::OK {
         return Ok(patch(&judged));
     }
-    Ok(page(status, &observation, place, &subject, &sent, &judged, &faults))
+    Ok(page(status, observation, place, &subject, &sent, &judged, &faults))
 }
 
-fn find_subject<'a>(
+async fn find_subject<'a>(
     state: &WebState,
-    observation: &'a FleetObservation,
+    scope: &'a RequestScope,
     place: FormPlace<'_>,
     target: DraftTarget,
 ) -> Result<FormSubject<'a>, ProblemDetails> {
+    let observation = &scope.observation;
     let FormPlace::Edit { namespace, name } = place else {
         // The first one stands there until another one is chosen.
-        let first = || observation.facts.sources.first().map(|source| source.label());
-        let target = DraftTarget { source: target.source.or_else(first), ..target };
+        let source = match target.source {
+            Some(source) => Some(source),
+            None => first_source(state, scope).await?,
+        };
+        let target = DraftTarget { source, ..target };
         return Ok(FormSubject { source: target.find_source(observation)?, file: None, stored: None });
     };
     let found = observation.model(namespace, name)?;
+    scope.check_propose(state, found.source).await?;
     let file = found.model.status.source.clone();
     let basis = state.board.draft_basis(&found.source.namespace, &found.source.name);
     let stored = basis.and_then(|basis| basis.stored_text(&file)).ok_or_else(|| {
@@ -130,8 +138,21 @@ fn find_subject<'a>(
     Ok(FormSubject { source: found.source, file: Some(file), stored: Some(stored) })
 }
 
+/// The first source that models may be written for, else the first of all.
+async fn first_source(state: &WebState, scope: &RequestScope) -> Result<Option<String>, ProblemDetails> {
+    for source in scope.observation.listed_sources() {
+        match scope.check_propose(state, source).await {
+            Ok(()) => return Ok(Some(source.label())),
+            Err(problem) if problem.of == ProblemKind::Forbidden => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(scope.observation.listed_sources().next().map(SourceFacts::label))
+}
+
 async fn judge(
     state: &WebState,
+    scope: &RequestScope,
     subject: &FormSubject<'_>,
     sent: &FormSubmission,
     text: String,
@@ -141,7 +162,7 @@ async fn judge(
         Some(file) => file.clone(),
         None => DraftTarget { source: None, file: named }.find_file(subject.source, &text)?,
     };
-    drafts::judge(state, subject.source, ModelDraft { file, text }).await
+    drafts::judge(state, scope, subject.source, ModelDraft { file, text }).await
 }
 
 fn page(

@@ -1,9 +1,10 @@
 //! The listener of pages and API.
 
-use super::access::AccessGate;
+use super::access::{AccessGate, WebAccess};
 use super::routes::routes;
 use super::state::WebState;
 use crate::observation::ObservationBoard;
+use crate::server::tls::{CertificateError, ReloadedCertificate};
 use crate::server::{ConnectionLimits, HttpListener, ListenError};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// All connections may be of one address: it is this machine.
-const LIMITS: ConnectionLimits = ConnectionLimits { total: 256, per_address: 256 };
+const LINK_LIMITS: ConnectionLimits = ConnectionLimits { total: 256, per_address: 256 };
+/// All connections may be of one address: that of a proxy.
+const TOKEN_LIMITS: ConnectionLimits = ConnectionLimits { total: 512, per_address: 512 };
 /// How long a connection may last, and a stream with it; a browser opens it again.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(15 * 60);
 /// Uses of the link that wait to be told.
@@ -22,11 +25,14 @@ const ENTRY_CAPACITY: usize = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum WebListenError {
     /// Others could reach the address.
-    #[error("{0} is not an address of this machine alone; pages have no sign-in yet")]
+    #[error("{0} is not an address of this machine alone, and whoever has the link sees everything")]
     NotLoopback(SocketAddr),
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The system has no random numbers for the link.
     #[error("the system gives no random numbers, so no link can be made")]
     NoRandomNumbers,
@@ -37,6 +43,7 @@ pub enum WebListenError {
 pub struct WebListener {
     socket: HttpListener,
     gate: Arc<AccessGate>,
+    certificate: Option<Arc<ReloadedCertificate>>,
 }
 
 impl WebListener {
@@ -44,32 +51,40 @@ impl WebListener {
     ///
     /// # Errors
     /// See [`WebListenError`].
-    pub async fn bind(address: SocketAddr) -> Result<Self, WebListenError> {
-        if !address.ip().is_loopback() {
-            return Err(WebListenError::NotLoopback(address));
-        }
-        let socket = HttpListener::bind(address).await?.with_limits(LIMITS).with_age(MAX_CONNECTION_AGE);
-        let gate = AccessGate::new(socket.address()).ok_or(WebListenError::NoRandomNumbers)?;
-        Ok(Self { socket, gate: Arc::new(gate) })
+    pub async fn bind(address: SocketAddr, access: WebAccess) -> Result<Self, WebListenError> {
+        let (limits, certificate) = match &access {
+            WebAccess::Link if !address.ip().is_loopback() => return Err(WebListenError::NotLoopback(address)),
+            WebAccess::Link => (LINK_LIMITS, None),
+            WebAccess::Tokens(tokens) => (TOKEN_LIMITS, tokens.certificate.clone()),
+        };
+        let certificate = certificate.map(ReloadedCertificate::read).transpose()?;
+        let tls = certificate.as_ref().map(ReloadedCertificate::server_config).transpose()?;
+        let socket = HttpListener::bind(address).await?.with_limits(limits).with_age(MAX_CONNECTION_AGE).with_tls(tls);
+        let gate = AccessGate::new(access, socket.address()).ok_or(WebListenError::NoRandomNumbers)?;
+        Ok(Self { socket, gate: Arc::new(gate), certificate })
     }
 
-    /// The link that opens the pages, once.
+    /// The address that opens the pages: a link, which does so once, or the page where one signs in.
     pub fn link(&self) -> String {
-        self.gate.link(self.socket.address())
+        self.gate.link(self.socket.address(), self.certificate.is_some())
     }
 
     /// Answers until `ending` is set. `tell_link` is given another link whenever one was used.
     pub async fn serve(self, board: ObservationBoard, ending: CancellationToken, tell_link: impl Fn(String)) {
-        let Self { socket, gate } = self;
+        let Self { socket, gate, certificate } = self;
         let address = socket.address();
         let (entered, mut entries) = mpsc::channel(ENTRY_CAPACITY);
         let state = WebState::new(Arc::clone(&gate), board, entered, ending.clone());
+        let is_tls = certificate.is_some();
+        if let Some(certificate) = certificate {
+            tokio::spawn(certificate.follow(ending.clone()));
+        }
         let serving = socket.serve(routes(state), ending);
         tokio::pin!(serving);
         loop {
             tokio::select! {
                 () = &mut serving => return,
-                Some(()) = entries.recv() => tell_link(gate.link(address)),
+                Some(()) = entries.recv() => tell_link(gate.link(address, is_tls)),
             }
         }
     }

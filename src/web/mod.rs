@@ -1,10 +1,15 @@
-//! Pages and API: what the board holds, over HTTP, to whoever opened the link that was printed. Nothing is
-//! written.
+//! Pages and API: what the board holds, over HTTP, to whoever opened the link that was printed, or to whoever the API server of
+//! a cluster knows. Nothing is written.
 //!
 //! | File | What lives there |
 //! |-|-|
-//! | `listener` | a listener of its own, on this machine alone, so that streams take no place from webhooks and probes |
-//! | `access` | who may read: the host that is named, the one-time link, the cookie |
+//! | `listener` | a listener of its own, so that streams take no place from webhooks and probes |
+//! | `access` | who may read, in one of two ways |
+//! | `link_gate` | on this machine: the host that is named, the one-time link, the cookie |
+//! | `token_gate`, `sessions` | in a cluster: tokens, and what their owners may see |
+//! | `sign_in` | the page where a token signs in, and out |
+//! | `request_scope` | who sends a request, and what they see |
+//! | `secrets` | what nobody can guess |
 //! | `routes` | from a path to a page or to an endpoint of the API |
 //! | `drafts` | models that are sent: where from, how much, for how long; and judging them |
 //! | `forms` | the form: opened, sent, and downloaded as a patch |
@@ -16,11 +21,19 @@ mod access;
 mod answer;
 mod drafts;
 mod forms;
+mod link_gate;
 mod listener;
+mod request_scope;
 mod routes;
+mod secrets;
+mod sessions;
+mod sign_in;
 mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod token_gate;
 
+pub use access::WebAccess;
 pub use listener::{WebListenError, WebListener};
+pub use token_gate::TokenAccess;

@@ -1,15 +1,18 @@
 //! From a request to its answer.
 
+use super::access::{AccessGate, Visitor};
 use super::answer::{self, HTML, JSON, WebRequest};
+use super::link_gate::LinkGate;
+use super::request_scope::RequestScope;
 use super::state::WebState;
-use super::{drafts, forms, stream};
+use super::{drafts, forms, sign_in, stream};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode, header};
 use jiff::Timestamp;
-use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, openapi};
+use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, STREAM_PATH, openapi};
 use stator_view::draft::DraftTarget;
 use stator_view::observation::FleetObservation;
 use stator_view::page;
@@ -32,12 +35,19 @@ async fn answer_request(State(state): State<WebState>, request: Request) -> Resp
         headers: &parts.headers,
     };
     let authority = parts.uri.authority().map(|authority| authority.as_str());
-    let (host, response) = match state.gate.check_host(&parts.headers, authority) {
-        Ok(host) => (Some(host), answer_checked(&state, &question, host, body).await),
+    let (policy, response) = match state.gate.check_host(&parts.headers, authority) {
+        Ok(host) => (Some(state.gate.content_policy(host)), answer_checked(&state, &question, host, body).await),
         Err(problem) => (None, Err(problem)),
     };
-    let response = response.unwrap_or_else(|problem| answer::problem(&question, &problem, allowed_methods(&question)));
-    answer::finish(response, &question, host)
+    let response = response.unwrap_or_else(|problem| match &*state.gate {
+        AccessGate::Tokens(gate) if problem.of == ProblemKind::TokenRequired => {
+            sign_in::required(gate, &question, problem)
+        }
+        AccessGate::Tokens(_) | AccessGate::Link(_) => {
+            answer::problem(&question, &problem, allowed_methods(&state.gate, &question))
+        }
+    });
+    answer::finish(response, &question, policy)
 }
 
 /// Answers a request that names this host.
@@ -54,32 +64,58 @@ async fn answer_checked(
         answer::insert(&mut response, header::CACHE_CONTROL, "max-age=31536000, immutable");
         return Ok(response);
     }
-    if question.path == ENTER_PATH && question.method == Method::GET {
-        return enter(state, question);
+    let allowed = || allowed_methods(&state.gate, question).split(", ").any(|one| one == question.method.as_str());
+    match &*state.gate {
+        AccessGate::Link(gate) if question.path == ENTER_PATH && question.method == Method::GET => {
+            return enter(state, gate, question);
+        }
+        AccessGate::Tokens(gate) if sign_in::methods_of(question.path).is_some() && allowed() => {
+            return sign_in::answer(gate, question, host, body).await;
+        }
+        AccessGate::Link(_) | AccessGate::Tokens(_) => {}
     }
-    if !state.gate.has_session(question.headers) {
-        return Err(ProblemDetails::new(ProblemKind::SignInRequired));
-    }
-    if !allowed_methods(question).split(", ").any(|method| method == question.method.as_str()) {
+    let visitor = state.gate.visitor(question.headers).await?;
+    if !allowed() {
         return Err(ProblemDetails::new(ProblemKind::MethodNotAllowed));
     }
+    let needs_origin = !matches!(visitor, Visitor::User { has_token: true, .. });
+    if !is_read && needs_origin {
+        drafts::check_origin(question.headers, &state.gate.origins(host))?;
+    }
+    if question.path == STREAM_PATH && question.method != Method::HEAD {
+        return stream::open(state, visitor, question.headers).await;
+    }
+    let asked = find_endpoint(question).map(|(_, request)| request.path);
+    let about = match asked.as_deref() {
+        Some([namespace, name]) => Some((namespace.as_str(), name.as_str())),
+        Some(_) | None => asked_page(question.path),
+    };
+    let scope = RequestScope::new(state, visitor, about).await?;
     if !is_read {
-        drafts::check_origin(question.headers, host)?;
-        return answer_sent(state, question, body).await;
+        return answer_sent(state, &scope, question, body).await;
     }
     if question.is_for_api() {
-        answer_program(state, question)
+        answer_program(&scope, question)
     } else if let Some(place) = forms::place_of(question.path) {
-        forms::open(state, question, place).await
+        forms::open(state, &scope, question, place).await
     } else {
-        answer_person(&state.board.observation(), question)
+        answer_person(&scope.observation, question)
+    }
+}
+
+/// The namespace and the name of the model whose page a path is.
+fn asked_page(path: &str) -> Option<(&str, &str)> {
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    match segments.as_slice() {
+        ["models", namespace, name] => Some((namespace, name)),
+        _ => None,
     }
 }
 
 /// Takes the token of the link, and gives the cookie for it.
-fn enter(state: &WebState, question: &WebRequest<'_>) -> Result<Response, ProblemDetails> {
-    let cookie = question.parameter("token").and_then(|token| state.gate.redeem(token));
-    if cookie.is_none() && !state.gate.has_session(question.headers) {
+fn enter(state: &WebState, gate: &LinkGate, question: &WebRequest<'_>) -> Result<Response, ProblemDetails> {
+    let cookie = question.parameter("token").and_then(|token| gate.redeem(token));
+    if cookie.is_none() && !gate.has_session(question.headers) {
         return Err(ProblemDetails::new(ProblemKind::SignInRequired)
             .with_detail("The link was used before, or is not complete."));
     }
@@ -94,7 +130,10 @@ fn enter(state: &WebState, question: &WebRequest<'_>) -> Result<Response, Proble
 }
 
 /// The methods of an address; what is not there would be read.
-fn allowed_methods(question: &WebRequest<'_>) -> &'static str {
+fn allowed_methods(gate: &AccessGate, question: &WebRequest<'_>) -> &'static str {
+    if let (AccessGate::Tokens(_), Some(methods)) = (gate, sign_in::methods_of(question.path)) {
+        return methods;
+    }
     match find_endpoint(question) {
         Some((endpoint, _)) if endpoint.answer.takes_body() => "POST",
         None if forms::place_of(question.path).is_some() => "GET, HEAD, POST",
@@ -107,33 +146,32 @@ fn find_endpoint(question: &WebRequest<'_>) -> Option<(&'static ApiEndpoint, Api
 }
 
 /// Answers what has a body, and comes from these pages.
-async fn answer_sent(state: &WebState, question: &WebRequest<'_>, body: Body) -> Result<Response, ProblemDetails> {
+async fn answer_sent(
+    state: &WebState,
+    scope: &RequestScope,
+    question: &WebRequest<'_>,
+    body: Body,
+) -> Result<Response, ProblemDetails> {
     if let Some(place) = forms::place_of(question.path) {
-        return forms::submit(state, question, place, body).await;
+        return forms::submit(state, scope, question, place, body).await;
     }
     let not_found = || ProblemDetails::new(ProblemKind::NotFound);
     let (endpoint, request) = find_endpoint(question).ok_or_else(not_found)?;
     let ApiAnswer::Draft { schema: _, body: document } = endpoint.answer else { return Err(not_found()) };
     let target = DraftTarget::parse(&request.query, &endpoint.query_names())?;
-    let judged = drafts::judge_sent(state, question.headers, body, &target).await?;
+    let judged = drafts::judge_sent(state, scope, question.headers, body, &target).await?;
     Ok(answer::text(StatusCode::OK, JSON, document(&judged)?))
 }
 
-fn answer_program(state: &WebState, question: &WebRequest<'_>) -> Result<Response, ProblemDetails> {
+fn answer_program(scope: &RequestScope, question: &WebRequest<'_>) -> Result<Response, ProblemDetails> {
     let (endpoint, request) = find_endpoint(question).ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))?;
     match endpoint.answer {
         // Refused before.
         ApiAnswer::Draft { .. } => Err(ProblemDetails::new(ProblemKind::MethodNotAllowed)),
-        ApiAnswer::Json { schema: _, body } => {
-            Ok(answer::tagged(question, JSON, body(&state.board.observation(), &request)?))
-        }
+        ApiAnswer::Json { schema: _, body } => Ok(answer::tagged(question, JSON, body(&scope.observation, &request)?)),
         ApiAnswer::OpenApi => Ok(answer::tagged(question, JSON, openapi(ENDPOINTS).to_string())),
-        ApiAnswer::Stream if question.method == Method::HEAD => {
-            Ok(answer::text(StatusCode::OK, "text/event-stream", String::new()))
-        }
-        ApiAnswer::Stream => {
-            stream::open(state.board.subscribe(), &state.streams, question.headers, state.ending.clone())
-        }
+        // The rest of it is opened before.
+        ApiAnswer::Stream => Ok(answer::text(StatusCode::OK, "text/event-stream", String::new())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What every request is answered from.
 
 use super::access::AccessGate;
-use super::stream::MAX_STREAMS;
+use super::stream::StreamPlaces;
 use crate::observation::ObservationBoard;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -15,7 +15,7 @@ const MAX_JUDGED: usize = 2;
 pub(super) struct WebState {
     pub(super) gate: Arc<AccessGate>,
     pub(super) board: ObservationBoard,
-    pub(super) streams: Arc<Semaphore>,
+    pub(super) streams: Arc<StreamPlaces>,
     pub(super) judging: Arc<Semaphore>,
     /// Hears that the link was used.
     pub(super) entered: mpsc::Sender<()>,
@@ -30,6 +30,6 @@ impl WebState {
         ending: CancellationToken,
     ) -> Self {
         let judging = Arc::new(Semaphore::new(MAX_JUDGED));
-        Self { gate, board, streams: Arc::new(Semaphore::new(MAX_STREAMS)), judging, entered, ending }
+        Self { gate, board, streams: Arc::default(), judging, entered, ending }
     }
 }

@@ -1,6 +1,9 @@
 //! Server-sent events: that something changed. What changed is read again where it is shown, so that nothing is missed and no
 //! event is larger than a line.
 
+use super::access::Visitor;
+use super::request_scope::RequestScope;
+use super::state::WebState;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
@@ -8,42 +11,90 @@ use http::{HeaderMap, HeaderName, header};
 use serde_json::json;
 use stator_view::observation::FleetObservation;
 use stator_view::problem::{ProblemDetails, ProblemKind};
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
 
 /// Streams at a time.
 pub(super) const MAX_STREAMS: usize = 128;
+/// Streams of one user at a time.
+const MAX_STREAMS_OF_USER: usize = 16;
 /// How often a stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How often is looked whether whoever reads still may.
+const ACCESS_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a browser waits before it opens a stream again.
 const RETRY: Duration = Duration::from_secs(3);
 /// Changes that come this close together are one event.
 const GATHERED: Duration = Duration::from_millis(500);
 
+/// How many streams are open, by the name of who reads.
+#[derive(Debug, Default)]
+pub(super) struct StreamPlaces {
+    open: Mutex<HashMap<Option<String>, usize>>,
+}
+
+/// The place of one open stream.
+struct StreamPlace {
+    places: Arc<StreamPlaces>,
+    reader: Option<String>,
+}
+
+impl StreamPlaces {
+    fn take(places: &Arc<Self>, visitor: &Visitor) -> Option<StreamPlace> {
+        let reader = visitor.name().map(str::to_owned);
+        let mut open = places.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, own) = (open.values().sum::<usize>(), open.get(&reader).copied().unwrap_or_default());
+        if all >= MAX_STREAMS || (reader.is_some() && own >= MAX_STREAMS_OF_USER) {
+            return None;
+        }
+        *open.entry(reader.clone()).or_default() += 1;
+        drop(open);
+        Some(StreamPlace { places: Arc::clone(places), reader })
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut open = self.places.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = open.get_mut(&self.reader) {
+            *number -= 1;
+            if *number == 0 {
+                open.remove(&self.reader);
+            }
+        }
+    }
+}
+
 /// One open stream.
 struct OpenStream {
-    observations: watch::Receiver<Arc<FleetObservation>>,
-    /// The version that was told last; `None` where the first event is still to come.
-    told: Option<u64>,
-    ending: CancellationToken,
-    _place: OwnedSemaphorePermit,
+    state: WebState,
+    /// Of the request that opened it: who reads is found out again and again.
+    headers: HeaderMap,
+    changes: watch::Receiver<Arc<FleetObservation>>,
+    /// The version that was told last.
+    told: u64,
+    _place: StreamPlace,
 }
 
 /// Opens a stream, where there is a place for it.
-pub(super) fn open(
-    observations: watch::Receiver<Arc<FleetObservation>>,
-    places: &Arc<Semaphore>,
-    headers: &HeaderMap,
-    ending: CancellationToken,
-) -> Result<Response, ProblemDetails> {
-    let place = Arc::clone(places).try_acquire_owned().map_err(|_| ProblemDetails::new(ProblemKind::TooManyStreams))?;
+pub(super) async fn open(state: &WebState, visitor: Visitor, headers: &HeaderMap) -> Result<Response, ProblemDetails> {
+    let too_many = || ProblemDetails::new(ProblemKind::TooManyStreams);
+    let place = StreamPlaces::take(&state.streams, &visitor).ok_or_else(too_many)?;
+    let mut changes = state.board.subscribe();
+    changes.mark_unchanged();
     // Whoever comes back says what it heard last.
     let heard = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
-    let told = heard.or_else(|| Some(observations.borrow().version));
-    let open = OpenStream { observations, told, ending, _place: place };
+    let told = match heard {
+        Some(heard) => {
+            changes.mark_changed();
+            heard
+        }
+        None => RequestScope::new(state, visitor, None).await?.observation.version,
+    };
+    let open = OpenStream { state: state.clone(), headers: headers.clone(), changes, told, _place: place };
     let events = stream::unfold(open, |mut open| async move {
         let event = open.next_event().await?;
         Some((Ok::<_, Infallible>(event), open))
@@ -55,24 +106,29 @@ pub(super) fn open(
 }
 
 impl OpenStream {
-    /// The next event, once there is one; `None` when the process ends.
+    /// The next event, once there is one; `None` when the process ends, or whoever reads may not any more.
     async fn next_event(&mut self) -> Option<Event> {
+        let ending = self.state.ending.clone();
         loop {
-            let observation = Arc::clone(&self.observations.borrow_and_update());
-            if self.told != Some(observation.version) {
+            let changed = tokio::select! {
+                changed = tokio::time::timeout(ACCESS_INTERVAL, self.changes.changed()) => changed,
+                () = ending.cancelled() => return None,
+            };
+            if let Ok(changed) = changed {
+                changed.ok()?;
                 tokio::select! {
                     () = tokio::time::sleep(GATHERED) => {}
-                    () = self.ending.cancelled() => return None,
+                    () = ending.cancelled() => return None,
                 }
-                let observation = Arc::clone(&self.observations.borrow_and_update());
-                self.told = Some(observation.version);
-                let data = json!({"version": observation.version, "asOf": observation.as_of.to_string()});
-                let event = Event::default().event("changed").id(observation.version.to_string()).retry(RETRY);
-                return Some(event.data(data.to_string()));
+                self.changes.mark_unchanged();
             }
-            tokio::select! {
-                changed = self.observations.changed() => changed.ok()?,
-                () = self.ending.cancelled() => return None,
+            let visitor = self.state.gate.visitor(&self.headers).await.ok()?;
+            let seen = RequestScope::new(&self.state, visitor, None).await.ok()?.observation;
+            if seen.version != self.told {
+                self.told = seen.version;
+                let data = json!({"version": seen.version, "asOf": seen.as_of.to_string()});
+                let event = Event::default().event("changed").id(seen.version.to_string()).retry(RETRY);
+                return Some(event.data(data.to_string()));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What is answered without a process around it: how much, and how often.
 
 use super::access::AccessGate;
+use super::link_gate::LinkGate;
 use super::routes::routes;
 use super::state::WebState;
 use super::stream::MAX_STREAMS;
@@ -32,12 +33,17 @@ struct Reader {
 impl Reader {
     fn new() -> Self {
         let address: SocketAddr = HOST.parse().unwrap();
-        let gate = Arc::new(AccessGate::new(address).unwrap());
+        let gate = LinkGate::new(address).unwrap();
         let link = gate.link(address);
         let cookie = gate.redeem(link.rsplit('=').next().unwrap()).unwrap();
         let cookie = cookie.split(';').next().unwrap().to_owned();
         let board = ObservationBoard::default();
-        let state = WebState::new(gate, board.clone(), mpsc::channel(1).0, CancellationToken::new());
+        let state = WebState::new(
+            Arc::new(AccessGate::Link(gate)),
+            board.clone(),
+            mpsc::channel(1).0,
+            CancellationToken::new(),
+        );
         Self { routes: routes(state), board, cookie }
     }
 

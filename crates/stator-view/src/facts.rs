@@ -16,6 +16,8 @@ const MAX_EVENTS: usize = 50;
 pub struct FleetFacts {
     /// Each source, sorted by namespace and name.
     pub sources: Vec<Arc<SourceFacts>>,
+    /// The version of the observation in which a source was last taken down; 0 where none was.
+    pub removed_in: u64,
 }
 
 /// One source: a ModelSource, or the folder that a command was given.
@@ -49,6 +51,10 @@ pub struct SourceFacts {
     pub is_kubernetes: bool,
     /// Why its models are not known, where they are not; those that were known before stay.
     pub unread: Option<String>,
+    /// The version of the observation in which it was last different; whoever puts it up need not say.
+    pub changed_in: u64,
+    /// Whether whoever looks may see its models and not itself.
+    pub is_withheld: bool,
     /// Its models, sorted by name.
     pub models: Vec<ModelFacts>,
 }

@@ -5,6 +5,7 @@
 //! |-|-|
 //! | `facts` | what a process has seen: sources, models, records, live objects |
 //! | `observation` | the facts at one moment, with a row for each model, made once and read by every answer |
+//! | `reader` | who looks, and what of it they may see |
 //! | `models/` | rows, filters, order, pages and counts |
 //! | `model` | everything of one model |
 //! | `sources`, `capacity` | the other views |
@@ -27,6 +28,7 @@ pub mod observation;
 pub mod page;
 pub mod problem;
 mod query_string;
+pub mod reader;
 #[cfg(test)]
 mod samples;
 pub mod sources;

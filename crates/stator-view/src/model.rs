@@ -2,6 +2,8 @@
 
 use crate::models::{ComponentCount, ModelRow};
 use crate::observation::FoundModel;
+use crate::problem::{ProblemDetails, ProblemKind};
+use crate::reader::EVENTS_RIGHT;
 use crate::words::health_schema;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,11 +12,11 @@ use serde_with::skip_serializing_none;
 use stator_core::dynamo::component_readiness::component_readiness;
 use stator_core::dynamo::gpus;
 use stator_core::dynamo::health::Health;
-use stator_core::dynamo::kinds::{self, ADAPTER};
+use stator_core::dynamo::kinds::{self, ADAPTER, ObjectKind};
 use stator_core::mask;
 use stator_core::object::{Object, ObjectRef, ObjectText};
 use stator_model::plan::{Action, FieldDrift, Record, RecordCondition, SyncHistoryEntry};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything of one model.
 #[skip_serializing_none]
@@ -38,6 +40,10 @@ pub struct ModelView {
     pub events: Vec<EventView>,
     /// Commands that show more of it.
     pub commands: Vec<CommandView>,
+    /// What is left out, as whoever looks may not see it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub withheld: Vec<String>,
 }
 
 /// How one model stands.
@@ -202,6 +208,7 @@ impl ModelView {
             history: history(found),
             events: events(found),
             commands: commands(found),
+            withheld: withheld(found),
         }
     }
 
@@ -218,14 +225,14 @@ impl ModelView {
 
 impl ModelStatusView {
     fn new(found: &FoundModel<'_>) -> Self {
-        let FoundModel { source, model, row: _ } = found;
+        let FoundModel { source, model, row: _, details } = found;
         let record = model.record.as_ref();
         Self {
             file: model.status.source.clone(),
             environment: source.environment.clone(),
             kind: model.status.kind.clone(),
             created: model.status.created.clone(),
-            replicas: model.graphs().flat_map(|graph| replicas(&graph)).collect(),
+            replicas: model.graphs().filter(|_| details.objects).flat_map(|graph| replicas(&graph)).collect(),
             conditions: record
                 .and_then(|record| record.state.as_ref())
                 .map(|state| state.conditions.clone())
@@ -271,7 +278,7 @@ pub fn drift(found: &FoundModel<'_>) -> Vec<DriftView> {
         let mut objects = found.model.live.iter().filter(|object| object.reference().to_string() == field.object);
         last_write(&objects.next()?.parse(), &field.owner)
     };
-    let fields = found.model.status.drift.iter().cloned();
+    let fields = found.model.status.drift.iter().filter(|_| found.details.objects).cloned();
     fields
         .map(|field| DriftView {
             since: since(&field),
@@ -299,7 +306,7 @@ pub fn objects(found: &FoundModel<'_>) -> Vec<ObjectView> {
         let identity = wanted.identity();
         found.model.live.iter().find(|object| object.reference().identity() == identity).map(ObjectText::parse)
     };
-    let objects = found.model.status.objects.iter();
+    let objects = found.model.status.objects.iter().filter(|_| found.details.objects);
     objects
         .map(|status| {
             let live = live(&status.object);
@@ -326,7 +333,7 @@ pub fn history(found: &FoundModel<'_>) -> Vec<SyncHistoryEntry> {
 
 /// What the cluster's controllers said of a model lately, newest first.
 pub fn events(found: &FoundModel<'_>) -> Vec<EventView> {
-    let newest_first = found.model.events.iter().rev();
+    let newest_first = found.model.events.iter().rev().filter(|_| found.details.events);
     newest_first
         .map(|event| EventView {
             time: event.time.clone(),
@@ -351,12 +358,52 @@ pub fn manifests(found: &FoundModel<'_>) -> Vec<ManifestView> {
         let yaml = serde_saphyr::to_string(&value).unwrap_or_default();
         ManifestView { object: object.reference().to_string(), yaml }
     };
-    found.model.live.iter().map(manifest).collect()
+    found.model.live.iter().filter(|_| found.details.objects).map(manifest).collect()
+}
+
+/// What is left out of a model's views, and the right that it takes.
+fn withheld(found: &FoundModel<'_>) -> Vec<String> {
+    [check_objects(found), check_events(found)].into_iter().filter_map(|one| one.err()?.detail).collect()
+}
+
+/// That whoever looks may see the live objects.
+///
+/// # Errors
+/// Where they may not.
+pub fn check_objects(found: &FoundModel<'_>) -> Result<(), ProblemDetails> {
+    let is_allowed = found.details.objects;
+    check(found, is_allowed, "Live objects, their components and drift are", "get` each kind of them")
+}
+
+/// That whoever looks may see what is said of its objects.
+///
+/// # Errors
+/// Where they may not.
+pub fn check_events(found: &FoundModel<'_>) -> Result<(), ProblemDetails> {
+    let right = format!("{} {}`", EVENTS_RIGHT.verb, EVENTS_RIGHT.resource);
+    check(found, found.details.events, "Events are", &right)
+}
+
+fn check(found: &FoundModel<'_>, is_allowed: bool, what: &str, right: &str) -> Result<(), ProblemDetails> {
+    if is_allowed {
+        return Ok(());
+    }
+    let namespace = &found.model.status.namespace;
+    let detail = format!("{what} for who may `{right} in namespace {namespace}.");
+    Err(ProblemDetails::new(ProblemKind::Forbidden).with_detail(detail))
+}
+
+/// The kinds of a model's objects, all of which one has to be allowed to `get` to see them; `None` where one is not known.
+pub fn object_kinds(found: &FoundModel<'_>) -> Option<BTreeSet<ObjectKind>> {
+    let live = found.model.live.iter().map(ObjectText::kind);
+    let named = found.model.status.objects.iter().map(|one| one.object.kind.as_str());
+    let kinds = live.chain(named).map(|kind| kinds::by_name(kind).copied());
+    kinds.chain([Some(kinds::GRAPH)]).collect()
 }
 
 /// Commands that show more of a model.
 pub fn commands(found: &FoundModel<'_>) -> Vec<CommandView> {
-    let FoundModel { source, model, row: _ } = found;
+    let FoundModel { source, model, row: _, details: _ } = found;
     let name = model.status.name.as_str();
     let mut commands = Vec::new();
     let mut add = |purpose: &str, words: Vec<&str>| {

@@ -6,6 +6,7 @@ use crate::models::list::select;
 use crate::models::row::IndexedRow;
 use crate::models::{ModelQuery, ModelRow, ModelSelection};
 use crate::problem::{ProblemDetails, ProblemKind};
+use crate::reader::{FleetReader, ModelDetails, NamespaceSet, visible_facts};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +18,10 @@ pub struct FleetObservation {
     pub version: u64,
     /// When this was last found to be so.
     pub as_of: Timestamp,
-    /// What was seen.
+    /// What was seen, as far as whoever looks may see it.
     pub facts: FleetFacts,
+    /// Whoever looks.
+    pub reader: FleetReader,
     rows: Arc<[IndexedRow]>,
 }
 
@@ -31,6 +34,8 @@ pub struct FoundModel<'a> {
     pub model: &'a ModelFacts,
     /// Its row.
     pub row: &'a ModelRow,
+    /// What whoever looks may see of it.
+    pub details: ModelDetails,
 }
 
 /// What filters of places can be set to, as far as models use it.
@@ -54,7 +59,24 @@ impl FleetObservation {
                 IndexedRow { words: search_words(&row), row }
             })
             .collect();
-        Self { version, as_of, facts, rows }
+        Self { version, as_of, facts, reader: FleetReader::EVERYTHING, rows }
+    }
+
+    /// The same, as far as a reader may see it: what they may not see is not there, not counted, and changes no version.
+    #[must_use]
+    pub fn shown_to(&self, reader: FleetReader) -> Self {
+        if (&reader.sources, &reader.models) == (&NamespaceSet::All, &NamespaceSet::All) {
+            return Self { reader, ..self.clone() };
+        }
+        let facts = visible_facts(&self.facts, &reader);
+        let versions = facts.sources.iter().map(|source| source.changed_in);
+        let version = versions.chain([facts.removed_in]).max().unwrap_or_default();
+        Self { reader, ..Self::new(version, self.as_of, facts) }
+    }
+
+    /// The sources that may be seen themselves, and not only their models.
+    pub fn listed_sources(&self) -> impl Iterator<Item = &SourceFacts> {
+        self.facts.sources.iter().map(|source| &**source).filter(|source| !source.is_withheld)
     }
 
     /// The same, found to be so at a later moment.
@@ -86,18 +108,24 @@ impl FleetObservation {
         let mut rows = models.zip(self.rows());
         let found = rows.find(|((_, model), _)| model.status.namespace == namespace && model.status.name == name);
         let ((source, model), row) = found.ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))?;
-        Ok(FoundModel { source, model, row })
+        Ok(FoundModel { source, model, row, details: self.reader.details })
     }
 
     /// What is to be said of the whole: which sources are not known as they are now.
     pub fn notices(&self) -> Vec<String> {
-        let unread = self.facts.sources.iter().filter_map(|source| {
+        let unread = self.listed_sources().filter_map(|source| {
             let reason = source.unread.as_ref()?;
             let shown =
                 if source.models.is_empty() { "no model is known" } else { "models are as they were last seen" };
             Some(format!("{}: {shown}: {reason}", source.label()))
         });
-        let nothing = self.facts.sources.is_empty().then(|| "no source was read yet".to_owned());
+        let is_empty = self.facts.sources.is_empty();
+        let nothing = is_empty.then(|| match (&self.reader.sources, &self.reader.models) {
+            (NamespaceSet::All, NamespaceSet::All) => "no source was read yet".to_owned(),
+            (NamespaceSet::All | NamespaceSet::These(_), NamespaceSet::All | NamespaceSet::These(_)) => {
+                "there is no source and no model that you may list".to_owned()
+            }
+        });
         unread.chain(nothing).collect()
     }
 

@@ -11,6 +11,12 @@ pub enum ProblemKind {
     InvalidParameter,
     /// Nobody signed in.
     SignInRequired,
+    /// Nobody signed in where that takes a token.
+    TokenRequired,
+    /// Who signed in may not see it.
+    Forbidden,
+    /// The API server did not say who somebody is, or what they may see.
+    ReviewFailed,
     /// The request names another host than the one that answers.
     WrongHost,
     /// There is nothing of that address.
@@ -38,9 +44,12 @@ pub enum ProblemKind {
 }
 
 /// Every kind.
-pub const KINDS: [ProblemKind; 14] = [
+pub const KINDS: [ProblemKind; 17] = [
     ProblemKind::InvalidParameter,
     ProblemKind::SignInRequired,
+    ProblemKind::TokenRequired,
+    ProblemKind::Forbidden,
+    ProblemKind::ReviewFailed,
     ProblemKind::WrongHost,
     ProblemKind::NotFound,
     ProblemKind::MethodNotAllowed,
@@ -61,6 +70,9 @@ impl ProblemKind {
         match self {
             Self::InvalidParameter => "invalid-parameter",
             Self::SignInRequired => "sign-in-required",
+            Self::TokenRequired => "token-required",
+            Self::Forbidden => "forbidden",
+            Self::ReviewFailed => "review-failed",
             Self::WrongHost => "wrong-host",
             Self::NotFound => "not-found",
             Self::MethodNotAllowed => "method-not-allowed",
@@ -80,8 +92,8 @@ impl ProblemKind {
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidParameter => 400,
-            Self::SignInRequired => 401,
-            Self::CrossOrigin => 403,
+            Self::SignInRequired | Self::TokenRequired => 401,
+            Self::CrossOrigin | Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::BodyLate => 408,
@@ -91,7 +103,7 @@ impl ProblemKind {
             Self::MediaType => 415,
             Self::WrongHost => 421,
             Self::InvalidModel => 422,
-            Self::TooManyStreams | Self::OutOfTime => 503,
+            Self::TooManyStreams | Self::OutOfTime | Self::ReviewFailed => 503,
         }
     }
 
@@ -100,6 +112,9 @@ impl ProblemKind {
         match self {
             Self::InvalidParameter => "A parameter is not allowed",
             Self::SignInRequired => "Open the link that stator printed",
+            Self::TokenRequired => "Sign in with a token",
+            Self::Forbidden => "You may not see this",
+            Self::ReviewFailed => "The API server did not say what you may see",
             Self::WrongHost => "The address names another host",
             Self::NotFound => "There is nothing here",
             Self::MethodNotAllowed => "The method is not possible here",
@@ -123,6 +138,12 @@ impl ProblemKind {
                 "stator prints a link with a token when it starts. The link works once; when it was used, stator prints \
                  another. The browser keeps what it got as a cookie until stator ends."
             }
+            Self::TokenRequired => {
+                "A token of the cluster for the audience of these pages opens them: `kubectl create token NAME --audience \
+                 stator` makes one for a service account. Programs send it as `Authorization: Bearer`."
+            }
+            Self::Forbidden => "Whoever gives out roles of the cluster can grant the right that is named.",
+            Self::ReviewFailed => "Try again in a moment. Nothing is shown to somebody whose rights are not known.",
             Self::WrongHost => {
                 "Pages that listen on this machine answer only to the address that stator printed, so that no other site \
                  can read them through a name of its own."

@@ -155,5 +155,5 @@ pub(crate) fn fleet() -> FleetObservation {
 }
 
 pub(crate) fn observation(models: Vec<ModelFacts>) -> FleetObservation {
-    FleetObservation::new(1, now(), FleetFacts { sources: vec![Arc::new(source(models))] })
+    FleetObservation::new(1, now(), FleetFacts { sources: vec![Arc::new(source(models))], removed_in: 0 })
 }

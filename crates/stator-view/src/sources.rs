@@ -58,7 +58,7 @@ pub struct RevisionView {
 
 /// Every source.
 pub fn sources(observation: &FleetObservation) -> Vec<SourceView> {
-    observation.facts.sources.iter().map(|source| source_view(source)).collect()
+    observation.listed_sources().map(source_view).collect()
 }
 
 fn source_view(source: &SourceFacts) -> SourceView {

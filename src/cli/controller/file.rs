@@ -26,6 +26,7 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
     if arguments.once {
         arguments.web.refuse("--once, which ends when everything is synced")?;
     }
+    arguments.sign_in.refuse()?;
     let pages = arguments.web.start(output).await?;
     let followed = describe_sources(&sources);
     let options = FileControllerOptions {

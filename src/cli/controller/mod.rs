@@ -8,7 +8,7 @@ use super::connect;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::signals::wait_for_interrupt;
-use super::web::WebArgs;
+use super::web::{SignInArgs, WebArgs};
 use crate::controller::supervisor::ControllerOptions;
 use crate::controller::waiting::sleep_for_some;
 use crate::daemon::{Daemon, DaemonStartError};
@@ -60,6 +60,8 @@ pub struct ControllerArgs {
     simulate: SimulateArgs,
     #[command(flatten)]
     web: WebArgs,
+    #[command(flatten)]
+    sign_in: SignInArgs,
 }
 
 /// The forms of the log.

@@ -4,9 +4,11 @@ use super::{ControllerArgs, controller_options, print_addresses, run_daemon};
 use crate::cli::connect::{self, KubernetesPurpose};
 use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::output::Output;
+use crate::cli::web::RunningPages;
 use crate::controller::replicas::{LeaseSettings, LeaseTerms, unique_identity};
 use crate::controller::sources::objects::{ControllerRole, FeedSettings};
 use crate::controller::sources::tenancy::TenancyPolicy;
+use crate::controller::supervisor::ControllerOptions;
 use crate::daemon::process_identity::{default_identity, default_lease_namespace, is_object_name};
 use crate::daemon::{ObjectController, ObjectControllerOptions};
 use clap::builder::FalseyValueParser;
@@ -86,16 +88,19 @@ pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<E
             "pass one with --source, or omit --once: objects of a cluster are followed until the controller stops",
         ));
     }
-    arguments.web.refuse("sources of a cluster yet, as there is no sign-in")?;
     let kube = connect::open_kubernetes(&arguments.cluster, KubernetesPurpose::FollowSources, output).await?;
     let cluster = AnyCluster::from(kube.clone());
     arguments.simulate.embedded_cluster(&cluster)?;
     connect::preflight(&cluster, output).await?;
+    let pages = arguments.web.start_with_tokens(&arguments.sign_in, kube.client(), output).await?;
     let feed = arguments.objects.feed_settings(arguments.webhooks);
     let purpose = format!("following {}, as {}", describe_namespaces(&feed.namespaces), feed.identity);
     let options = ObjectControllerOptions {
         kube,
-        controller: controller_options(arguments, cluster, Path::new("")),
+        controller: ControllerOptions {
+            observations: pages.as_ref().map(RunningPages::board),
+            ..controller_options(arguments, cluster, Path::new(""))
+        },
         listen: arguments.listen.options(arguments.webhooks),
         authorize_metrics: arguments.listen.authorize_metrics,
         leases: arguments.objects.lease_settings(&feed.identity),
@@ -103,7 +108,11 @@ pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<E
     };
     let daemon = ObjectController::start(options).await?;
     print_addresses(daemon.addresses(), &purpose, output);
-    run_daemon(daemon, arguments.cluster.timeout, output).await
+    let exit = run_daemon(daemon, arguments.cluster.timeout, output).await;
+    if let Some(pages) = pages {
+        pages.end().await;
+    }
+    exit
 }
 
 /// Which sources are followed, in words.

@@ -173,6 +173,8 @@ impl ReconcileContext {
             command_options: Vec::new(),
             is_kubernetes: self.cluster.cluster().as_kubernetes().is_some(),
             unread: None,
+            changed_in: 0,
+            is_withheld: false,
             models: Vec::new(),
         }
     }

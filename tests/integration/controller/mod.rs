@@ -8,6 +8,7 @@ mod hanging;
 mod moved;
 mod notified;
 mod objects;
+mod pages;
 mod panicking;
 pub mod process;
 mod protected;

@@ -13,6 +13,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -119,13 +120,26 @@ impl<'a> Stage<'a> {
         verb: &str,
         arguments: &[&str],
     ) -> Process {
+        Process::start(name, &mut self.command((kubeconfig, context), bench, name, verb, arguments))
+    }
+
+    /// The command of that.
+    pub(super) fn command(
+        &self,
+        (kubeconfig, context): (&Path, &str),
+        bench: &Workbench,
+        name: &str,
+        verb: &str,
+        arguments: &[&str],
+    ) -> Command {
         let mut command = bench.command();
         command.current_dir(self.folder.path()).arg(verb).arg("--kubeconfig").arg(kubeconfig);
         command.args(["--context", context, "--listen", "127.0.0.1:0"]);
         if verb == "controller" {
             command.arg("--data").arg(self.folder.path().join(name));
         }
-        Process::start(name, command.args(arguments))
+        command.args(arguments);
+        command
     }
 }
 

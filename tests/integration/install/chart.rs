@@ -149,6 +149,52 @@ fn wrong_values_are_refused() {
     ");
 }
 
+/// Pages are one port more, of the controller alone, and the right to ask whose a token is.
+#[test]
+fn pages_take_a_port_and_the_right_to_ask_about_tokens() {
+    let more = [
+        "--set",
+        "web.enabled=true,web.url=https://stator.example.com,web.tlsSecret=pages",
+        "--set",
+        "server.enabled=true",
+    ];
+    let Some(text) = rendered(&more) else { return };
+    let all = objects(&text);
+    let find = |kind: &str, name: &str| {
+        all.iter().find(|one| one["kind"] == kind && one["metadata"]["name"] == name).cloned().unwrap_or_default()
+    };
+    let container = |name: &str| find("Deployment", name)["spec"]["template"]["spec"]["containers"][0].clone();
+    let web = |value: &Value| value.to_string().matches("web").count();
+    let arguments = container("stator-controller")["args"].clone();
+    let own: Vec<&str> =
+        arguments.as_array().unwrap().iter().filter_map(|one| one.as_str()?.strip_prefix("--web-")).collect();
+    insta::assert_snapshot!(own.join("\n"), @"
+    listen=0.0.0.0:8090
+    audience=stator
+    url=https://stator.example.com
+    tls-cert=/etc/stator/web-tls/tls.crt
+    tls-key=/etc/stator/web-tls/tls.key
+    ");
+    assert_eq!((web(&container("stator-server")), web(&find("Service", "stator-server"))), (0, 0));
+    assert_eq!(find("Service", "stator-controller")["spec"]["ports"][1]["port"], 8090);
+    let policy = find("NetworkPolicy", "stator-controller");
+    assert!(web(&policy) == 1 && policy.to_string().contains(r#""namespaceSelector":{}"#), "{policy}");
+    let role = find("ClusterRole", "stator-system-stator-controller-metrics");
+    assert!(role.to_string().contains("tokenreviews") && role.to_string().contains("subjectaccessreviews"), "{role}");
+    assert_eq!(find("ClusterRole", "stator-system-stator-server-metrics"), Value::Null);
+    assert_eq!(rendered(&[]).unwrap().matches("8090").count(), 0, "without pages there is none of it");
+
+    let Some(program) = testbed::helm() else { return };
+    let chart = chart();
+    let output = helm(
+        program,
+        None,
+        ["template", "stator", chart.to_str().unwrap(), "--set", "web.enabled=true,controller.replicas=2"],
+    );
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("web.enabled takes controller.replicas=1"), "{said}");
+}
+
 /// S9: who takes the token of `stator server` reads the secrets of webhooks, and none of git logins or keys.
 #[test]
 fn a_server_reads_the_secrets_of_webhooks_alone() {

@@ -87,12 +87,20 @@ fn pages_need_a_file_of_sources_that_is_followed() {
         error: --web and --web-listen do not work with --once, which ends when everything is synced
         hint: omit them
     ");
-    let refused = bench.run(["controller", "--web"]);
+    let refused =
+        bench.run(["controller", "--source", "sources.yaml", "--cluster", "embedded", "--web-url", "https://x/"]);
     insta::assert_snapshot!(refused, @"
-        exit 2
-        ----- stdout -----
-        ----- stderr -----
-        error: --web and --web-listen do not work with sources of a cluster yet, as there is no sign-in
-        hint: omit them
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster.
+    error: --web-url is for pages of a cluster's sources
+    hint: pass --web-listen without --source, or omit it
     ");
+    for (url, fault) in
+        [("ftp://x", "begins with https"), ("https://x/path", "a scheme and a host"), ("x", "no address")]
+    {
+        let refused = bench.run(["controller", "--web", "--web-url", url]).to_string();
+        assert!(refused.starts_with("exit 2") && refused.contains(fault), "{refused}");
+    }
 }

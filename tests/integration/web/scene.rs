@@ -13,7 +13,7 @@ pub struct Pages {
     child: Child,
     said: Arc<Mutex<String>>,
     pub address: String,
-    cookie: String,
+    pub cookie: String,
 }
 
 impl Drop for Pages {
@@ -49,6 +49,23 @@ impl Answer {
 impl Pages {
     /// Starts a command, and waits until it prints its link.
     pub fn start(command: &mut Command) -> Self {
+        let mut pages = Self::run(command);
+        until("a link", || !pages.links().is_empty());
+        let link = pages.links().remove(0);
+        pages.address = link.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+        pages
+    }
+
+    /// Starts a command whose pages are for whoever has a token, and waits until it says where they are.
+    pub fn start_for_tokens(command: &mut Command) -> Self {
+        let mut pages = Self::run(command);
+        until("an address", || pages.said().contains("a token of the cluster signs in"));
+        let said = pages.said();
+        pages.address = said.split("Open http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        pages
+    }
+
+    fn run(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::new(Mutex::new(String::new()));
         let pipe = BufReader::new(child.stderr.take().unwrap());
@@ -58,11 +75,7 @@ impl Pages {
                 kept.lock().unwrap().push_str(&(line + "\n"));
             }
         });
-        let mut pages = Self { child, said, address: String::new(), cookie: String::new() };
-        until("a link", || !pages.links().is_empty());
-        let link = pages.links().remove(0);
-        pages.address = link.trim_start_matches("http://").split('/').next().unwrap().to_owned();
-        pages
+        Self { child, said, address: String::new(), cookie: String::new() }
     }
 
     /// The same, with the link opened.

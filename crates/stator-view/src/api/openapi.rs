@@ -39,16 +39,31 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-        "security": [{"link": []}],
+        "security": [{"link": []}, {"token": []}, {"session": []}],
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {"link": {
-                "type": "apiKey",
-                "in": "cookie",
-                "name": "stator-PORT",
-                "description": "What the link that stator prints sets; PORT is the port of the address.",
-            }},
+            "securitySchemes": {
+                "link": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "stator-PORT",
+                    "description": "What the link that stator prints sets; PORT is the port of the address. Pages of sources of a \
+                                    cluster know no link.",
+                },
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of the cluster for the audience of these pages (TokenReview): \
+                                    `kubectl create token NAME --audience stator`. For pages of sources of a cluster.",
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "stator-session",
+                    "description": "What signing in with a token sets; `__Host-stator-session` where the address is https.",
+                },
+            },
         },
     })
 }
@@ -57,7 +72,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
     let mut answers = Map::new();
     answers.insert("200".to_owned(), success(endpoint.answer, generator));
     let has = |place: ParameterPlace| endpoint.parameters.iter().any(|one| one.place == place);
-    let mut problems = vec![ProblemKind::SignInRequired, ProblemKind::WrongHost];
+    let mut problems = vec![ProblemKind::SignInRequired, ProblemKind::WrongHost, ProblemKind::ReviewFailed];
     match endpoint.answer {
         ApiAnswer::Json { .. } => {
             problems.push(ProblemKind::InvalidParameter);
@@ -80,6 +95,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
         }
     }
     if has(ParameterPlace::Path) {
+        problems.push(ProblemKind::Forbidden);
         problems.push(ProblemKind::NotFound);
     }
     if endpoint.parameters.iter().any(|one| one.name == "continue") {

@@ -5,8 +5,8 @@ use super::openapi::OPENAPI_PATH;
 use crate::capacity::{CapacityView, capacity};
 use crate::draft::{PlannedDraft, RenderedDraft};
 use crate::model::{
-    DriftView, EventView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, drift, events, history,
-    manifests, objects,
+    DriftView, EventView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, check_events, check_objects,
+    drift, events, history, manifests, objects,
 };
 use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
@@ -141,13 +141,19 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         "/api/v1/models/{namespace}/{name}/objects",
         "listModelObjects",
         "The objects of one model, what a sync would do with each, and its health.",
-        ApiAnswer::Json { schema: schema_of::<ItemList<ObjectView>>, body: |all, asked| items(all, asked, objects) },
+        ApiAnswer::Json {
+            schema: schema_of::<ItemList<ObjectView>>,
+            body: |all, asked| checked(all, asked, check_objects, objects),
+        },
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/drift",
         "listModelDrift",
         "Fields of one model that were changed in the cluster although git did not change, and who owns them.",
-        ApiAnswer::Json { schema: schema_of::<ItemList<DriftView>>, body: |all, asked| items(all, asked, drift) },
+        ApiAnswer::Json {
+            schema: schema_of::<ItemList<DriftView>>,
+            body: |all, asked| checked(all, asked, check_objects, drift),
+        },
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/history",
@@ -162,7 +168,10 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         "/api/v1/models/{namespace}/{name}/events",
         "listModelEvents",
         "What the cluster's controllers said of one model's objects, and of the pods that were made for them, newest first. The embedded cluster has no events.",
-        ApiAnswer::Json { schema: schema_of::<ItemList<EventView>>, body: |all, asked| items(all, asked, events) },
+        ApiAnswer::Json {
+            schema: schema_of::<ItemList<EventView>>,
+            body: |all, asked| checked(all, asked, check_events, events),
+        },
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/manifest",
@@ -170,7 +179,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         "The live objects of one model as YAML. What looks like a secret is hidden.",
         ApiAnswer::Json {
             schema: schema_of::<ItemList<ManifestView>>,
-            body: |all, asked| items(all, asked, manifests),
+            body: |all, asked| checked(all, asked, check_objects, manifests),
         },
     ),
     of_all(
@@ -246,6 +255,17 @@ fn of_one<T: Serialize>(
     let model = request.model(observation)?;
     request.refuse_query()?;
     Ok(document(&view(&model)))
+}
+
+/// What only some of those may see who see the model.
+fn checked<T: Serialize>(
+    observation: &FleetObservation,
+    request: &ApiRequest,
+    check: impl Fn(&FoundModel<'_>) -> Result<(), ProblemDetails>,
+    view: impl Fn(&FoundModel<'_>) -> Vec<T>,
+) -> Result<String, ProblemDetails> {
+    check(&request.model(observation)?)?;
+    items(observation, request, view)
 }
 
 fn items<T: Serialize>(

@@ -63,7 +63,7 @@ impl DraftTarget {
     /// # Errors
     /// Where there is none of that name, or several and none is named.
     pub fn find_source<'a>(&self, observation: &'a FleetObservation) -> Result<&'a SourceFacts, ProblemDetails> {
-        let sources = &observation.facts.sources;
+        let sources: Vec<&SourceFacts> = observation.listed_sources().collect();
         let labels: Vec<String> = sources.iter().map(|source| source.label()).collect();
         let words: Vec<&str> = labels.iter().map(String::as_str).collect();
         let refused = |detail: String, help: Option<String>| {
@@ -73,7 +73,7 @@ impl DraftTarget {
             (Some(label), _) => {
                 let found = sources.iter().find(|source| source.label() == *label);
                 let help = did_you_mean(label, words.iter().copied());
-                found.map(|source| &**source).ok_or_else(|| refused(format!("there is no source `{label}`"), help))
+                found.copied().ok_or_else(|| refused(format!("there is no source `{label}`"), help))
             }
             (None, [one]) => Ok(one),
             (None, []) => Err(ProblemDetails::new(ProblemKind::NotFound).with_detail("No source was read yet.")),

@@ -182,7 +182,7 @@ pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> Strin
         action,
         breadcrumb,
         is_new,
-        sources: observation.facts.sources.iter().map(|one| (one.label(), one.label() == source.label())).collect(),
+        sources: observation.listed_sources().map(|one| (one.label(), one.label() == source.label())).collect(),
         source: source.label(),
         file: if is_new { sent.file.clone() } else { judged.draft.file.clone() },
         usual_file: judged.draft.file.clone(),

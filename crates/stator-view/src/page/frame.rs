@@ -35,6 +35,8 @@ pub(super) struct PageFrame {
     pub(super) seen: Option<TimeText>,
     pub(super) notices: Vec<String>,
     pub(super) is_live: bool,
+    /// Who signed in.
+    pub(super) reader: Option<String>,
     pub(super) style: &'static str,
     pub(super) script: &'static str,
 }
@@ -56,6 +58,7 @@ impl PageFrame {
             seen: None,
             notices: Vec::new(),
             is_live: false,
+            reader: None,
             style: &STYLE.path,
             script: &SCRIPT.path,
         }
@@ -75,6 +78,7 @@ impl PageFrame {
             seen: Some(seen),
             notices: late.into_iter().chain(observation.notices()).collect(),
             is_live: true,
+            reader: observation.reader.name.clone(),
             ..Self::fixed(title, Some(here))
         }
     }

@@ -8,6 +8,7 @@ mod frame;
 mod model;
 mod models;
 mod other;
+mod sign_in;
 mod sources;
 mod text;
 
@@ -17,6 +18,7 @@ pub use form::{FormInput, FormPlace, form_page, text_digest};
 pub use model::model_page;
 pub use models::models_page;
 pub use other::{api_page, problem_kind_page, problem_page};
+pub use sign_in::sign_in_page;
 pub use sources::sources_page;
 pub use text::is_shown_as_it_is;
 

@@ -32,6 +32,7 @@ struct ModelPage {
     conditions: Vec<ConditionText>,
     commands: Vec<CommandView>,
     manifests: Vec<ManifestView>,
+    withheld: Vec<String>,
 }
 
 struct ReplicasText {
@@ -137,6 +138,7 @@ pub fn model_page(
         conditions: view.status.conditions.iter().map(|condition| condition_text(condition, now)).collect(),
         commands: view.commands.clone(),
         manifests: manifests(&found),
+        withheld: view.withheld.clone(),
         row,
     }))
 }

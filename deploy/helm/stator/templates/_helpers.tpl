@@ -143,6 +143,9 @@ spec:
             - {name: http, containerPort: 8080, protocol: TCP}
             - {name: probes, containerPort: 8081, protocol: TCP}
             - {name: metrics, containerPort: 8082, protocol: TCP}
+            {{- if and .context.Values.web.enabled (eq .component "controller") }}
+            - {name: web, containerPort: 8090, protocol: TCP}
+            {{- end }}
           startupProbe:
             httpGet: {path: /livez, port: probes}
             periodSeconds: 2
@@ -162,7 +165,9 @@ spec:
             capabilities: {drop: [ALL]}
             readOnlyRootFilesystem: true
           {{- $tls := .context.Values.tls.secret }}
-          {{- if or .volume $tls .settings.extraVolumeMounts }}
+          {{- $webTls := "" }}
+          {{- if and .context.Values.web.enabled (eq .component "controller") }}{{ $webTls = .context.Values.web.tlsSecret }}{{ end }}
+          {{- if or .volume $tls $webTls .settings.extraVolumeMounts }}
           volumeMounts:
             {{- if .volume }}
             - {name: data, mountPath: /var/lib/stator}
@@ -170,11 +175,14 @@ spec:
             {{- if $tls }}
             - {name: tls, mountPath: /etc/stator/tls, readOnly: true}
             {{- end }}
+            {{- if $webTls }}
+            - {name: web-tls, mountPath: /etc/stator/web-tls, readOnly: true}
+            {{- end }}
             {{- with .settings.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
           {{- end }}
-      {{- if or .volume $tls .settings.extraVolumes }}
+      {{- if or .volume $tls $webTls .settings.extraVolumes }}
       volumes:
         {{- with .volume }}
         # Copies of repositories: what is lost is fetched again.
@@ -182,6 +190,9 @@ spec:
         {{- end }}
         {{- with $tls }}
         - {name: tls, secret: {secretName: {{ . }}, defaultMode: 0440}}
+        {{- end }}
+        {{- with $webTls }}
+        - {name: web-tls, secret: {secretName: {{ . }}, defaultMode: 0440}}
         {{- end }}
         {{- with .settings.extraVolumes }}
         {{- toYaml . | nindent 8 }}
@@ -235,6 +246,9 @@ spec:
     - {name: http, port: {{ .context.Values.service.port }}, targetPort: http, protocol: TCP}
     {{- end }}
     - {name: metrics, port: 8082, targetPort: metrics, protocol: TCP}
+    {{- if and .context.Values.web.enabled (eq .component "controller") }}
+    - {name: web, port: {{ .context.Values.web.port }}, targetPort: web, protocol: TCP}
+    {{- end }}
   selector:
     {{- include "stator.selector" $labels | nindent 4 }}
 {{- if gt (int .settings.replicas) 1 }}

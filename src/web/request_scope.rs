@@ -1,0 +1,59 @@
+//! Who sends a request, and what they see.
+
+use super::access::{AccessGate, Visitor};
+use super::state::WebState;
+use stator_view::facts::SourceFacts;
+use stator_view::observation::FleetObservation;
+use stator_view::problem::{ProblemDetails, ProblemKind};
+use stator_view::reader::PROPOSE_RIGHT;
+
+/// The newest observation, as far as whoever sends a request may see it.
+#[derive(Clone, Debug)]
+pub(super) struct RequestScope {
+    pub(super) visitor: Visitor,
+    pub(super) observation: FleetObservation,
+}
+
+impl RequestScope {
+    /// For a request that may be about one model, of a namespace and a name.
+    pub(super) async fn new(
+        state: &WebState,
+        visitor: Visitor,
+        about: Option<(&str, &str)>,
+    ) -> Result<Self, ProblemDetails> {
+        let whole = state.board.observation();
+        let (Visitor::User { user, .. }, AccessGate::Tokens(gate)) = (&visitor, &*state.gate) else {
+            return Ok(Self { observation: (*whole).clone(), visitor });
+        };
+        let mut observation = gate.shown_to(user, &whole).await?;
+        let found = about.and_then(|(namespace, name)| observation.model(namespace, name).ok());
+        if let Some(found) = found {
+            let details = gate.details(user, &found).await?;
+            observation.reader.details = details;
+        }
+        Ok(Self { visitor, observation })
+    }
+
+    /// That a model of a source may be written in the form, and planned.
+    ///
+    /// # Errors
+    /// Where it may not.
+    pub(super) async fn check_propose(&self, state: &WebState, source: &SourceFacts) -> Result<(), ProblemDetails> {
+        let (Visitor::User { user, .. }, AccessGate::Tokens(gate)) = (&self.visitor, &*state.gate) else {
+            return Ok(());
+        };
+        let basis = state.board.draft_basis(&source.namespace, &source.name);
+        let sees_models = basis.is_none_or(|basis| self.observation.reader.models.contains(basis.namespace()));
+        if sees_models && gate.may_propose(user, source).await? {
+            return Ok(());
+        }
+        Err(ProblemDetails::new(ProblemKind::Forbidden).with_detail(format!(
+            "Models of {} are written here by who may list them, and may `{} {}.{}` in namespace {}.",
+            source.label(),
+            PROPOSE_RIGHT.verb,
+            PROPOSE_RIGHT.resource,
+            PROPOSE_RIGHT.group,
+            source.namespace
+        )))
+    }
+}

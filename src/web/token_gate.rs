@@ -1,0 +1,291 @@
+//! Pages of a cluster belong to whoever its API server knows, each as far as they may list models there. A token signs in: a
+//! program sends it with every request, a browser once and has a cookie that says nothing.
+
+use super::access::Visitor;
+use super::secrets::{cookie_values, random_token};
+use super::sessions::SessionStore;
+use crate::server::tls::CertificateFiles;
+use crate::server::{AccessQuestion, AccessReviewer, ReviewedUser, Unanswered, bearer_token};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::{HeaderMap, header};
+use kube::Client;
+use secrecy::{ExposeSecret as _, SecretString};
+use stator_core::dynamo::kinds::ObjectKind;
+use stator_view::facts::SourceFacts;
+use stator_view::model::object_kinds;
+use stator_view::observation::{FleetObservation, FoundModel};
+use stator_view::problem::{ProblemDetails, ProblemKind};
+use stator_view::reader::{
+    EVENTS_RIGHT, FleetReader, MODELS_RIGHT, ModelDetails, NamespaceSet, PROPOSE_RIGHT, RequiredRight, SOURCES_RIGHT,
+};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use url::Url;
+
+/// How long the API server's answers hold.
+const ANSWER_LIFETIME: Duration = Duration::from_secs(30);
+/// Namespaces that are asked about at a time.
+const CONCURRENT_NAMESPACES: usize = 16;
+/// Observations that are kept as several readers see them.
+const MAX_VIEWS: usize = 32;
+/// The longest host.
+const MAX_HOST_BYTES: usize = 255;
+
+/// How tokens sign in.
+pub struct TokenAccess {
+    /// The cluster that knows whose they are.
+    pub client: Client,
+    /// What they have to be for, one of these.
+    pub audiences: Vec<String>,
+    /// The address that browsers open, where a proxy stands in front.
+    pub url: Option<Url>,
+    /// With which certificate is answered; none: without TLS.
+    pub certificate: Option<CertificateFiles>,
+}
+
+/// Lets in whoever has a token.
+pub(super) struct TokenGate {
+    reviewer: AccessReviewer,
+    sessions: SessionStore,
+    /// What tokens have to be for, first of all.
+    audience: String,
+    url: Option<Url>,
+    is_secure: bool,
+    /// The newest observation as readers see it that may not see all of it.
+    views: Mutex<Vec<ReaderView>>,
+}
+
+/// An observation as some readers see it.
+struct ReaderView {
+    /// The version of the whole.
+    version: u64,
+    sources: NamespaceSet,
+    models: NamespaceSet,
+    seen: Arc<FleetObservation>,
+}
+
+impl fmt::Debug for TokenAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client: _, audiences, url, certificate } = self;
+        let url = url.as_ref().map(Url::as_str);
+        f.debug_struct("TokenAccess")
+            .field("audiences", audiences)
+            .field("url", &url)
+            .field("certificate", certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TokenGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenGate").field("reviewer", &self.reviewer).finish_non_exhaustive()
+    }
+}
+
+impl TokenGate {
+    pub(super) fn new(access: TokenAccess) -> Self {
+        let TokenAccess { client, audiences, url, certificate } = access;
+        let is_secure = certificate.is_some() || url.as_ref().is_some_and(|url| url.scheme() == "https");
+        Self {
+            audience: audiences.first().cloned().unwrap_or_default(),
+            reviewer: AccessReviewer::new(client, Some(audiences), ANSWER_LIFETIME),
+            sessions: SessionStore::default(),
+            url,
+            is_secure,
+            views: Mutex::default(),
+        }
+    }
+
+    /// The address that opens the pages, of a listener at that address.
+    pub(super) fn address(&self, address: SocketAddr, is_tls: bool) -> String {
+        let scheme = if is_tls { "https" } else { "http" };
+        self.url.as_ref().map_or_else(|| format!("{scheme}://{address}/"), Url::to_string)
+    }
+
+    /// What a token has to be for.
+    pub(super) fn audience(&self) -> &str {
+        &self.audience
+    }
+
+    /// The host that a request names. Any may be named: who asks is known by a token or by a cookie, which browsers send to
+    /// the host alone that set it.
+    pub(super) fn check_host<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        authority: Option<&str>,
+    ) -> Result<&'a str, ProblemDetails> {
+        let mut named = headers.get_all(header::HOST).iter();
+        let host = named.next().and_then(|host| host.to_str().ok());
+        let is_host = |host: &&str| {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+            !host.is_empty() && host.len() <= MAX_HOST_BYTES && host.chars().all(is_part)
+        };
+        let host = host.filter(is_host).filter(|host| authority.is_none_or(|one| one.eq_ignore_ascii_case(host)));
+        host.filter(|_| named.next().is_none()).ok_or_else(|| ProblemDetails::new(ProblemKind::WrongHost))
+    }
+
+    /// Where pages that are opened at a host send from.
+    pub(super) fn origins(&self, host: &str) -> Vec<String> {
+        let own = self.url.as_ref().map(|url| url.origin().ascii_serialization());
+        match own {
+            Some(own) if own.split_once("//").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host)) => vec![own],
+            Some(_) | None if self.is_secure && self.url.is_none() => vec![format!("https://{host}")],
+            Some(_) | None => vec![format!("http://{host}"), format!("https://{host}")],
+        }
+    }
+
+    /// Who sends a request: by its token, else by its cookie.
+    pub(super) async fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, ProblemDetails> {
+        let required = |detail: &str| ProblemDetails::new(ProblemKind::TokenRequired).with_detail(detail);
+        if headers.contains_key(header::AUTHORIZATION) {
+            let token =
+                bearer_token(headers).ok_or_else(|| required("`Authorization` is not `Bearer` and a token."))?;
+            let user = self.identify(token).await?.ok_or_else(|| required(&self.refused_token()))?;
+            return Ok(Visitor::User { user, has_token: true });
+        }
+        for cookie in cookie_values(headers, self.cookie_name()) {
+            let Some(token) = self.sessions.token(cookie) else { continue };
+            if let Some(user) = self.identify(token.expose_secret()).await? {
+                return Ok(Visitor::User { user, has_token: false });
+            }
+            self.sessions.remove(cookie);
+            return Err(required("The token that signed in is not valid any more."));
+        }
+        Err(ProblemDetails::new(ProblemKind::TokenRequired))
+    }
+
+    /// Why a token signs nobody in.
+    pub(super) fn refused_token(&self) -> String {
+        format!("The API server does not know this token, or it is not for the audience `{}`.", self.audience)
+    }
+
+    async fn identify(&self, token: &str) -> Result<Option<Arc<ReviewedUser>>, ProblemDetails> {
+        self.reviewer.identify(token).await.map_err(review_failed)
+    }
+
+    /// Signs in: the cookie for who has a token; `None` where it is nobody's.
+    pub(super) async fn sign_in(&self, token: SecretString) -> Result<Option<String>, ProblemDetails> {
+        let Some(user) = self.identify(token.expose_secret()).await? else { return Ok(None) };
+        // Without random numbers there was no listener.
+        let Some(cookie) = random_token() else { return Ok(None) };
+        tracing::info!(user = user.name(), "signed in to the pages");
+        self.sessions.insert(&cookie, token, user.name());
+        let (name, attributes) = (self.cookie_name(), self.cookie_attributes());
+        Ok(Some(format!("{name}={cookie}; Max-Age={}; {attributes}", SessionStore::LIFETIME.as_secs())))
+    }
+
+    /// Signs out whoever sends this, and gives what ends the cookie.
+    pub(super) fn sign_out(&self, headers: &HeaderMap) -> String {
+        for cookie in cookie_values(headers, self.cookie_name()) {
+            self.sessions.remove(cookie);
+        }
+        format!("{}=; Max-Age=0; {}", self.cookie_name(), self.cookie_attributes())
+    }
+
+    fn cookie_name(&self) -> &'static str {
+        if self.is_secure { "__Host-stator-session" } else { "stator-session" }
+    }
+
+    /// `Lax`, as links from commit statuses and comments lead here; what is sent has to say its origin beside it.
+    fn cookie_attributes(&self) -> &'static str {
+        if self.is_secure { "Path=/; HttpOnly; SameSite=Lax; Secure" } else { "Path=/; HttpOnly; SameSite=Lax" }
+    }
+
+    /// What a user sees of an observation.
+    pub(super) async fn shown_to(
+        &self,
+        user: &ReviewedUser,
+        whole: &FleetObservation,
+    ) -> Result<FleetObservation, ProblemDetails> {
+        let of_sources = whole.facts.sources.iter().map(|source| source.namespace.clone()).collect();
+        let of_models = whole.rows().map(|row| row.namespace.clone()).collect();
+        let (sources, models) = tokio::try_join!(
+            self.namespaces(user, SOURCES_RIGHT, of_sources),
+            self.namespaces(user, MODELS_RIGHT, of_models)
+        )?;
+        let seen = self.view(whole, &sources, &models);
+        let details = ModelDetails { objects: false, events: false };
+        let reader = FleetReader { name: Some(user.name().to_owned()), sources, models, details };
+        let mut seen = (*seen).clone();
+        seen.reader = reader;
+        Ok(seen)
+    }
+
+    fn view(&self, whole: &FleetObservation, sources: &NamespaceSet, models: &NamespaceSet) -> Arc<FleetObservation> {
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        views.retain(|view| view.version == whole.version);
+        let known = views.iter().find(|view| (&view.sources, &view.models) == (sources, models));
+        if let Some(known) = known {
+            // Looked at again since, and found the same.
+            return Arc::new(known.seen.seen_again(whole.as_of));
+        }
+        let (sources, models) = (sources.clone(), models.clone());
+        let reader = FleetReader { sources: sources.clone(), models: models.clone(), ..FleetReader::EVERYTHING };
+        let seen = Arc::new(whole.shown_to(reader));
+        if views.len() >= MAX_VIEWS {
+            views.clear();
+        }
+        views.push(ReaderView { version: whole.version, sources, models, seen: Arc::clone(&seen) });
+        seen
+    }
+
+    /// What a user sees of one model.
+    pub(super) async fn details(
+        &self,
+        user: &ReviewedUser,
+        found: &FoundModel<'_>,
+    ) -> Result<ModelDetails, ProblemDetails> {
+        let namespace = found.model.status.namespace.as_str();
+        let events = self.may(user, EVENTS_RIGHT, Some(namespace), None).await?;
+        let Some(kinds) = object_kinds(found) else { return Ok(ModelDetails { objects: false, events }) };
+        let mut objects = true;
+        for ObjectKind { group, plural, .. } in kinds {
+            let right = RequiredRight { verb: "get", group, resource: plural };
+            objects &= self.may(user, right, Some(namespace), None).await?;
+        }
+        Ok(ModelDetails { objects, events })
+    }
+
+    /// Whether a user may write models of a source in the form, and have them planned.
+    pub(super) async fn may_propose(&self, user: &ReviewedUser, source: &SourceFacts) -> Result<bool, ProblemDetails> {
+        self.may(user, PROPOSE_RIGHT, Some(&source.namespace), Some(&source.name)).await
+    }
+
+    /// The namespaces of these in which a user has a right.
+    async fn namespaces(
+        &self,
+        user: &ReviewedUser,
+        right: RequiredRight,
+        of: BTreeSet<String>,
+    ) -> Result<NamespaceSet, ProblemDetails> {
+        if self.may(user, right, None, None).await? {
+            return Ok(NamespaceSet::All);
+        }
+        let asked = stream::iter(of).map(async |namespace| {
+            let is_allowed = self.may(user, right, Some(&namespace), None).await?;
+            Ok::<_, ProblemDetails>(is_allowed.then_some(namespace))
+        });
+        let allowed: Vec<Option<String>> = asked.buffer_unordered(CONCURRENT_NAMESPACES).try_collect().await?;
+        Ok(NamespaceSet::These(allowed.into_iter().flatten().collect()))
+    }
+
+    async fn may(
+        &self,
+        user: &ReviewedUser,
+        right: RequiredRight,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<bool, ProblemDetails> {
+        let RequiredRight { verb, group, resource } = right;
+        let (namespace, name) = (namespace.map(str::to_owned), name.map(str::to_owned));
+        let question = AccessQuestion::Resource { verb, group, resource, namespace, name };
+        self.reviewer.may(user, question).await.map_err(review_failed)
+    }
+}
+
+fn review_failed(_: Unanswered) -> ProblemDetails {
+    ProblemDetails::new(ProblemKind::ReviewFailed)
+}

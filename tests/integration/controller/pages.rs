@@ -1,0 +1,252 @@
+//! Pages of a cluster's sources: who signs in, and that each sees what the API server lets them list. The real program on a
+//! real API server.
+
+use super::objects::{Stage, hosted, spec};
+use super::told::Operator;
+use crate::testbed;
+use crate::web::scene::{Answer, Pages};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::{Value, json};
+
+fn rule(verbs: &[&str], group: &str, resources: &[&str]) -> PolicyRule {
+    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    PolicyRule {
+        verbs: texts(verbs),
+        api_groups: Some(texts(&[group])),
+        resources: Some(texts(resources)),
+        ..PolicyRule::default()
+    }
+}
+
+/// A token of an account that may do this much in its namespace.
+fn token(stage: &Stage<'_>, namespace: &str, name: &str, rules: Vec<PolicyRule>, audience: &str) -> String {
+    stage.runtime.block_on(stage.plane.account(namespace, name, rules));
+    token_for(stage, namespace, name, audience)
+}
+
+fn token_for(stage: &Stage<'_>, namespace: &str, name: &str, audience: &str) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), namespace);
+    let spec = TokenRequestSpec {
+        audiences: vec![audience.to_owned()],
+        expiration_seconds: Some(3600),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest { spec, ..TokenRequest::default() };
+    let answer = stage.runtime.block_on(accounts.create_token_request(name, &PostParams::default(), &request));
+    answer.unwrap().status.unwrap().token
+}
+
+/// What a program reads with a token.
+fn read(pages: &Pages, token: &str, path: &str) -> Answer {
+    let login = format!("Bearer {token}");
+    pages.send_bare("GET", path, &[("Host", pages.address.as_str()), ("Authorization", &login)])
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().unwrap();
+    items
+        .iter()
+        .map(|one| format!("{}/{}", one["namespace"].as_str().unwrap(), one["name"].as_str().unwrap()))
+        .collect()
+}
+
+/// Two teams with a source each, whose models are healthy; pages for both.
+struct Fleet<'a> {
+    stage: &'a Stage<'a>,
+    pages: Pages,
+    blue: String,
+    green: String,
+    _operators: [Operator; 2],
+    _git: crate::git_server::GitServer,
+    _bench: crate::workbench::Workbench,
+}
+
+impl<'a> Fleet<'a> {
+    fn start(stage: &'a Stage<'a>, name: &str) -> Self {
+        let (blue, green) = (format!("pages-{name}-blue"), format!("pages-{name}-green"));
+        let (bench, git) = hosted(2);
+        for namespace in [&blue, &green] {
+            stage.namespace(namespace);
+            stage.declare(namespace, "fleet", spec(&git, &json!({"targetNamespace": namespace})));
+        }
+        let operators = [Operator::plays(stage, &blue), Operator::plays(stage, &green)];
+        let watched = format!("{blue},{green}");
+        let more = ["--watch-namespace", &watched, "--lease-namespace", &blue, "--web-listen", "127.0.0.1:0"];
+        let kubeconfig = stage.plane.kubeconfig();
+        let pages = Pages::start_for_tokens(&mut stage.command(
+            (&kubeconfig, "admin"),
+            &bench,
+            "controller",
+            "controller",
+            &more,
+        ));
+        Self { stage, pages, blue, green, _operators: operators, _git: git, _bench: bench }
+    }
+
+    /// Waits until a reader sees so many models that are healthy.
+    fn settled(&self, token: &str, number: usize) {
+        super::process::until(&format!("{number} healthy models"), || {
+            let answer = read(&self.pages, token, "/api/v1/models?health=Healthy&sync=Synced");
+            answer.status == 200 && answer.json()["metadata"]["total"] == number
+        });
+    }
+}
+
+fn everything() -> Vec<PolicyRule> {
+    vec![
+        rule(&["list", "propose"], "stator.dev", &["models", "modelsources"]),
+        rule(&["get"], "nvidia.com", &["*"]),
+        rule(&["list"], "", &["events"]),
+    ]
+}
+
+#[test]
+fn each_sees_what_the_api_server_lets_them_list() {
+    let Some(plane) = testbed::shared() else { return };
+    let stage = Stage::on(plane);
+    let fleet = Fleet::start(&stage, "rights");
+    let Fleet { pages, blue, green, .. } = &fleet;
+    let alice = token(&stage, blue, "alice", everything(), "stator");
+    let bob = token(&stage, green, "bob", vec![rule(&["list"], "stator.dev", &["models"])], "stator");
+    let nobody = token(&stage, green, "nobody", Vec::new(), "stator");
+    fleet.settled(&alice, 2);
+    fleet.settled(&bob, 2);
+
+    // Rows, counts, filters, sources and GPUs are those of one's own namespaces.
+    let list = read(pages, &alice, "/api/v1/models").json();
+    assert_eq!(names(&list), [format!("{blue}/mock-0"), format!("{blue}/mock-1")]);
+    assert_eq!(list["counts"]["all"], 2, "{list}");
+    assert_eq!(names(&read(pages, &alice, "/api/v1/sources").json()), [format!("{blue}/fleet")]);
+    for path in ["/", "/sources", "/capacity", "/api/v1/capacity", "/?q=mock", "/api/v1/models?q=green"] {
+        let answer = read(pages, &alice, path);
+        assert!(answer.status == 200 && !answer.body.contains(green.as_str()), "{path}: {answer:?}");
+    }
+    assert!(read(pages, &alice, "/").body.contains(&format!("system:serviceaccount:{blue}:alice")));
+    let own = read(pages, &alice, &format!("/models/{blue}/mock-0")).body;
+    assert!(own.contains("kind: DynamoGraphDeployment") && !own.contains("Events are for who may"), "{own}");
+    // What is out of sight is answered by the same bytes as what is not there.
+    for path in ["", "/drift", "/objects", "/manifest", "/events", "/history", "/status"] {
+        let hidden = read(pages, &alice, &format!("/api/v1/models/{green}/mock-0{path}"));
+        let absent = read(pages, &alice, &format!("/api/v1/models/{green}/nothing{path}"));
+        assert_eq!((hidden.status, &hidden.body), (404, &absent.body), "{path}");
+    }
+    assert_eq!(read(pages, &alice, &format!("/models/{green}/mock-0")).status, 404);
+
+    // Who may list models alone sees neither their objects nor their source, nor what is in git.
+    let page = read(pages, &bob, &format!("/models/{green}/mock-0"));
+    assert_eq!(page.status, 200, "{page:?}");
+    assert!(!page.body.contains("kind: DynamoGraphDeployment"), "{page:?}");
+    for told in ["Live objects, their components and drift are for who may", "Events are for who may"] {
+        assert!(page.body.contains(told), "{told}: {page:?}");
+    }
+    for path in ["objects", "drift", "manifest", "events"] {
+        let refused = read(pages, &bob, &format!("/api/v1/models/{green}/mock-0/{path}"));
+        assert_eq!((refused.status, refused.json()["type"].as_str()), (403, Some("/problems/forbidden")), "{path}");
+    }
+    assert_eq!(read(pages, &bob, "/api/v1/sources").json()["items"], json!([]));
+    for path in ["/new".to_owned(), format!("/models/{green}/mock-0/edit"), format!("/new?source={green}/fleet")] {
+        let refused = read(pages, &bob, &path);
+        assert!([400, 403, 404].contains(&refused.status), "{path}: {refused:?}");
+        assert!(!refused.body.contains("engine: mocker"), "{path}: {refused:?}");
+    }
+    let empty = read(pages, &nobody, "/");
+    assert!(empty.body.contains("there is no source and no model that you may list"), "{empty:?}");
+
+    // Writing in the form takes a verb of its own.
+    let edit = read(pages, &alice, &format!("/models/{blue}/mock-0/edit"));
+    assert!(edit.status == 200 && edit.body.contains("engine: mocker"), "{edit:?}");
+    let plan = |token: &str, source: &str| {
+        let login = format!("Bearer {token}");
+        let headers =
+            [("Host", pages.address.as_str()), ("Authorization", login.as_str()), ("Content-Type", "application/yaml")];
+        let text = crate::cli::MOCK.replace("name: mock", "name: mock-0");
+        pages.post_bare(&format!("/api/v1/plan?source={source}"), &headers, &text)
+    };
+    let planned = plan(&alice, &format!("{blue}/fleet"));
+    assert_eq!(planned.status, 200, "{planned:?}");
+    assert_eq!(plan(&alice, &format!("{green}/fleet")).json()["type"], "/problems/invalid-parameter");
+    assert_eq!(plan(&bob, &format!("{green}/fleet")).json()["type"], "/problems/invalid-parameter");
+}
+
+#[test]
+fn a_token_signs_in_and_is_asked_about_again() {
+    let Some(plane) = testbed::shared() else { return };
+    let stage = Stage::on(plane);
+    let mut fleet = Fleet::start(&stage, "sessions");
+    let alice = token(&stage, &fleet.blue, "alice", everything(), "stator");
+    fleet.settled(&alice, 2);
+    let elsewhere = token_for(&stage, &fleet.blue, "alice", "https://kubernetes.default.svc");
+    let pages = &mut fleet.pages;
+    let host = pages.address.clone();
+    let own = ("Host", host.as_str());
+
+    // Without a token there is the page where one signs in, which leads back; programs get a problem.
+    let deep = format!("/models/{}/mock-0?x=%3Cscript%3E", fleet.blue);
+    let page = pages.get(&deep);
+    assert_eq!((page.status, page.header("www-authenticate")), (401, "Bearer"), "{page:?}");
+    assert!(page.body.contains("kubectl create token NAME") && page.body.contains("mock-0?x=%3Cscript%3E"), "{page:?}");
+    let problem = pages.get("/api/v1/models");
+    assert_eq!((problem.status, problem.json()["type"].as_str()), (401, Some("/problems/token-required")));
+    assert_eq!(pages.get("/api/v1/nothing").body, problem.body);
+    for wrong in ["made-up", "", elsewhere.as_str()] {
+        let refused = read(pages, wrong, "/api/v1/models");
+        assert_eq!(refused.status, 401, "{refused:?}");
+        assert!(wrong.is_empty() || !refused.body.contains(wrong), "a token is never told: {refused:?}");
+    }
+    let basic = pages.send_bare("GET", "/api/v1/models", &[own, ("Authorization", "Basic YTpi")]);
+    assert_eq!(basic.status, 401, "{basic:?}");
+    assert_eq!(pages.get("/enter?token=x").status, 401, "there is no link");
+
+    // Another site neither signs anybody in nor out.
+    let form = ("Content-Type", "application/x-www-form-urlencoded");
+    let body = format!("token={alice}&to=%2Fsources");
+    for origin in [None, Some("http://evil.example.com"), Some("null")] {
+        let headers: Vec<(&str, &str)> =
+            [Some(own), Some(form), origin.map(|one| ("Origin", one))].into_iter().flatten().collect();
+        assert_eq!(pages.post_bare("/sign-in", &headers, &body).status, 403, "{origin:?}");
+        assert_eq!(pages.post_bare("/sign-out", &headers, "").status, 403, "{origin:?}");
+    }
+    for method in ["PUT", "DELETE", "PATCH"] {
+        assert_eq!(pages.send(method, "/sign-in", &[]).status, 401, "{method}");
+    }
+    let refused = pages.submit("/sign-in", &[("token", "made-up"), ("to", "/sources")]);
+    assert!(refused.status == 401 && refused.body.contains("does not know this token"), "{refused:?}");
+    assert_eq!(refused.header("set-cookie"), "");
+    let far = pages.submit("/sign-in", &[("token", &alice), ("to", "//evil.example.com/")]);
+    assert_eq!((far.status, far.header("location")), (303, "/"));
+
+    let entered = pages.submit("/sign-in", &[("token", &alice), ("to", &deep)]);
+    assert_eq!((entered.status, entered.header("location")), (303, deep.as_str()));
+    let cookie = entered.header("set-cookie").to_owned();
+    for word in ["stator-session=", "HttpOnly", "SameSite=Lax", "Max-Age=28800", "Path=/"] {
+        assert!(cookie.contains(word), "{cookie}");
+    }
+    assert!(!cookie.contains(&alice), "the cookie says nothing");
+    cookie.split(';').next().unwrap().clone_into(&mut pages.cookie);
+    assert_eq!(pages.get("/sources").status, 200);
+    // A cookie goes along with what other sites send; what has a body has to say where it comes from.
+    let cookie = pages.cookie.clone();
+    let yaml = [own, ("Cookie", cookie.as_str()), ("Content-Type", "application/yaml")];
+    assert_eq!(pages.post_bare("/api/v1/render", &yaml, crate::cli::MOCK).status, 403);
+    assert_eq!(pages.post("/api/v1/render", "application/yaml", crate::cli::MOCK).status, 200);
+
+    let out = pages.post("/sign-out", "application/x-www-form-urlencoded", "");
+    assert_eq!((out.status, out.header("location")), (303, "/sign-in"));
+    assert!(out.header("set-cookie").contains("Max-Age=0"), "{out:?}");
+    assert_eq!(pages.get("/sources").status, 401, "the cookie opens nothing any more");
+
+    // A session ends with its token, and a stream with it.
+    let entered = pages.submit("/sign-in", &[("token", &alice)]);
+    entered.header("set-cookie").split(';').next().unwrap().clone_into(&mut pages.cookie);
+    let mut stream = pages.stream(&[]);
+    assert!(stream.line("HTTP/1.1 200").is_some());
+    let accounts: Api<ServiceAccount> = Api::namespaced(fleet.stage.client.clone(), &fleet.blue);
+    fleet.stage.runtime.block_on(accounts.delete("alice", &DeleteParams::default())).unwrap();
+    super::process::until("the session ended", || fleet.pages.get("/sources").status == 401);
+    assert!(stream.line("nothing that is ever sent").is_none(), "the stream ended");
+    assert_eq!(fleet.pages.end().code(), Some(0));
+    assert!(!fleet.pages.said().contains(&alice), "{}", fleet.pages.said());
+}
