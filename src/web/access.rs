@@ -2,12 +2,11 @@
 
 use super::link_gate::LinkGate;
 use super::token_gate::{TokenAccess, TokenGate};
-use crate::server::ReviewedUser;
+use super::visitor::Visitor;
 use http::HeaderMap;
 use stator_view::page::{FORM_SCRIPT, SCRIPT, STYLE};
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// Who may read.
 #[derive(Debug)]
@@ -25,29 +24,6 @@ pub(super) enum AccessGate {
     Link(LinkGate),
     /// Whoever the API server knows.
     Tokens(Box<TokenGate>),
-}
-
-/// Somebody who was let in.
-#[derive(Clone, Debug)]
-pub(super) enum Visitor {
-    /// Whoever opened the link.
-    LinkHolder,
-    /// Whoever the API server knows.
-    User {
-        user: Arc<ReviewedUser>,
-        /// Whether each request has the token, so that no other site can have a browser send it.
-        has_token: bool,
-    },
-}
-
-impl Visitor {
-    /// What the API server calls them.
-    pub(super) fn name(&self) -> Option<&str> {
-        match self {
-            Self::LinkHolder => None,
-            Self::User { user, has_token: _ } => Some(user.name()),
-        }
-    }
 }
 
 impl AccessGate {

@@ -8,13 +8,13 @@
 //! | `link_gate` | on this machine: the host that is named, the one-time link, the cookie |
 //! | `token_gate`, `sessions` | in a cluster: tokens, and what their owners may see |
 //! | `sign_in` | the page where a token signs in, and out |
-//! | `request_scope` | who sends a request, and what they see |
+//! | `request_scope`, `visitor` | who sends a request, and what they see |
 //! | `secrets` | what nobody can guess |
 //! | `routes` | from a path to a page or to an endpoint of the API |
 //! | `drafts` | models that are sent: where from, how much, for how long; and judging them |
 //! | `forms` | the form: opened, sent, and downloaded as a patch |
 //! | `state` | what every request is answered from |
-//! | `stream` | server-sent events |
+//! | `stream`, `stream_places` | server-sent events, and how many |
 //! | `answer` | what every answer has: headers, entity tags, and a problem as a page or as JSON |
 
 mod access;
@@ -30,9 +30,11 @@ mod sessions;
 mod sign_in;
 mod state;
 mod stream;
+mod stream_places;
 #[cfg(test)]
 mod tests;
 mod token_gate;
+mod visitor;
 
 pub use access::WebAccess;
 pub use listener::{WebListenError, WebListener};

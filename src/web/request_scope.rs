@@ -1,7 +1,8 @@
 //! Who sends a request, and what they see.
 
-use super::access::{AccessGate, Visitor};
+use super::access::AccessGate;
 use super::state::WebState;
+use super::visitor::Visitor;
 use stator_view::facts::SourceFacts;
 use stator_view::observation::FleetObservation;
 use stator_view::problem::{ProblemDetails, ProblemKind};

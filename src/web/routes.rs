@@ -1,10 +1,11 @@
 //! From a request to its answer.
 
-use super::access::{AccessGate, Visitor};
+use super::access::AccessGate;
 use super::answer::{self, HTML, JSON, WebRequest};
 use super::link_gate::LinkGate;
 use super::request_scope::RequestScope;
 use super::state::WebState;
+use super::visitor::Visitor;
 use super::{drafts, forms, sign_in, stream};
 use axum::Router;
 use axum::body::Body;

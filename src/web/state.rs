@@ -1,7 +1,7 @@
 //! What every request is answered from.
 
 use super::access::AccessGate;
-use super::stream::StreamPlaces;
+use super::stream_places::StreamPlaces;
 use crate::observation::ObservationBoard;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};

@@ -1,9 +1,10 @@
 //! Server-sent events: that something changed. What changed is read again where it is shown, so that nothing is missed and no
 //! event is larger than a line.
 
-use super::access::Visitor;
 use super::request_scope::RequestScope;
 use super::state::WebState;
+use super::stream_places::{StreamPlace, StreamPlaces};
+use super::visitor::Visitor;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
@@ -11,16 +12,11 @@ use http::{HeaderMap, HeaderName, header};
 use serde_json::json;
 use stator_view::observation::FleetObservation;
 use stator_view::problem::{ProblemDetails, ProblemKind};
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Streams at a time.
-pub(super) const MAX_STREAMS: usize = 128;
-/// Streams of one user at a time.
-const MAX_STREAMS_OF_USER: usize = 16;
 /// How often a stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often is looked whether whoever reads still may.
@@ -29,44 +25,6 @@ const ACCESS_INTERVAL: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(3);
 /// Changes that come this close together are one event.
 const GATHERED: Duration = Duration::from_millis(500);
-
-/// How many streams are open, by the name of who reads.
-#[derive(Debug, Default)]
-pub(super) struct StreamPlaces {
-    open: Mutex<HashMap<Option<String>, usize>>,
-}
-
-/// The place of one open stream.
-struct StreamPlace {
-    places: Arc<StreamPlaces>,
-    reader: Option<String>,
-}
-
-impl StreamPlaces {
-    fn take(places: &Arc<Self>, visitor: &Visitor) -> Option<StreamPlace> {
-        let reader = visitor.name().map(str::to_owned);
-        let mut open = places.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all, own) = (open.values().sum::<usize>(), open.get(&reader).copied().unwrap_or_default());
-        if all >= MAX_STREAMS || (reader.is_some() && own >= MAX_STREAMS_OF_USER) {
-            return None;
-        }
-        *open.entry(reader.clone()).or_default() += 1;
-        drop(open);
-        Some(StreamPlace { places: Arc::clone(places), reader })
-    }
-}
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        let mut open = self.places.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(number) = open.get_mut(&self.reader) {
-            *number -= 1;
-            if *number == 0 {
-                open.remove(&self.reader);
-            }
-        }
-    }
-}
 
 /// One open stream.
 struct OpenStream {

@@ -4,7 +4,7 @@ use super::access::AccessGate;
 use super::link_gate::LinkGate;
 use super::routes::routes;
 use super::state::WebState;
-use super::stream::MAX_STREAMS;
+use super::stream_places::MAX_STREAMS;
 use crate::observation::ObservationBoard;
 use axum::body::Body;
 use http::{Request, StatusCode};

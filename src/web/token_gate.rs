@@ -1,9 +1,9 @@
 //! Pages of a cluster belong to whoever its API server knows, each as far as they may list models there. A token signs in: a
 //! program sends it with every request, a browser once and has a cookie that says nothing.
 
-use super::access::Visitor;
 use super::secrets::{cookie_values, random_token};
 use super::sessions::SessionStore;
+use super::visitor::Visitor;
 use crate::server::tls::CertificateFiles;
 use crate::server::{AccessQuestion, AccessReviewer, ReviewedUser, Unanswered, bearer_token};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

@@ -248,7 +248,7 @@ fn pages_are_for_this_machine_alone() {
         ----- stdout -----
         ----- stderr -----
         Using the embedded cluster in .stator/cluster.
-        error: 0.0.0.0:8090 is not an address of this machine alone; and whoever has the link sees everything
+        error: 0.0.0.0:8090 is not an address of this machine alone, and whoever has the link sees everything
         hint: use --web-listen 127.0.0.1:8090, and reach it from elsewhere through `ssh -L`
     ");
     let refused = bench.run(["sync", "--source", "models", "--web"]);
