@@ -107,7 +107,7 @@ impl WebArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Pages")]
 pub struct SignInArgs {
-    /// Address that browsers open the pages at, where a proxy stands in front
+    /// Address that browsers open the pages at, where a proxy stands in front; commit statuses lead there
     #[arg(long, env = "STATOR_WEB_URL", value_name = "URL", value_parser = web_url)]
     web_url: Option<Url>,
     /// What tokens that sign in have to be for; repeat it, or separate several with commas. The first is what people are told
@@ -133,6 +133,11 @@ impl SignInArgs {
                 .with_hint("pass --web-listen without --source, or omit it")),
             None => Ok(()),
         }
+    }
+
+    /// Where people open the pages, where that is told.
+    pub fn url(&self) -> Option<Url> {
+        self.web_url.clone()
     }
 
     fn access(&self, client: kube::Client) -> TokenAccess {

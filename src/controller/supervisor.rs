@@ -38,6 +38,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
+use url::Url;
 
 /// Pauses before a task that panicked is started anew.
 const INITIAL_RESTART_BACKOFF: Duration = Duration::from_secs(1);
@@ -61,6 +62,8 @@ pub struct ControllerOptions {
     pub once: bool,
     /// Where to say how models stand, where anybody shows it.
     pub observations: Option<ObservationBoard>,
+    /// Where people open the pages, where that is known: commit statuses lead there.
+    pub pages: Option<Url>,
 }
 
 /// A controller that runs.
@@ -403,6 +406,7 @@ impl SourceTask {
                 self.fence.clone(),
                 random_bits(),
                 &self.metrics,
+                self.options.pages.clone(),
             );
             if let Some(problem) = &problem {
                 tracing::warn!(source = %self.source.key, "no statuses are posted: {problem}");
@@ -521,6 +525,7 @@ mod tests {
             data_dir,
             once: false,
             observations: None,
+            pages: None,
         });
         let text = "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {name: a}\nspec: {url: 'https://h.invalid/a/b.git', ref: {branch: main}}\n";
         controller.apply(file::parse_file("s.yaml", text.as_bytes()).sources);

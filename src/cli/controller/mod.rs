@@ -125,6 +125,7 @@ fn controller_options(arguments: &ControllerArgs, cluster: AnyCluster, folder: &
         data_dir: arguments.data.clone().unwrap_or_else(|| folder.join(".stator").join("controller")),
         once: arguments.once,
         observations: None,
+        pages: None,
     }
 }
 

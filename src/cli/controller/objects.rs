@@ -99,6 +99,7 @@ pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<E
         kube,
         controller: ControllerOptions {
             observations: pages.as_ref().map(RunningPages::board),
+            pages: arguments.sign_in.url(),
             ..controller_options(arguments, cluster, Path::new(""))
         },
         listen: arguments.listen.options(arguments.webhooks),

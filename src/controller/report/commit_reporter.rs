@@ -9,13 +9,18 @@ use crate::controller::metrics::{Metrics, QueueKind};
 use crate::controller::sources::file::ResolvedSource;
 use stator_cluster::cluster::Fence;
 use stator_git::forge::{AnyForge, CommitStatus, ForgeHttp, StatusState};
+use stator_view::models::ModelQuery;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+use url::Url;
 
 /// How long a host is asked what it shows, after a start.
 const RECALL_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The longest address that git hosts take for a status: GitLab's limit.
+const MAX_TARGET_URL_BYTES: usize = 255;
 
 /// What contexts begin with.
 pub(in crate::controller) const DEFAULT_CONTEXT_PREFIX: &str = "stator";
@@ -34,6 +39,8 @@ pub(in crate::controller) struct SourceForge {
 /// The statuses of one source's commits. Where the source names no forge, they are only kept.
 pub(in crate::controller) struct CommitReporter {
     source: Arc<ResolvedSource>,
+    /// Where people open the pages of this controller.
+    pages: Option<Url>,
     desired: DesiredStatuses,
     /// Seen before the environment's name was known.
     unnamed_commits: Vec<String>,
@@ -107,13 +114,14 @@ impl DesiredStatuses {
 }
 
 impl CommitReporter {
-    /// Of a source. A forge that cannot be connected to is reported, and nothing is posted.
+    /// Of a source, whose statuses lead to its models on `pages` where it names no page of its own. A forge that cannot be connected to is reported, and nothing is posted.
     pub(in crate::controller) fn new(
         source: Arc<ResolvedSource>,
         budget: Arc<ForgeWriteBudget>,
         fence: Option<Fence>,
         seed: u64,
         metrics: &Arc<Metrics>,
+        pages: Option<Url>,
     ) -> (Self, Option<String>) {
         let (forge, problem) = match connect_forge(&source, metrics) {
             Ok(forge) => (forge.map(Arc::new), None),
@@ -131,7 +139,7 @@ impl CommitReporter {
         let wanted = DesiredStatuses { host, ledger: Arc::default(), start: Arc::new(watch::channel(None).0) };
         let environment = source.spec.environment.clone();
         let mut report =
-            Self { source, desired: wanted, unnamed_commits: Vec::new(), unrecalled: None, reopened: None };
+            Self { source, pages, desired: wanted, unnamed_commits: Vec::new(), unrecalled: None, reopened: None };
         if let Some(environment) = environment {
             report.open_ledger(environment.as_str());
         }
@@ -168,6 +176,15 @@ impl CommitReporter {
         self.desired.post_all();
     }
 
+    /// The page of the source's models.
+    fn models_page(&self) -> Option<String> {
+        let key = &self.source.key;
+        let mut models = ModelQuery::default();
+        models.filter.source = BTreeSet::from([format!("{}/{}", key.namespace, key.name)]);
+        let page = self.pages.as_ref()?.join(&models.address("/")).ok()?.to_string();
+        (page.len() <= MAX_TARGET_URL_BYTES).then_some(page)
+    }
+
     fn open_ledger(&mut self, environment: &str) {
         let spec = &self.source.spec;
         let prefix = spec.forge.as_ref().and_then(|forge| forge.context.clone());
@@ -176,7 +193,7 @@ impl CommitReporter {
             environment: environment.to_owned(),
             per_model: spec.status_per_model,
             most_models: MAX_MODEL_STATUSES,
-            target_url: spec.forge.as_ref().and_then(|forge| forge.target_url.clone()),
+            target_url: spec.forge.as_ref().and_then(|forge| forge.target_url.clone()).or_else(|| self.models_page()),
         });
         for commit in self.unnamed_commits.drain(..) {
             ledger.record_commit(&commit);
@@ -294,7 +311,8 @@ mod tests {
             "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: a}}\nspec: {{url: 'https://h/a/b.git', ref: {{branch: main}}{more}}}\n"
         );
         let source = crate::controller::sources::file::parse_file("s.yaml", text.as_bytes()).sources.remove(0);
-        CommitReporter::new(Arc::new(source), Arc::default(), None, 7, &Arc::default()).0
+        let pages = Url::parse("https://stator.example.com").ok();
+        CommitReporter::new(Arc::new(source), Arc::default(), None, 7, &Arc::default(), pages).0
     }
 
     fn shown(report: &CommitReporter) -> String {
@@ -330,6 +348,12 @@ mod tests {
         let wanted = report.desired.lock_ledger().as_ref().map(CommitLedger::desired_statuses).unwrap_or_default();
         let leads: Vec<_> = wanted.iter().map(|(_, status)| status.target_url.as_deref()).collect();
         assert_eq!(leads, [Some("https://grafana.example.com/d/models")]);
+        // Else to its models, where this controller has pages.
+        let mut report = self::report(", environment: prod");
+        report.report_commit("aaaaaaa", &BTreeSet::new(), true).await;
+        let wanted = report.desired.lock_ledger().as_ref().map(CommitLedger::desired_statuses).unwrap_or_default();
+        let leads: Vec<_> = wanted.iter().map(|(_, status)| status.target_url.as_deref()).collect();
+        assert_eq!(leads, [Some("https://stator.example.com/?source=default%2Fa")]);
     }
 
     #[tokio::test]

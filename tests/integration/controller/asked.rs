@@ -54,6 +54,7 @@ impl Room {
             data_dir: folder.path().join("data"),
             once: false,
             observations: None,
+            pages: None,
         };
         // As where sources are objects of a cluster, which people annotate.
         let controller = Controller::new(place).with_resources(Arc::new(ModelSourceStore::default()));

@@ -68,6 +68,7 @@ fn hosts_that_never_answer_keep_no_push_of_another_source_waiting() {
             data_dir: folder.path().join("data"),
             once: false,
             observations: None,
+            pages: None,
         });
         let path = folder.path().join("sources.yaml");
         fs_err::write(&path, declaration(&bench, &hosts)).unwrap();

@@ -53,6 +53,7 @@ async fn a_panic_in_an_attempt_of_one_source_leaves_the_others_running() {
         data_dir: folder.path().join("data"),
         once: false,
         observations: None,
+        pages: None,
     })
     .with_window_clock(clock);
     let declare = |name: &str, bench: &crate::workbench::Workbench, more: &str| {
