@@ -10,7 +10,7 @@ use crate::controller::sources::folder_watch::FolderWatch;
 use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents};
 use crate::server::tls::CertificateFiles;
 use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync;
@@ -24,8 +24,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use url::Url;
+use url::{Position, Url};
 
+/// What tokens that sign in have to be for, where nothing else is said.
+const DEFAULT_AUDIENCE: &str = "stator";
 /// Changes that come this close together are looked at once.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// How often is looked all the same.
@@ -110,8 +112,8 @@ pub struct SignInArgs {
     /// Address that browsers open the pages at, where a proxy stands in front; commit statuses lead there
     #[arg(long, env = "STATOR_WEB_URL", value_name = "URL", value_parser = web_url)]
     web_url: Option<Url>,
-    /// What tokens that sign in have to be for; repeat it, or separate several with commas. The first is what people are told
-    #[arg(long, env = "STATOR_WEB_AUDIENCE", value_name = "AUDIENCE", value_delimiter = ',', default_value = "stator")]
+    /// What tokens that sign in have to be for, in place of `stator`; repeat it, or separate several with commas. The first is what people are told
+    #[arg(long, env = "STATOR_WEB_AUDIENCE", value_name = "AUDIENCE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     web_audience: Vec<String>,
     /// Certificate to answer --web-listen with over TLS, in PEM; it is read again when it changes
     #[arg(long, env = "STATOR_WEB_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_key")]
@@ -127,7 +129,11 @@ impl SignInArgs {
     /// # Errors
     /// Where anything is said of signing in.
     pub fn refuse(&self) -> Result<(), CliError> {
-        let given = [("--web-url", self.web_url.is_some()), ("--web-tls-cert", self.web_tls_cert.is_some())];
+        let given = [
+            ("--web-url", self.web_url.is_some()),
+            ("--web-audience", !self.web_audience.is_empty()),
+            ("--web-tls-cert", self.web_tls_cert.is_some()),
+        ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => Err(CliError::usage(format!("{flag} is for pages of a cluster's sources"))
                 .with_hint("pass --web-listen without --source, or omit it")),
@@ -144,7 +150,10 @@ impl SignInArgs {
         let files = self.web_tls_cert.clone().zip(self.web_tls_key.clone());
         TokenAccess {
             client,
-            audiences: self.web_audience.clone(),
+            audiences: match self.web_audience.as_slice() {
+                [] => vec![DEFAULT_AUDIENCE.to_owned()],
+                named => named.to_vec(),
+            },
             url: self.web_url.clone(),
             certificate: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
         }
@@ -159,7 +168,12 @@ impl SignInArgs {
 fn web_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("it is no address: {error}"))?;
     match url.scheme() {
-        "https" | "http" if url.host_str().is_some() && url.path() == "/" && url.query().is_none() => Ok(url),
+        "https" | "http"
+            if url[Position::BeforeUsername..Position::BeforeHost].is_empty()
+                && url[Position::BeforePath..] == *"/" =>
+        {
+            Ok(url)
+        }
         "https" | "http" => Err("it is a scheme and a host, as https://stator.example.com".to_owned()),
         _ => Err("it begins with https:// or http://".to_owned()),
     }
@@ -366,12 +380,12 @@ impl RepositoryObserver {
         let basis = DraftBasis::new(source, &mut input);
         let now = jiff::Timestamp::now();
         let status = sync::read_environment_status(&self.cluster, input, now).await;
-        let earlier = known.map(|known| known.models.as_slice()).unwrap_or_default();
+        let earlier = known.map(|known| &*known.models).unwrap_or_default();
         let events = events.of_models(&self.cluster, &self.namespace, &status.models).await;
         let facts = SourceFacts {
             origin,
             seen: (!revision.is_empty()).then_some(RevisionFacts { commit: revision, at: None }),
-            models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now),
+            models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
             ..self.empty_facts()
         };
         Ok((facts, basis))

@@ -7,6 +7,7 @@ use http::HeaderMap;
 use stator_view::page::{FORM_SCRIPT, SCRIPT, STYLE};
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Who may read.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(super) enum AccessGate {
     /// Whoever opened the link.
     Link(LinkGate),
     /// Whoever the API server knows.
-    Tokens(Box<TokenGate>),
+    Tokens(Arc<TokenGate>),
 }
 
 impl AccessGate {
@@ -31,7 +32,7 @@ impl AccessGate {
     pub(super) fn new(access: WebAccess, address: SocketAddr) -> Option<Self> {
         match access {
             WebAccess::Link => LinkGate::new(address).map(Self::Link),
-            WebAccess::Tokens(access) => Some(Self::Tokens(Box::new(TokenGate::new(*access)))),
+            WebAccess::Tokens(access) => Some(Self::Tokens(Arc::new(TokenGate::new(*access)))),
         }
     }
 
@@ -63,7 +64,7 @@ impl AccessGate {
         match self {
             Self::Link(gate) if gate.has_session(headers) => Ok(Visitor::LinkHolder),
             Self::Link(_) => Err(ProblemDetails::new(ProblemKind::SignInRequired)),
-            Self::Tokens(gate) => gate.visitor(headers).await,
+            Self::Tokens(gate) => Ok(Visitor::User(gate.signed_in_user(headers).await?, Arc::clone(gate))),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Who sends a request, and what they see.
 
-use super::access::AccessGate;
 use super::state::WebState;
+use super::token_gate::SignedInUser;
 use super::visitor::Visitor;
 use stator_view::facts::SourceFacts;
 use stator_view::observation::FleetObservation;
@@ -23,15 +23,16 @@ impl RequestScope {
         about: Option<(&str, &str)>,
     ) -> Result<Self, ProblemDetails> {
         let whole = state.board.observation();
-        let (Visitor::User { user, .. }, AccessGate::Tokens(gate)) = (&visitor, &*state.gate) else {
-            return Ok(Self { observation: (*whole).clone(), visitor });
+        let observation = match &visitor {
+            Visitor::LinkHolder => (*whole).clone(),
+            Visitor::User(SignedInUser { user, has_token: _ }, gate) => {
+                let mut seen = gate.shown_to(user, &whole).await?;
+                if let Some(found) = about.and_then(|(namespace, name)| seen.model(namespace, name).ok()) {
+                    seen.reader.details = gate.details(user, &found).await?;
+                }
+                seen
+            }
         };
-        let mut observation = gate.shown_to(user, &whole).await?;
-        let found = about.and_then(|(namespace, name)| observation.model(namespace, name).ok());
-        if let Some(found) = found {
-            let details = gate.details(user, &found).await?;
-            observation.reader.details = details;
-        }
         Ok(Self { visitor, observation })
     }
 
@@ -40,9 +41,7 @@ impl RequestScope {
     /// # Errors
     /// Where it may not.
     pub(super) async fn check_propose(&self, state: &WebState, source: &SourceFacts) -> Result<(), ProblemDetails> {
-        let (Visitor::User { user, .. }, AccessGate::Tokens(gate)) = (&self.visitor, &*state.gate) else {
-            return Ok(());
-        };
+        let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(()) };
         let basis = state.board.draft_basis(&source.namespace, &source.name);
         let sees_models = basis.is_none_or(|basis| self.observation.reader.models.contains(basis.namespace()));
         if sees_models && gate.may_propose(user, source).await? {

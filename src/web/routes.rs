@@ -5,7 +5,6 @@ use super::answer::{self, HTML, JSON, WebRequest};
 use super::link_gate::LinkGate;
 use super::request_scope::RequestScope;
 use super::state::WebState;
-use super::visitor::Visitor;
 use super::{drafts, forms, sign_in, stream};
 use axum::Router;
 use axum::body::Body;
@@ -79,8 +78,7 @@ async fn answer_checked(
     if !allowed() {
         return Err(ProblemDetails::new(ProblemKind::MethodNotAllowed));
     }
-    let needs_origin = !matches!(visitor, Visitor::User { has_token: true, .. });
-    if !is_read && needs_origin {
+    if !is_read && !visitor.has_token() {
         drafts::check_origin(question.headers, &state.gate.origins(host))?;
     }
     if question.path == STREAM_PATH && question.method != Method::HEAD {

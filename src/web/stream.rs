@@ -80,8 +80,12 @@ impl OpenStream {
                 }
                 self.changes.mark_unchanged();
             }
-            let visitor = self.state.gate.visitor(&self.headers).await.ok()?;
-            let seen = RequestScope::new(&self.state, visitor, None).await.ok()?.observation;
+            let seen = match self.look().await {
+                Ok(seen) => seen,
+                // Told once it is known again.
+                Err(problem) if problem.of == ProblemKind::ReviewFailed => continue,
+                Err(_) => return None,
+            };
             if seen.version != self.told {
                 self.told = seen.version;
                 let data = json!({"version": seen.version, "asOf": seen.as_of.to_string()});
@@ -89,5 +93,11 @@ impl OpenStream {
                 return Some(event.data(data.to_string()));
             }
         }
+    }
+
+    /// What whoever reads sees now.
+    async fn look(&self) -> Result<FleetObservation, ProblemDetails> {
+        let visitor = self.state.gate.visitor(&self.headers).await?;
+        Ok(RequestScope::new(&self.state, visitor, None).await?.observation)
     }
 }

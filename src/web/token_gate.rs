@@ -3,7 +3,6 @@
 
 use super::secrets::{cookie_values, random_token};
 use super::sessions::SessionStore;
-use super::visitor::Visitor;
 use crate::server::tls::CertificateFiles;
 use crate::server::{AccessQuestion, AccessReviewer, ReviewedUser, Unanswered, bearer_token};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -44,6 +43,14 @@ pub struct TokenAccess {
     pub url: Option<Url>,
     /// With which certificate is answered; none: without TLS.
     pub certificate: Option<CertificateFiles>,
+}
+
+/// Somebody whom the API server knows.
+#[derive(Clone, Debug)]
+pub(super) struct SignedInUser {
+    pub(super) user: Arc<ReviewedUser>,
+    /// Whether the request has the token, in place of a cookie.
+    pub(super) has_token: bool,
 }
 
 /// Lets in whoever has a token.
@@ -138,18 +145,18 @@ impl TokenGate {
     }
 
     /// Who sends a request: by its token, else by its cookie.
-    pub(super) async fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, ProblemDetails> {
+    pub(super) async fn signed_in_user(&self, headers: &HeaderMap) -> Result<SignedInUser, ProblemDetails> {
         let required = |detail: &str| ProblemDetails::new(ProblemKind::TokenRequired).with_detail(detail);
         if headers.contains_key(header::AUTHORIZATION) {
             let token =
                 bearer_token(headers).ok_or_else(|| required("`Authorization` is not `Bearer` and a token."))?;
             let user = self.identify(token).await?.ok_or_else(|| required(&self.refused_token()))?;
-            return Ok(Visitor::User { user, has_token: true });
+            return Ok(SignedInUser { user, has_token: true });
         }
         for cookie in cookie_values(headers, self.cookie_name()) {
             let Some(token) = self.sessions.token(cookie) else { continue };
             if let Some(user) = self.identify(token.expose_secret()).await? {
-                return Ok(Visitor::User { user, has_token: false });
+                return Ok(SignedInUser { user, has_token: false });
             }
             self.sessions.remove(cookie);
             return Err(required("The token that signed in is not valid any more."));
@@ -200,11 +207,10 @@ impl TokenGate {
         user: &ReviewedUser,
         whole: &FleetObservation,
     ) -> Result<FleetObservation, ProblemDetails> {
-        let of_sources = whole.facts.sources.iter().map(|source| source.namespace.clone()).collect();
-        let of_models = whole.rows().map(|row| row.namespace.clone()).collect();
+        let of = whole.namespaces();
         let (sources, models) = tokio::try_join!(
-            self.namespaces(user, SOURCES_RIGHT, of_sources),
-            self.namespaces(user, MODELS_RIGHT, of_models)
+            self.namespaces(user, SOURCES_RIGHT, &of.sources),
+            self.namespaces(user, MODELS_RIGHT, &of.models)
         )?;
         let seen = self.view(whole, &sources, &models);
         let details = ModelDetails { objects: false, events: false };
@@ -259,12 +265,12 @@ impl TokenGate {
         &self,
         user: &ReviewedUser,
         right: RequiredRight,
-        of: BTreeSet<String>,
+        of: &BTreeSet<String>,
     ) -> Result<NamespaceSet, ProblemDetails> {
         if self.may(user, right, None, None).await? {
             return Ok(NamespaceSet::All);
         }
-        let asked = stream::iter(of).map(async |namespace| {
+        let asked = stream::iter(of.clone()).map(async |namespace| {
             let is_allowed = self.may(user, right, Some(&namespace), None).await?;
             Ok::<_, ProblemDetails>(is_allowed.then_some(namespace))
         });

@@ -1,6 +1,6 @@
 //! Somebody who was let in.
 
-use crate::server::ReviewedUser;
+use super::token_gate::{SignedInUser, TokenGate};
 use std::sync::Arc;
 
 /// Somebody who was let in.
@@ -8,12 +8,8 @@ use std::sync::Arc;
 pub(super) enum Visitor {
     /// Whoever opened the link.
     LinkHolder,
-    /// Whoever the API server knows.
-    User {
-        user: Arc<ReviewedUser>,
-        /// Whether each request has the token, so that no other site can have a browser send it.
-        has_token: bool,
-    },
+    /// Whoever the API server knows, and what asks it of them.
+    User(SignedInUser, Arc<TokenGate>),
 }
 
 impl Visitor {
@@ -21,7 +17,15 @@ impl Visitor {
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::LinkHolder => None,
-            Self::User { user, has_token: _ } => Some(user.name()),
+            Self::User(signed_in, _) => Some(signed_in.user.name()),
+        }
+    }
+
+    /// Whether each request has a token, so that no other site can have a browser send it.
+    pub(super) fn has_token(&self) -> bool {
+        match self {
+            Self::LinkHolder => false,
+            Self::User(signed_in, _) => signed_in.has_token,
         }
     }
 }

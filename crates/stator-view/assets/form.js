@@ -64,7 +64,7 @@
         show(page);
         const problems = page.querySelectorAll("#summary li").length;
         tell(problems === 0 ? "" : problems === 1 ? "1 error." : problems + " errors.");
-      } else if (answer.status === 401) tell("▲ Signed out: open the link that stator printed.");
+      } else if (answer.status === 401) tell("▲ Signed out: sign in on another tab, and go on here.");
       else tell("▲ " + (page.querySelector("h1") || { textContent: "No answer" }).textContent + ".");
     } catch {
       tell("▲ Not connected: what is shown may not be what it becomes.");

@@ -48,7 +48,7 @@
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error" });
       if (answer.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      else if (answer.status === 401) tell("▲ Signed out: open the link that stator printed.");
+      else if (answer.status === 401) tell("▲ Signed out: load the page again, which says how to sign in.");
       else tell("▲ This page is no longer there (" + answer.status + ").");
     } catch {
       tell("▲ Not connected: this is what was last seen.");

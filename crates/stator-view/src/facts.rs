@@ -55,8 +55,8 @@ pub struct SourceFacts {
     pub changed_in: u64,
     /// Whether whoever looks may see its models and not itself.
     pub is_withheld: bool,
-    /// Its models, sorted by name.
-    pub models: Vec<ModelFacts>,
+    /// Its models, sorted by name; a copy of the facts shares them.
+    pub models: Arc<[ModelFacts]>,
 }
 
 /// A commit, and when something became of it.

@@ -23,6 +23,16 @@ pub struct FleetObservation {
     /// Whoever looks.
     pub reader: FleetReader,
     rows: Arc<[IndexedRow]>,
+    namespaces: Arc<FleetNamespaces>,
+}
+
+/// The namespaces that something is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetNamespaces {
+    /// Those of sources.
+    pub sources: BTreeSet<String>,
+    /// Those of models.
+    pub models: BTreeSet<String>,
 }
 
 /// One model among the facts.
@@ -59,10 +69,20 @@ impl FleetObservation {
                 IndexedRow { words: search_words(&row), row }
             })
             .collect();
-        Self { version, as_of, facts, reader: FleetReader::EVERYTHING, rows }
+        let mut namespaces = FleetNamespaces::default();
+        for source in &facts.sources {
+            namespaces.sources.insert(source.namespace.clone());
+            for model in source.models.iter() {
+                if !namespaces.models.contains(&model.status.namespace) {
+                    namespaces.models.insert(model.status.namespace.clone());
+                }
+            }
+        }
+        Self { version, as_of, facts, reader: FleetReader::EVERYTHING, rows, namespaces: Arc::new(namespaces) }
     }
 
-    /// The same, as far as a reader may see it: what they may not see is not there, not counted, and changes no version.
+    /// The same, as far as a reader may see it: what they may not see is not there, and not counted. Its version moves with what they see, and when a
+    /// source is taken down, whosever it was.
     #[must_use]
     pub fn shown_to(&self, reader: FleetReader) -> Self {
         if (&reader.sources, &reader.models) == (&NamespaceSet::All, &NamespaceSet::All) {
@@ -72,6 +92,11 @@ impl FleetObservation {
         let versions = facts.sources.iter().map(|source| source.changed_in);
         let version = versions.chain([facts.removed_in]).max().unwrap_or_default();
         Self { reader, ..Self::new(version, self.as_of, facts) }
+    }
+
+    /// The namespaces that something is in.
+    pub fn namespaces(&self) -> &FleetNamespaces {
+        &self.namespaces
     }
 
     /// The sources that may be seen themselves, and not only their models.

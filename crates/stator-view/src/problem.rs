@@ -140,7 +140,8 @@ impl ProblemKind {
             }
             Self::TokenRequired => {
                 "A token of the cluster for the audience of these pages opens them: `kubectl create token NAME --audience \
-                 stator` makes one for a service account. Programs send it as `Authorization: Bearer`."
+                 AUDIENCE` makes one for a service account, and the audience is `stator` unless the controller was given \
+                 another. Programs send it as `Authorization: Bearer`."
             }
             Self::Forbidden => "Whoever gives out roles of the cluster can grant the right that is named.",
             Self::ReviewFailed => "Try again in a moment. Nothing is shown to somebody whose rights are not known.",

@@ -95,7 +95,7 @@ fn visible_source(source: &Arc<SourceFacts>, reader: &FleetReader) -> Option<Arc
     }
     let models = source.models.iter().filter(is_visible).cloned().collect();
     if is_listed {
-        return Some(Arc::new(SourceFacts { models, ..without_models(source) }));
+        return Some(Arc::new(SourceFacts { models, ..(**source).clone() }));
     }
     // What models say of their source in their own records.
     Some(Arc::new(SourceFacts {
@@ -108,47 +108,6 @@ fn visible_source(source: &Arc<SourceFacts>, reader: &FleetReader) -> Option<Arc
         models,
         ..SourceFacts::default()
     }))
-}
-
-fn without_models(source: &SourceFacts) -> SourceFacts {
-    let SourceFacts {
-        namespace,
-        name,
-        origin,
-        environment,
-        phase,
-        seen,
-        attempted,
-        applied,
-        problems,
-        held,
-        next_window,
-        command_options,
-        is_kubernetes,
-        unread,
-        changed_in,
-        is_withheld,
-        models: _,
-    } = source;
-    SourceFacts {
-        namespace: namespace.clone(),
-        name: name.clone(),
-        origin: origin.clone(),
-        environment: environment.clone(),
-        phase: phase.clone(),
-        seen: seen.clone(),
-        attempted: attempted.clone(),
-        applied: applied.clone(),
-        problems: problems.clone(),
-        held: held.clone(),
-        next_window: *next_window,
-        command_options: command_options.clone(),
-        is_kubernetes: *is_kubernetes,
-        unread: unread.clone(),
-        changed_in: *changed_in,
-        is_withheld: *is_withheld,
-        models: Vec::new(),
-    }
 }
 
 #[cfg(test)]

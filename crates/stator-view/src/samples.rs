@@ -136,7 +136,7 @@ pub(crate) fn source(models: Vec<ModelFacts>) -> SourceFacts {
         problems: vec!["llama: Failed: worker-0 is in CrashLoopBackOff".into()],
         command_options: vec!["-e".into(), "prod".into()],
         is_kubernetes: true,
-        models,
+        models: models.into(),
         ..SourceFacts::default()
     }
 }

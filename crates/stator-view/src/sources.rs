@@ -90,7 +90,7 @@ fn counts(source: &SourceFacts) -> HealthCounts {
         sync: SYNC_STATES.iter().map(|one| (one.as_str(), 0)).collect(),
         drifted: 0,
     };
-    for model in &source.models {
+    for model in source.models.iter() {
         *counts.health.entry(model.status.health.as_str()).or_default() += 1;
         *counts.sync.entry(model.status.sync.as_str()).or_default() += 1;
         counts.drifted += usize::from(!model.status.drift.is_empty());

@@ -15,6 +15,7 @@ use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_model::plan::PlanScope;
 use stator_view::facts::{HeldFacts, ModelFacts, RevisionFacts, SourceFacts, model_facts};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -47,20 +48,20 @@ impl ReconcileContext {
             let state = states.borrow_and_update().clone();
             let key = &self.source.key;
             let known = board.source(&key.namespace, &key.name);
-            let earlier = known.as_ref().map(|known| known.models.as_slice()).unwrap_or_default();
+            let earlier = known.as_ref().map(|known| Arc::clone(&known.models)).unwrap_or_default();
             let began = Instant::now();
-            let looked = self.look_at_models(&state, earlier, &mut events).boxed().await;
+            let looked = self.look_at_models(&state, &earlier, &mut events).boxed().await;
             let mut facts = self.source_facts(&state);
             match looked {
                 Some(Ok(LookedModels { namespace, models, basis })) => {
-                    facts.models = models;
+                    facts.models = models.into();
                     board.set_draft_basis(&key.namespace, &key.name, basis);
                     if watched.as_ref().is_none_or(|one| one.namespace != namespace) {
                         watched = self.watch_namespace(namespace).await;
                     }
                 }
                 Some(Err(failure)) => {
-                    facts.models = earlier.to_vec();
+                    facts.models = earlier;
                     facts.unread = Some(failure.verdict.sentence());
                 }
                 None => facts.unread = Some("no commit was read yet".to_owned()),
@@ -175,7 +176,7 @@ impl ReconcileContext {
             unread: None,
             changed_in: 0,
             is_withheld: false,
-            models: Vec::new(),
+            models: Arc::default(),
         }
     }
 }

@@ -147,9 +147,13 @@ fn each_sees_what_the_api_server_lets_them_list() {
         assert_eq!((refused.status, refused.json()["type"].as_str()), (403, Some("/problems/forbidden")), "{path}");
     }
     assert_eq!(read(pages, &bob, "/api/v1/sources").json()["items"], json!([]));
-    for path in ["/new".to_owned(), format!("/models/{green}/mock-0/edit"), format!("/new?source={green}/fleet")] {
+    for (path, status) in [
+        ("/new".to_owned(), 404),
+        (format!("/new?source={green}/fleet"), 400),
+        (format!("/models/{green}/mock-0/edit"), 403),
+    ] {
         let refused = read(pages, &bob, &path);
-        assert!([400, 403, 404].contains(&refused.status), "{path}: {refused:?}");
+        assert_eq!(refused.status, status, "{path}: {refused:?}");
         assert!(!refused.body.contains("engine: mocker"), "{path}: {refused:?}");
     }
     let empty = read(pages, &nobody, "/");
@@ -249,4 +253,59 @@ fn a_token_signs_in_and_is_asked_about_again() {
     assert!(stream.line("nothing that is ever sent").is_none(), "the stream ended");
     assert_eq!(fleet.pages.end().code(), Some(0));
     assert!(!fleet.pages.said().contains(&alice), "{}", fleet.pages.said());
+}
+
+#[test]
+fn over_tls_a_cookie_goes_nowhere_else() {
+    let Some(plane) = testbed::shared() else { return };
+    let stage = Stage::on(plane);
+    let namespace = "pages-tls";
+    stage.namespace(namespace);
+    let (bench, _git) = hosted(1);
+    let alice = token(&stage, namespace, "alice", everything(), "pages.example.com");
+    let data = |name: &str| format!("{}/tests/data/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (certificate, key, kubeconfig) = (data("server.pem"), data("server.key"), stage.plane.kubeconfig());
+    let command = |key: &str| {
+        let more = [
+            ["--watch-namespace", namespace],
+            ["--lease-namespace", namespace],
+            ["--web-listen", "127.0.0.1:0"],
+            ["--web-audience", "pages.example.com"],
+            ["--web-tls-cert", &certificate],
+            ["--web-tls-key", key],
+        ];
+        stage.command((&kubeconfig, "admin"), &bench, "controller", "controller", more.as_flattened())
+    };
+    let unusable = bench.finish(&mut command(&certificate)).to_string();
+    assert!(unusable.starts_with("exit 2") && unusable.contains("server.pem cannot be used"), "{unusable}");
+    assert!(
+        unusable.contains("hint: name a certificate and its key with --web-tls-cert and --web-tls-key"),
+        "{unusable}"
+    );
+
+    let mut pages = Pages::start_for_tokens(&mut command(&key));
+    let port = pages.address.rsplit(':').next().unwrap().to_owned();
+    let own = format!("https://localhost:{port}");
+    let authority = reqwest::Certificate::from_pem(&fs_err::read(data("ca.pem")).unwrap()).unwrap();
+    let client = reqwest::Client::builder().tls_certs_only([authority]).no_proxy();
+    let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let sign_in = |origin: &str| {
+        let form = client.post(format!("{own}/sign-in")).header("Origin", origin);
+        let form = form.header("Content-Type", "application/x-www-form-urlencoded").body(format!("token={alice}"));
+        stage.runtime.block_on(form.send()).unwrap()
+    };
+    assert_eq!(sign_in(&format!("http://localhost:{port}")).status(), 403, "the same host without TLS is another site");
+    let entered = sign_in(&own);
+    assert_eq!(entered.status(), 303);
+    let cookie = entered.headers()["set-cookie"].to_str().unwrap();
+    assert!(
+        cookie.starts_with("__Host-stator-session=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"),
+        "{cookie}"
+    );
+    let read = client.get(format!("{own}/")).header("Cookie", cookie.split(';').next().unwrap());
+    assert_eq!(stage.runtime.block_on(read.send()).unwrap().status(), 200);
+    let page =
+        stage.runtime.block_on(async { client.get(format!("{own}/")).send().await.unwrap().text().await.unwrap() });
+    assert!(page.contains("--audience pages.example.com"), "{page}");
+    assert_eq!(pages.end().code(), Some(0));
 }

@@ -61,11 +61,11 @@ fn it_makes_what_is_asked_for() {
     let file = values("everything");
     insta::assert_snapshot!(list(&rendered(&["--values", file.to_str().unwrap()]).unwrap()), @r"
     ClusterRole /stator-fleet-policy-reader
-    ClusterRole /stator-system-fleet-controller-metrics
-    ClusterRole /stator-system-fleet-server-metrics
+    ClusterRole /stator-system-fleet-controller-reviews
+    ClusterRole /stator-system-fleet-server-reviews
     ClusterRoleBinding /stator-fleet-policy-reader
-    ClusterRoleBinding /stator-system-fleet-controller-metrics
-    ClusterRoleBinding /stator-system-fleet-server-metrics
+    ClusterRoleBinding /stator-system-fleet-controller-reviews
+    ClusterRoleBinding /stator-system-fleet-server-reviews
     ConfigMap /stator-extra
     CustomResourceDefinition /fleetpolicies.stator.dev
     CustomResourceDefinition /models.stator.dev
@@ -179,9 +179,11 @@ fn pages_take_a_port_and_the_right_to_ask_about_tokens() {
     assert_eq!(find("Service", "stator-controller")["spec"]["ports"][1]["port"], 8090);
     let policy = find("NetworkPolicy", "stator-controller");
     assert!(web(&policy) == 1 && policy.to_string().contains(r#""namespaceSelector":{}"#), "{policy}");
-    let role = find("ClusterRole", "stator-system-stator-controller-metrics");
+    let role = find("ClusterRole", "stator-system-stator-controller-reviews");
     assert!(role.to_string().contains("tokenreviews") && role.to_string().contains("subjectaccessreviews"), "{role}");
-    assert_eq!(find("ClusterRole", "stator-system-stator-server-metrics"), Value::Null);
+    assert_eq!(find("ClusterRole", "stator-system-stator-server-reviews"), Value::Null);
+    let rules = find("ClusterRole", "stator-controller")["rules"].to_string();
+    assert!(rules.contains(r#"{"apiGroups":[""],"resources":["events"],"verbs":["list"]}"#), "{rules}");
     assert_eq!(rendered(&[]).unwrap().matches("8090").count(), 0, "without pages there is none of it");
 
     let Some(program) = testbed::helm() else { return };

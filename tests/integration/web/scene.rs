@@ -61,7 +61,7 @@ impl Pages {
         let mut pages = Self::run(command);
         until("an address", || pages.said().contains("a token of the cluster signs in"));
         let said = pages.said();
-        pages.address = said.split("Open http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        pages.address = said.split("Open http").nth(1).unwrap().split('/').nth(2).unwrap().to_owned();
         pages
     }
 

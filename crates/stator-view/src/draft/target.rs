@@ -76,7 +76,7 @@ impl DraftTarget {
                 found.copied().ok_or_else(|| refused(format!("there is no source `{label}`"), help))
             }
             (None, [one]) => Ok(one),
-            (None, []) => Err(ProblemDetails::new(ProblemKind::NotFound).with_detail("No source was read yet.")),
+            (None, []) => Err(ProblemDetails::new(ProblemKind::NotFound).with_detail("There is no source.")),
             (None, _) => {
                 Err(refused("there are several sources".to_owned(), Some("name the one of the model".to_owned())))
             }
@@ -104,7 +104,7 @@ impl DraftTarget {
 /// Where a new model of that name would be, as the others of its source are: in a folder of its own beside most of them.
 pub(crate) fn usual_file(source: &SourceFacts, name: &str) -> String {
     let mut folders = BTreeMap::<&str, usize>::new();
-    for model in &source.models {
+    for model in source.models.iter() {
         let folder = model.status.source.strip_suffix("/model.yaml").map(|folder| folder.rsplit_once('/'));
         if let Some(folder) = folder {
             *folders.entry(folder.map_or("", |(above, _)| above)).or_default() += 1;
