@@ -1,6 +1,6 @@
 //! `stator history`, `stator events` and `stator describe`: what happened and why.
 
-use super::args::{ClusterArgs, EnvironmentArgs, ReportFormat};
+use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, ReportFormat};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::targets::parse_target;
@@ -59,6 +59,17 @@ pub struct DescribeArgs {
     model: String,
     #[command(flatten)]
     query: RecordQueryArgs,
+    #[command(flatten)]
+    frontends: FrontendArgs,
+}
+
+/// What is read beside the records and the live objects.
+#[derive(Clone, Copy, Debug, Default)]
+struct AskedBeside {
+    /// What the cluster's own controllers said.
+    events: bool,
+    /// What frontends serve.
+    frontends: Option<FrontendArgs>,
 }
 
 /// What is known of the models of an environment.
@@ -72,7 +83,7 @@ struct EnvironmentHistory {
 async fn read_history(
     place: &RecordQueryArgs,
     path: Option<&Path>,
-    with_events: bool,
+    beside: AskedBeside,
     output: &Output,
 ) -> Result<EnvironmentHistory, CliError> {
     connect::with_timeout(&place.cluster, async {
@@ -80,13 +91,14 @@ async fn read_history(
         let mut selection = repository::select_environment(&opened.workspace, &place.environment)?;
         let namespace = selection.environment.namespace.to_string();
         let cluster = status::open_cluster(&opened, &selection, &place.cluster, output).await?;
+        let cluster = beside.frontends.map_or_else(|| cluster.clone(), |frontends| frontends.apply(&cluster));
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
         let EnvironmentStatus { models, records, .. } =
             live_plan::read_statuses(&opened, opened.render_selection(selection, FleetPolicies::default()), &cluster)
                 .await?;
         let said = match cluster.as_kubernetes() {
-            Some(cluster) if with_events => match cluster.list_events(&namespace).await {
+            Some(cluster) if beside.events => match cluster.list_events(&namespace).await {
                 Ok(events) => events_of_models(&models, events),
                 Err(error) => {
                     // The records tell their part all the same.
@@ -136,7 +148,7 @@ fn find_record<'a>(name: &str, models: &[ModelStatus], records: &'a [Record]) ->
 pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let (path, name) = split_target(&arguments.model);
     let EnvironmentHistory { models, records, .. } =
-        read_history(&arguments.query, path.as_deref(), false, output).await?;
+        read_history(&arguments.query, path.as_deref(), AskedBeside::default(), output).await?;
     let name = target_model(&arguments.model, name, &models)?;
     let record = find_record(&name, &models, &records)?;
     let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
@@ -152,7 +164,7 @@ pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitSta
 pub async fn events(arguments: &EventsArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let (path, name) = arguments.model.as_deref().map(split_target).unwrap_or_default();
     let EnvironmentHistory { models, records, cluster_events: mut said } =
-        read_history(&arguments.query, path.as_deref(), true, output).await?;
+        read_history(&arguments.query, path.as_deref(), AskedBeside { events: true, frontends: None }, output).await?;
     let name = match (&arguments.model, name) {
         (Some(target), name) => Some(target_model(target, name, &models)?),
         (None, _) => None,
@@ -170,8 +182,9 @@ pub async fn events(arguments: &EventsArgs, output: &Output) -> Result<ExitStatu
 
 pub async fn describe(arguments: &DescribeArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let (path, name) = split_target(&arguments.model);
+    let beside = AskedBeside { events: true, frontends: Some(arguments.frontends) };
     let EnvironmentHistory { models, records, cluster_events: mut said } =
-        read_history(&arguments.query, path.as_deref(), true, output).await?;
+        read_history(&arguments.query, path.as_deref(), beside, output).await?;
     let name = target_model(&arguments.model, name, &models)?;
     said.retain(|event| event.model == name);
     let record = find_record(&name, &models, &records)?;

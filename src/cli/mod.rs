@@ -9,6 +9,7 @@ mod completions;
 mod connect;
 mod controller;
 mod diff;
+mod environment_view;
 mod explain;
 mod files;
 mod fmt;
@@ -20,6 +21,7 @@ mod label_selector;
 mod list_output;
 mod live_plan;
 mod lock;
+mod logs;
 mod man;
 mod next_command;
 mod plan;
@@ -89,6 +91,7 @@ enum CliCommand {
     Check(check::CheckArgs),
     Status(status::StatusArgs),
     Tree(tree::TreeArgs),
+    Logs(logs::LogsArgs),
     Wait(wait::WaitArgs),
     Get(get::GetArgs),
     Describe(history::DescribeArgs),
@@ -199,6 +202,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Check(arguments) => check::run(&arguments, output).await,
         CliCommand::Status(arguments) => status::run(&arguments, output).await,
         CliCommand::Tree(arguments) => tree::run(&arguments, output).await,
+        CliCommand::Logs(arguments) => logs::run(&arguments, output).await,
         CliCommand::Wait(arguments) => wait::run(&arguments, output).await,
         CliCommand::Get(arguments) => get::run(&arguments, output).await,
         CliCommand::Describe(arguments) => history::describe(&arguments, output).await,

@@ -9,7 +9,7 @@ fn the_command_line_is_well_formed() {
 
 /// Flags without a variable: those that override a guard, which a profile must not do for every command, and those that
 /// say what is synced at all.
-const COMMAND_LINE_ONLY: [(&str, &str); 17] = [
+const COMMAND_LINE_ONLY: [(&str, &str); 18] = [
     ("plan", "allow"),
     ("diff", "allow"),
     ("sync", "allow"),
@@ -24,6 +24,7 @@ const COMMAND_LINE_ONLY: [(&str, &str); 17] = [
     ("sync", "selector"),
     ("status", "selector"),
     ("tree", "selector"),
+    ("logs", "selector"),
     ("get models", "selector"),
     ("wait", "selector"),
     ("lock", "selector"),

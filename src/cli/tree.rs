@@ -1,11 +1,9 @@
 //! `stator tree`.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs};
+use super::environment_view::{EnvironmentView, view_environment};
 use super::error::{CliError, ExitStatus};
-use super::live_plan;
 use super::output::Output;
-use super::repository;
-use super::status::open_cluster;
 use super::targets::TargetArgs;
 use super::yaml::to_yaml;
 use super::{connect, signals};
@@ -14,7 +12,6 @@ use clap::{ArgAction, Args, ValueEnum};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use stator_core::dynamo::kinds;
 use stator_core::object::ObjectText;
-use stator_model::fleet_policy::FleetPolicies;
 use stator_model::present::TerminalOptions;
 use stator_model::present::tree::{self, ObjectForest, OwnedObject, UnlistedResource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,16 +62,14 @@ pub async fn run(arguments: &TreeArgs, output: &Output) -> Result<ExitStatus, Cl
 }
 
 async fn show(arguments: &TreeArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let mut opened = repository::open_targets(&arguments.targets, output)?;
-    opened.note_when_empty(output);
-    let mut selection = opened.select(&arguments.environment, output)?;
-    let namespace = selection.environment.namespace.to_string();
-    let cluster = open_cluster(&opened, &selection, &arguments.cluster, output).await?;
-    let cluster = arguments.frontends.apply(&cluster);
-    connect::preflight(&cluster, output).await?;
-    connect::detect_platform(&cluster, &mut selection).await;
-    let desired = opened.render_selection(selection, FleetPolicies::default());
-    let status = live_plan::read_statuses(&opened, desired, &cluster).await?;
+    let EnvironmentView { cluster, namespace, status } = view_environment(
+        &arguments.targets,
+        &arguments.environment,
+        &arguments.cluster,
+        Some(arguments.frontends),
+        output,
+    )
+    .await?;
     let live: BTreeMap<_, &ObjectText> = status.live.iter().map(|one| (one.reference().identity(), one)).collect();
     let shown = status.models.iter().flat_map(|model| &model.objects);
     let live: Vec<OwnedObject> =

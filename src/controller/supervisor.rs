@@ -20,13 +20,13 @@ use crate::controller::sources::registry::{
 };
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
 use crate::controller::sources::sync_windows::WindowClock;
-use crate::controller::waiting::random_bits;
 use crate::observation::ObservationBoard;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
 use stator_cluster::cluster::kube::{ConnectError, ImpersonatedUser, KubeCluster};
 use stator_cluster::cluster::{AnyCluster, Fence};
 use stator_cluster::fleet_policies::FleetPolicyReader;
+use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;

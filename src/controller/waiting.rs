@@ -1,14 +1,9 @@
 //! What tasks wait with: random parts of delays, and sleeps that may have no end.
 
+use stator_cluster::random::random_bits;
 use stator_core::retry;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// 64 random bits for [`stator_core::retry`], which draws none itself.
-pub(in crate::controller) fn random_bits() -> u64 {
-    // A random uid is all the chance that is needed.
-    uuid::Uuid::new_v4().as_u64_pair().0
-}
 
 /// An interval, shortened by a random part of up to a tenth: see [`retry::jittered`].
 pub(in crate::controller) fn jittered(interval: Duration) -> Duration {

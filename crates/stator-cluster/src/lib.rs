@@ -2,5 +2,5 @@
 
 pub mod cluster;
 pub mod fleet_policies;
-mod random;
+pub mod random;
 pub mod sync;

@@ -3,9 +3,9 @@
 //! Kubernetes tells nobody that a right was granted. So whoever waits asks from time to time whether the account may do
 //! by now what was refused: a review stores nothing and costs the server less than the write would.
 
-use crate::controller::waiting::random_bits;
 use stator_cluster::cluster::ClusterError;
 use stator_cluster::cluster::kube::{AccessRight, KubeCluster};
+use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use super::context::ReconcileContext;
 use crate::controller::metrics::MirrorOperation;
 use crate::controller::mirror_handle::GitError;
 use crate::controller::report::commit_reporter::{DesiredStatuses, InitialStatus};
-use crate::controller::waiting::random_bits;
+use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use std::time::Duration;
 use tokio::sync::watch;

@@ -7,8 +7,8 @@ use crate::controller::report::commit_reporter::{CommitReporter, DEFAULT_CONTEXT
 use crate::controller::report::preview::{DEFAULT_PREVIEW_LIMIT, PreviewRunner, PreviewSettings};
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::waiting::random_bits;
 use stator_cluster::fleet_policies::SourcePolicyReader;
+use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::Reference;
 use stator_model::present::preview::CommentMarker;

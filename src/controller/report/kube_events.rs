@@ -11,13 +11,13 @@
 use crate::controller::sources::objects::{MODEL_SOURCE, ModelSourceStore};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::registry::source_events::SourceEvent;
-use crate::controller::waiting::random_bits;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
 use serde_json::{Value, json};
+use stator_cluster::random::random_bits;
 use stator_core::dynamo::kinds;
 use stator_core::mask;
 use stator_core::retry::Backoff;

@@ -1,9 +1,11 @@
 //! The whole program on a real API server: the ways in, and a sync.
 
 use super::fleet;
+use crate::cluster::{place, scenario};
 use crate::testbed;
 use crate::workbench::{Output, Workbench};
 use serde_json::{Value, json};
+use stator_cluster::cluster::{ApplyRequest, Cluster as _};
 
 /// Runs stator with this kubeconfig.
 fn run(bench: &Workbench, kubeconfig: &Value, namespace: &str, args: &[&str]) -> Output {
@@ -48,6 +50,55 @@ async fn a_repository_is_synced_to_a_cluster_and_told_about() {
     run(&["wait", "never-there", "--for", "deleted"]).success();
     assert!(run(&["events"]).success().stdout.contains("Succeeded"));
     assert!(run(&["describe", "mock"]).success().stdout.contains("DynamoGraphDeployment"));
+}
+
+/// An adapter that its operator calls loaded is healthy by that word, and by its frontend's where that is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_of_a_model_asks_its_frontend_where_that_is_wanted() {
+    let Some(plane) = testbed::shared() else { return };
+    let namespace = plane.namespace("described").await;
+    let bench = fleet();
+    bench.write(
+        "models/base/model.yaml",
+        "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: base}\nspec:\n  model: Qwen/Qwen3-0.6B\n  engine: vllm\n  \
+         runtime: 1.2.0\n  hardware: {gpu: l40s, gpusPerNode: 4}\n  serving: {worker: {replicas: 1}}\n  \
+         adapters: [{name: sql, source: s3://adapters/sql}]\n",
+    );
+    let admin = kubeconfig(plane);
+    let run = |args: &[&str]| run(&bench, &admin, &namespace, &[args, &["--context", "admin"]].concat());
+    run(&["sync", "base", "--yes"]).success();
+    let cluster = place::admin(plane).await;
+    let report = async |kind: &str, version: &str, name: &str, status: Value| {
+        let object = json!({"apiVersion": version, "kind": kind, "status": status,
+                            "metadata": {"name": name, "namespace": namespace}});
+        let only = scenario::object(object);
+        cluster.apply(&ApplyRequest { status: true, ..ApplyRequest::new(only, "manager") }).await.unwrap();
+    };
+    let condition = |kind: &str| {
+        json!({"type": kind, "status": "True", "reason": "AllReady", "message": "", "observedGeneration": 1,
+               "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let component = json!({"componentKind": "Deployment", "componentNames": ["base"], "replicas": 1, "readyReplicas": 1,
+                           "availableReplicas": 1, "updatedReplicas": 1});
+    let graph = json!({"state": "successful", "observedGeneration": 1, "conditions": [condition("Ready")],
+                       "components": {"frontend": component, "worker": component}});
+    report("DynamoGraphDeployment", "nvidia.com/v1beta1", "base", graph).await;
+    run(&["sync", "base", "--yes"]).success();
+    let adapter = json!({"readyEndpoints": 1, "totalEndpoints": 1,
+                         "conditions": [condition("ServicesFound"), condition("EndpointsReady")]});
+    report("DynamoModel", "nvidia.com/v1alpha1", "base-sql", adapter).await;
+
+    let health_of_adapter = |args: &[&str]| {
+        let model = run(&[&["describe", "base", "-o", "json"], args].concat()).success().json()["model"].clone();
+        let adapter = model["objects"].as_array().unwrap().iter().find(|one| one["kind"] == "DynamoModel");
+        let adapter = adapter.unwrap_or_else(|| panic!("no adapter in {model:#}"));
+        format!("{}: {}", adapter["health"].as_str().unwrap(), adapter["message"].as_str().unwrap())
+    };
+    let told = [health_of_adapter(&[]), health_of_adapter(&["--ask-frontends"])].join("\n").replace(&namespace, "prod");
+    insta::assert_snapshot!(told, @"
+    Healthy: loaded on 1 of 1 endpoints
+    Healthy: loaded on 1 of 1 endpoints; unknown whether it is served: there is no Service prod/base-frontend
+    ");
 }
 
 /// What a platform team asks before anything is written: whether the cluster has what is needed, and who may do what.

@@ -5,6 +5,7 @@ mod identity;
 mod import;
 mod kubernetes;
 mod locked;
+mod logs;
 mod odd;
 mod offline;
 mod policies;

@@ -287,6 +287,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-import.1
     pages/stator-init.1
     pages/stator-lock.1
+    pages/stator-logs.1
     pages/stator-man.1
     pages/stator-plan.1
     pages/stator-policy-export.1

@@ -17,6 +17,7 @@ pub mod kinds;
 pub mod legacy;
 pub mod list_order;
 pub mod names;
+pub mod pod_containers;
 pub mod registry;
 pub mod served_models;
 pub mod v1alpha1;

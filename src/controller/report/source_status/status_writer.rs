@@ -10,12 +10,13 @@ use crate::controller::sources::objects::{
 };
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::waiting::{random_bits, sleep_until_some};
+use crate::controller::waiting::sleep_until_some;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Client, Error};
 use serde_json::{Value, json};
 use stator_cluster::cluster::Fence;
+use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use super::CONTROLLER_FIELD_MANAGER;
 use crate::controller::lease_watch::{LeaseWatchEvent, watch_leases};
-use crate::controller::waiting::{jittered, random_bits, sleep_until_some};
+use crate::controller::waiting::{jittered, sleep_until_some};
 use ::kube::Api;
 use ::kube::api::{Patch, PatchParams};
 use ::kube::runtime::watcher;
@@ -11,6 +11,7 @@ use futures_util::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
 use stator_cluster::cluster::kube::KubeCluster;
+use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -3,9 +3,9 @@
 use super::MODEL_SOURCE;
 use super::object_store::ModelSourceObject;
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::waiting::random_bits;
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{Cluster as _, ClusterError, WatchEvent};
+use stator_cluster::random::random_bits;
 use stator_core::object::Object;
 use stator_core::retry::Backoff;
 use std::collections::BTreeMap;

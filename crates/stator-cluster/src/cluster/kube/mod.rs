@@ -24,6 +24,7 @@ mod namespace_restriction;
 mod owned_objects;
 mod ownership_transfer;
 mod paged_list;
+mod pod_logs;
 mod preflight;
 mod request_observer;
 mod resource_versions;
@@ -42,6 +43,7 @@ pub use connect::{
 pub use events::{KubeEvent, events_of_models};
 pub use kube_cluster::KubeCluster;
 pub use owned_objects::OwnedObjects;
+pub use pod_logs::{LogLine, LogRequest, LogStream};
 pub use preflight::{DynamoRelease, PreflightProblem, PreflightReport, PreflightSubject};
 pub use request_observer::{ObservedRequest, RequestObserver};
 pub use watch_update::{WatchUpdate, WatchUpdateHandler};

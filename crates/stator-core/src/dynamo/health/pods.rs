@@ -13,7 +13,7 @@ pub const LABEL_GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
 /// The label with which the Job controller marks a pod as a Job's.
 pub const LABEL_JOB: &str = "batch.kubernetes.io/job-name";
 /// The label with which it says of which component.
-const LABEL_COMPONENT: &str = "nvidia.com/dynamo-component";
+pub const LABEL_COMPONENT: &str = "nvidia.com/dynamo-component";
 /// The longest message of a pod that is repeated, in characters.
 const MAX_MESSAGE_LENGTH: usize = 200;
 

@@ -1,0 +1,138 @@
+//! Whose output is read: the containers of the pods that were made for models.
+
+use crate::cli::error::CliError;
+use stator_cluster::cluster::kube::KubeCluster;
+use stator_cluster::cluster::{Cluster as _, ClusterError};
+use stator_cluster::sync::EnvironmentStatus;
+use stator_core::dynamo::health::pods::owner_label;
+use stator_core::dynamo::kinds::{GRAPH, JOB, POD, REQUEST};
+use stator_core::dynamo::pod_containers::{ContainerSelection, PodContainer, select_containers};
+use stator_core::object::ObjectRef;
+use stator_model::plan::graph_made_by;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An object that pods are made for: a graph, or a Job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodOwner {
+    /// The model.
+    pub model: String,
+    /// The object.
+    pub object: ObjectRef,
+    /// What its pods are called, where no label of theirs says.
+    pub component: Option<&'static str>,
+}
+
+/// A container whose output is read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogSource {
+    /// The model.
+    pub model: String,
+    /// The container.
+    pub container: PodContainer,
+    /// What the pods of its owner are called, where no label says.
+    pub default_component: Option<&'static str>,
+}
+
+impl LogSource {
+    /// The component that the pod is of.
+    pub fn component(&self) -> Option<&str> {
+        self.container.component.as_deref().or(self.default_component)
+    }
+}
+
+/// Which pods, and which containers of them.
+#[derive(Clone, Debug)]
+pub struct PodSelection {
+    /// What the pods were made for.
+    pub owners: BTreeSet<PodOwner>,
+    /// Only pods of this component.
+    pub component: Option<String>,
+    /// Only the pod of this name.
+    pub pod: Option<String>,
+    /// Which containers.
+    pub containers: ContainerSelection,
+    /// The most containers.
+    pub limit: usize,
+}
+
+/// What the pods of models are made for: their graphs and downloads, and what their requests made.
+pub fn pod_owners(status: &EnvironmentStatus) -> BTreeSet<PodOwner> {
+    let live: BTreeMap<_, _> = status.live.iter().map(|text| (text.reference().identity(), text)).collect();
+    let mut owners = BTreeSet::new();
+    for model in &status.models {
+        let mut add = |object: ObjectRef, component| {
+            owners.insert(PodOwner { model: model.name.clone(), object, component });
+        };
+        for object in model.objects.iter().map(|one| &one.object) {
+            if object.kind == GRAPH.kind {
+                add(object.clone(), None);
+            } else if object.kind == JOB.kind {
+                add(object.clone(), Some("download"));
+            } else if object.kind == REQUEST.kind {
+                let Some(request) = live.get(&object.identity()).map(|text| text.parse()) else { continue };
+                if let Some(graph) = graph_made_by(&request) {
+                    add(graph, None);
+                }
+                if let Some(name) = request.str_at("/status/profilingJobName").filter(|name| !name.is_empty()) {
+                    let job = ObjectRef {
+                        api_version: JOB.api_version(),
+                        kind: JOB.kind.to_owned(),
+                        namespace: object.namespace.clone(),
+                        name: name.to_owned(),
+                    };
+                    add(job, Some("profiling"));
+                }
+            }
+        }
+    }
+    owners
+}
+
+impl PodSelection {
+    /// The names of the models.
+    pub fn models(&self) -> Vec<&str> {
+        let names: BTreeSet<&str> = self.owners.iter().map(|owner| owner.model.as_str()).collect();
+        names.into_iter().collect()
+    }
+
+    /// The containers that there are now, sorted by model, pod and container.
+    ///
+    /// # Errors
+    /// When pods cannot be listed.
+    pub async fn find(&self, cluster: &KubeCluster) -> Result<Vec<LogSource>, ClusterError> {
+        let mut found = Vec::new();
+        for owner in &self.owners {
+            let labels = BTreeMap::from([(owner_label(&owner.object).to_owned(), owner.object.name.clone())]);
+            let pods = cluster.list(&POD, Some(&owner.object.namespace), &labels).await?;
+            for pod in pods.iter().filter(|pod| self.pod.as_deref().is_none_or(|name| name == pod.name())) {
+                let containers = select_containers(pod, &self.containers).into_iter();
+                let sources = containers.map(|container| LogSource {
+                    model: owner.model.clone(),
+                    container,
+                    default_component: owner.component,
+                });
+                let wanted = self.component.as_deref();
+                found.extend(sources.filter(|source| wanted.is_none_or(|wanted| source.component() == Some(wanted))));
+            }
+        }
+        found.sort_by(|one, other| {
+            let key = |source: &LogSource| (source.model.clone(), source.container.pod.name.clone());
+            key(one).cmp(&key(other))
+        });
+        Ok(found)
+    }
+
+    /// Refuses more containers than the limit.
+    ///
+    /// # Errors
+    /// When there are more.
+    pub fn check_number(&self, found: &[LogSource]) -> Result<(), CliError> {
+        if found.len() <= self.limit {
+            return Ok(());
+        }
+        let message = format!("{} containers are more than --max-containers {}", found.len(), self.limit);
+        Err(CliError::usage(message)
+            .with_hint("name fewer models, or select with --component or --pod")
+            .with_hint("or raise --max-containers"))
+    }
+}

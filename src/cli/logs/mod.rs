@@ -1,0 +1,337 @@
+//! `stator logs`.
+
+mod follower;
+mod log_sources;
+
+use super::args::{ClusterArgs, EnvironmentArgs, duration};
+use super::environment_view::view_environment;
+use super::error::{CliError, CliErrorKind, ExitStatus};
+use super::output::Output;
+use super::targets::TargetArgs;
+use super::yaml::to_yaml;
+use super::{connect, signals};
+use clap::builder::{BoolishValueParser, FalseyValueParser};
+use clap::{ArgAction, Args, ValueEnum};
+use log_sources::{LogSource, PodSelection};
+use serde::Serialize;
+use stator_cluster::cluster::AnyCluster;
+use stator_cluster::cluster::kube::{KubeCluster, LogLine, LogRequest};
+use stator_core::dynamo::pod_containers::ContainerSelection;
+use stator_model::present::{escape, pluralize};
+use std::io::IsTerminal as _;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Lines of each container that are shown where several are, and nobody says how many.
+const LINES_OF_SEVERAL: u64 = 10;
+
+/// Show what the pods of models write: engines, frontends, downloads of weights
+///
+/// Pods are found by the model's objects. With --follow, pods that come later are followed too, through restarts and rollouts.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 shown; 1 no pod has written anything; 2 the repository or the cluster cannot be read.\n\n\
+                  Examples:\n  stator logs chat -c worker -f\n  stator logs chat --previous --tail 50\n  stator logs -l team=search --since 10m -o json"
+)]
+pub struct LogsArgs {
+    #[command(flatten)]
+    targets: TargetArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Only pods of this component, such as `worker` or `frontend`; `download` for downloads of weights
+    #[arg(short, long, env = "STATOR_COMPONENT", value_name = "NAME")]
+    component: Option<String>,
+    /// Only this pod
+    #[arg(long, env = "STATOR_POD", value_name = "NAME")]
+    pod: Option<String>,
+    /// This container in place of the pod's main one
+    #[arg(long, env = "STATOR_CONTAINER", value_name = "NAME", conflicts_with = "all_containers")]
+    container: Option<String>,
+    /// All containers, init containers too
+    #[arg(long, env = "STATOR_ALL_CONTAINERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    all_containers: bool,
+    /// Go on with what is written from now on, until Ctrl-C
+    #[arg(short, long, env = "STATOR_FOLLOW", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    follow: bool,
+    /// What the container wrote before its last restart
+    #[arg(short, long, env = "STATOR_PREVIOUS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "follow")]
+    previous: bool,
+    /// Last lines of each container: a number, or `all`. Default: all of one container, 10 of each of several, all with --since
+    #[arg(long, env = "STATOR_TAIL", value_name = "LINES")]
+    tail: Option<TailLength>,
+    /// Only what was written since: 90s, 5m, 1h30m
+    #[arg(long, env = "STATOR_SINCE", value_name = "DURATION", value_parser = duration)]
+    since: Option<Duration>,
+    /// Begin each line with the time at which it was written
+    #[arg(long, env = "STATOR_TIMESTAMPS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    timestamps: bool,
+    /// Begin each line with its pod and container. Default: where there are several, and with --follow
+    #[arg(long, env = "STATOR_PREFIX", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    prefix: Option<bool>,
+    /// The most containers that are read
+    #[arg(long, env = "STATOR_MAX_CONTAINERS", value_name = "NUMBER", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
+    max_containers: u16,
+    /// Output format
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    output: LogFormat,
+}
+
+/// The forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// Lines as they were written
+    #[value(alias = "table")]
+    Text,
+    /// A JSON object a line
+    Json,
+    /// A YAML list, an item a line
+    Yaml,
+}
+
+/// How many of the last lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TailLength {
+    All,
+    Lines(u64),
+}
+
+impl FromStr for TailLength {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            // As kubectl has it.
+            "all" | "-1" => Ok(Self::All),
+            number => {
+                let lines = number.parse().map_err(|_| format!("`{number}` is neither a number of lines nor `all`"))?;
+                Ok(Self::Lines(lines))
+            }
+        }
+    }
+}
+
+/// A line as data.
+#[derive(Serialize)]
+struct LogRecord<'a> {
+    model: &'a str,
+    pod: &'a str,
+    component: Option<&'a str>,
+    container: &'a str,
+    time: Option<String>,
+    message: &'a str,
+}
+
+impl<'a> LogRecord<'a> {
+    fn of(source: &'a LogSource, line: &'a LogLine) -> Self {
+        Self {
+            model: &source.model,
+            pod: &source.container.pod.name,
+            component: source.component(),
+            container: &source.container.name,
+            time: line.time.map(|time| time.to_string()),
+            message: &line.text,
+        }
+    }
+}
+
+/// How lines are printed.
+#[derive(Clone, Copy, Debug)]
+struct LinePrinter {
+    format: LogFormat,
+    with_time: bool,
+    with_prefix: bool,
+    for_terminal: bool,
+}
+
+impl LinePrinter {
+    fn format(&self, source: &LogSource, line: &LogLine) -> Result<String, CliError> {
+        Ok(match self.format {
+            LogFormat::Json => serde_json::to_string(&LogRecord::of(source, line))? + "\n",
+            LogFormat::Yaml => to_yaml(&[LogRecord::of(source, line)])?,
+            LogFormat::Text => {
+                let container = &source.container;
+                let time = line.time.map(|time| time.to_string());
+                let prefix = self.with_prefix.then(|| format!("[pod/{}/{}] ", container.pod.name, container.name));
+                let time = time.filter(|_| self.with_time).map(|time| time + " ");
+                let text = if self.for_terminal { harmless(&line.text) } else { line.text.clone() };
+                format!("{}{}{text}\n", prefix.unwrap_or_default(), time.unwrap_or_default())
+            }
+        })
+    }
+}
+
+/// What a container writes is anybody's: without colours, and with nothing that moves a cursor or hides text.
+fn harmless(text: &str) -> String {
+    let plain = anstream::adapter::strip_str(text).to_string();
+    plain.split('\t').map(escape::line).collect::<Vec<_>>().join("\t")
+}
+
+pub async fn run(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let work = show(arguments, output);
+    tokio::select! {
+        result = connect::with_timeout(&arguments.cluster, work) => result,
+        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
+    }
+}
+
+async fn show(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let view = view_environment(&arguments.targets, &arguments.environment, &arguments.cluster, None, output).await?;
+    let AnyCluster::Kubernetes(cluster) = &view.cluster else {
+        return Err(CliError::usage("the embedded cluster runs no pods, so nothing is written there")
+            .with_hint("select a Kubernetes cluster with --context")
+            .with_hint("`stator events` shows what happened on the embedded one"));
+    };
+    let pods = PodSelection {
+        owners: log_sources::pod_owners(&view.status),
+        component: arguments.component.clone(),
+        pod: arguments.pod.clone(),
+        containers: match &arguments.container {
+            Some(name) => ContainerSelection::Named(name.clone()),
+            None if arguments.all_containers => ContainerSelection::All,
+            None => ContainerSelection::Default,
+        },
+        limit: usize::from(arguments.max_containers),
+    };
+    let sources = pods.find(cluster).await?;
+    pods.check_number(&sources)?;
+    let printer = LinePrinter {
+        format: arguments.output,
+        with_time: arguments.timestamps,
+        with_prefix: arguments.prefix.unwrap_or(arguments.follow || sources.len() > 1),
+        for_terminal: std::io::stdout().is_terminal(),
+    };
+    let tail = match arguments.tail {
+        Some(TailLength::All) => None,
+        Some(TailLength::Lines(lines)) => Some(lines),
+        None if arguments.since.is_some() || sources.len() <= 1 => None,
+        None => Some(LINES_OF_SEVERAL),
+    };
+    let since = arguments.since.map(|ago| jiff::Timestamp::now() - ago);
+    let start = LogStart { previous: arguments.previous, tail, since };
+    if arguments.follow {
+        if sources.is_empty() {
+            output.note(&format!("{}; waiting for one", nothing_to_read(&pods)));
+        }
+        let print = |source: &LogSource, line: &LogLine| output.write_result(&printer.format(source, line)?);
+        return follower::follow(cluster, &pods, sources, start, print, output).await.map(|never| match never {});
+    }
+    print_once(cluster, &pods, &sources, start, printer, output).await
+}
+
+/// Which part of the output that exists is shown.
+#[derive(Clone, Copy, Debug)]
+struct LogStart {
+    previous: bool,
+    tail: Option<u64>,
+    since: Option<jiff::Timestamp>,
+}
+
+impl LogStart {
+    fn request(self, source: &LogSource, follow: bool) -> LogRequest {
+        LogRequest {
+            pod: source.container.pod.clone(),
+            container: source.container.name.clone(),
+            follow,
+            previous: self.previous,
+            tail: self.tail,
+            since: self.since,
+        }
+    }
+}
+
+async fn print_once(
+    cluster: &KubeCluster,
+    pods: &PodSelection,
+    sources: &[LogSource],
+    start: LogStart,
+    printer: LinePrinter,
+    output: &Output,
+) -> Result<ExitStatus, CliError> {
+    if sources.is_empty() {
+        return Err(no_logs(nothing_to_read(pods)));
+    }
+    let mut read = 0;
+    let mut first_error = None;
+    for source in sources {
+        let container = &source.container;
+        let place = format!("pod {}: container {}", container.pod.name, container.name);
+        if !container.has_started {
+            output.warn(&format!("{place} has not started: {}", container.waits_for));
+            continue;
+        }
+        if start.previous && container.restarts == 0 {
+            output.warn(&format!("{place} was never restarted"));
+            continue;
+        }
+        match print_log(cluster, source, start, printer, output).await {
+            Ok(()) => read += 1,
+            Err(error) if error.kind() == CliErrorKind::BrokenPipe => return Err(error),
+            Err(error) => {
+                output.warn(&format!("{place}: {error}"));
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    match first_error {
+        _ if read > 0 => Ok(ExitStatus::Success),
+        Some(error) => Err(error),
+        None => Err(no_logs("no container has written anything yet".to_owned())),
+    }
+}
+
+async fn print_log(
+    cluster: &KubeCluster,
+    source: &LogSource,
+    start: LogStart,
+    printer: LinePrinter,
+    output: &Output,
+) -> Result<(), CliError> {
+    let mut log = cluster.open_log(&start.request(source, false)).await?;
+    while let Some(line) = log.next_line().await? {
+        output.write_result(&printer.format(source, &line)?)?;
+    }
+    Ok(())
+}
+
+fn nothing_to_read(pods: &PodSelection) -> String {
+    let filter = match (&pods.component, &pods.pod) {
+        (_, Some(pod)) => format!(" called {}", escape::line(pod)),
+        (Some(component), None) => format!(" of component {}", escape::line(component)),
+        (None, None) => String::new(),
+    };
+    format!(
+        "{} no pod{filter}",
+        match pods.models().as_slice() {
+            [] => "the environment has no model with".to_owned(),
+            [model] => format!("{model} has"),
+            models => format!("{} have", pluralize(models.len(), "model", "models")),
+        }
+    )
+}
+
+fn no_logs(message: String) -> CliError {
+    CliError::new(CliErrorKind::Refused, message)
+        .with_hint("see why with `stator describe MODEL`, and what there is with `stator tree`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_numbers_or_all() {
+        assert_eq!("20".parse(), Ok(TailLength::Lines(20)));
+        assert_eq!(("all".parse(), "-1".parse()), (Ok(TailLength::All), Ok(TailLength::All)));
+        assert_eq!("-2".parse::<TailLength>(), Err("`-2` is neither a number of lines nor `all`".to_owned()));
+    }
+
+    #[test]
+    fn nothing_that_a_pod_writes_moves_the_cursor_or_hides() {
+        assert_eq!(harmless("\u{1b}[32mINFO\u{1b}[0m\tloaded"), "INFO\tloaded");
+        let hostile = harmless("\u{1b}]0;title\u{7}\u{1b}[2Jall is well\r\u{202e}rorre");
+        assert!(!hostile.chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile:?}");
+        assert!(hostile.contains("all is well"), "{hostile:?}");
+    }
+}
