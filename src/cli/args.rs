@@ -78,7 +78,7 @@ impl ReportFormat {
 }
 
 /// Which environment.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct EnvironmentArgs {
     /// Environment of the repository; optional if there is only one
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]

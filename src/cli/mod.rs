@@ -22,6 +22,7 @@ mod list_output;
 mod live_plan;
 mod lock;
 mod logs;
+mod lsp;
 mod man;
 mod next_command;
 mod plan;
@@ -102,6 +103,7 @@ enum CliCommand {
     Server(server::ServerArgs),
     Schema(schema::SchemaArgs),
     Explain(explain::ExplainArgs),
+    Lsp(lsp::LspArgs),
     Policy(policy::PolicyCommandArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -213,6 +215,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Server(arguments) => server::run(&arguments, output).await,
         CliCommand::Schema(arguments) => schema::run(&arguments, output),
         CliCommand::Explain(arguments) => explain::run(&arguments, output).await,
+        CliCommand::Lsp(arguments) => lsp::run(&arguments, output),
         CliCommand::Policy(arguments) => policy::run(&arguments, output).await,
         CliCommand::Completions(arguments) => completions::run(&arguments, output),
         CliCommand::Man(arguments) => man::run(&arguments, output),

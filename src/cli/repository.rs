@@ -11,8 +11,9 @@ use stator_core::finding::Finding;
 use stator_git::source::{self, Checkout, RepositoryScope, ScopePart};
 use stator_model::fleet_policy::{FleetPolicies, JudgedSource, SourcePolicies};
 use stator_model::intent::scalar::DnsName;
-use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
+use stator_model::intent::{EnvironmentError, FileRole, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A repository, read and parsed.
 #[derive(Debug)]
@@ -28,6 +29,34 @@ pub struct OpenedRepository {
 /// Reads and parses the repository that a path lies in, and says what is worth a word.
 pub fn open(path: &Path, output: &Output) -> Result<OpenedRepository, CliError> {
     let checkout = source::open(path)?;
+    let models = TargetedModels::of_scope(checkout.scope.clone());
+    Ok(parse(checkout, models, output))
+}
+
+/// Reads and parses a whole repository, with other texts in place of those of some files: what an editor has not saved.
+pub fn open_edited<'a>(
+    root: &Path,
+    edited: impl Iterator<Item = (&'a Path, Arc<[u8]>)>,
+    output: &Output,
+) -> Result<OpenedRepository, CliError> {
+    let mut checkout = source::open(root)?;
+    let files = &mut checkout.tree.files;
+    for (path, text) in edited {
+        let Some(path) = path.strip_prefix(&checkout.root).ok().and_then(Path::to_str) else { continue };
+        let path = path.replace(std::path::MAIN_SEPARATOR, "/");
+        match files.binary_search_by(|known| known.path.cmp(&path)) {
+            Ok(at) => {
+                if let Some(file) = files.get_mut(at) {
+                    file.content = Ok(text);
+                }
+            }
+            // A model that was never saved is one all the same.
+            Err(at) if FileRole::of_name(path.rsplit('/').next().unwrap_or(&path)) != FileRole::Other => {
+                files.insert(at, SourceFile { path, content: Ok(text) });
+            }
+            Err(_) => {}
+        }
+    }
     let models = TargetedModels::of_scope(checkout.scope.clone());
     Ok(parse(checkout, models, output))
 }

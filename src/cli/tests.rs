@@ -9,7 +9,7 @@ fn the_command_line_is_well_formed() {
 
 /// Flags without a variable: those that override a guard, which a profile must not do for every command, and those that
 /// say what is synced at all.
-const COMMAND_LINE_ONLY: [(&str, &str); 18] = [
+const COMMAND_LINE_ONLY: [(&str, &str); 19] = [
     ("plan", "allow"),
     ("diff", "allow"),
     ("sync", "allow"),
@@ -28,6 +28,7 @@ const COMMAND_LINE_ONLY: [(&str, &str); 18] = [
     ("get models", "selector"),
     ("wait", "selector"),
     ("lock", "selector"),
+    ("lsp", "stdio"),
 ];
 
 /// Row U13 of the new user's list: a report is had as data in the same forms from every command.

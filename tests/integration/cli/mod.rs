@@ -6,6 +6,7 @@ mod import;
 mod kubernetes;
 mod locked;
 mod logs;
+mod lsp;
 mod odd;
 mod offline;
 mod policies;

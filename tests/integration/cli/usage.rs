@@ -288,6 +288,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-init.1
     pages/stator-lock.1
     pages/stator-logs.1
+    pages/stator-lsp.1
     pages/stator-man.1
     pages/stator-plan.1
     pages/stator-policy-export.1

@@ -5,6 +5,7 @@ mod action;
 mod comments;
 mod gitlab;
 mod hooks;
+mod vscode;
 
 use crate::workbench::Workbench;
 use std::path::{Path, PathBuf};

@@ -61,6 +61,14 @@ pub fn open(path: &Path) -> Result<Checkout, SourceError> {
     open_parts(path, &[])
 }
 
+/// The root of the repository that a folder lies in.
+///
+/// # Errors
+/// When the folder, or a `stator.yaml` above it, cannot be read.
+pub fn find_repository(folder: &Path) -> Result<PathBuf, SourceError> {
+    locate(folder).map(|(root, _)| root)
+}
+
 /// As [`open`], with a scope that is the union of several paths of one repository.
 ///
 /// # Errors

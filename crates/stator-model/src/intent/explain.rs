@@ -62,6 +62,9 @@ pub struct FieldExplanation {
     pub rules: Vec<String>,
     /// The values it takes, where they are few.
     pub values: Vec<AllowedValue>,
+    /// Whether its values are names of other models of the environment.
+    #[serde(skip)]
+    pub refers_to_model: bool,
     /// The fields below it, in canonical order.
     pub fields: Vec<ChildField>,
 }
@@ -172,6 +175,7 @@ fn explain_field(document: DocumentKind, spot: &FieldCursor) -> FieldExplanation
         description: description(spot.place),
         rules: value_rules(spot.place),
         values: allowed_values(spot.place),
+        refers_to_model: spot.place.schema().get("x-stator-refers-to").and_then(Value::as_str) == Some("model"),
         fields: child_fields(inside),
     }
 }

@@ -3,6 +3,7 @@
 //! Pure: takes bytes, gives values. Reading files and git trees is the work of `stator-git`.
 
 pub mod check;
+pub mod cursor;
 mod decode;
 mod environment;
 pub mod explain;
@@ -39,6 +40,7 @@ pub use manifests::ManifestObject;
 pub(crate) use manifests::read_manifests;
 pub use mounted_files::{MAX_MOUNTED_FILES, named_files};
 pub use origins::FieldOrigins;
+pub use outline::DocumentKind;
 pub use workspace::Workspace;
 
 use model::Model;

@@ -43,6 +43,7 @@ pub struct RouteGateway {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RouteCanary {
     /// The other model, of the same environment.
+    #[schemars(extend("x-stator-refers-to" = "model"))]
     pub model: ModelName,
     /// How many of 100 requests go to it; the others go to this model.
     #[schemars(range(min = 0, max = 100))]
