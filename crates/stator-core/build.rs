@@ -1,4 +1,5 @@
-//! Bundles the CRD schemas in `crds/` into the program: one compact JSON file for each served version, without prose.
+//! Bundles the CRD schemas in `crds/` into the program: one compact JSON file for each served version, without prose. A
+//! definition of Dynamo stands in a folder that is named by its release.
 
 #![allow(clippy::disallowed_methods, reason = "the crate is pure, and its build script reads files")]
 
@@ -23,6 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let text = fs_err::read_to_string(&file)?;
         let crd: Value = serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
         let text_at = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let release = file.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        let release = if release.starts_with(|first: char| first.is_ascii_digit()) { release } else { "" };
         let (group, kind) = (text_at("/spec/group"), text_at("/spec/names/kind"));
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for version in versions.iter().filter(|version| version["served"] == Value::Bool(true)) {
@@ -36,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             fs_err::write(&target, serde_json::to_vec(&compact)?)?;
             writeln!(
                 table,
-                "    Bundled::new({api_version:?}, {kind:?}, include_bytes!(concat!(env!(\"OUT_DIR\"), \"/schema-{count}.json\"))),"
+                "    Bundled::new({release:?}, {api_version:?}, {kind:?}, include_bytes!(concat!(env!(\"OUT_DIR\"), \"/schema-{count}.json\"))),"
             )?;
             count += 1;
         }

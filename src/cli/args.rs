@@ -11,7 +11,9 @@ use stator_cluster::cluster::embedded::operator::{OperatorHandle, SimulatedOpera
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::fleet_policies::{FleetPolicyReader, read_policy_files};
 use stator_cluster::sync::GatherError;
+use stator_core::dynamo::release::Release;
 use stator_model::fleet_policy::FleetPolicies;
+use stator_model::intent::ResolvedEnvironment;
 use stator_model::plan::HoldKind;
 use stator_model::present;
 use std::collections::BTreeSet;
@@ -86,6 +88,26 @@ pub struct EnvironmentArgs {
     /// Namespace to use instead of the environment's own
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     pub namespace: Option<String>,
+    #[command(flatten)]
+    pub dynamo: DynamoArgs,
+}
+
+/// Which Dynamo.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct DynamoArgs {
+    /// Release of Dynamo to check against, such as 1.4, instead of the environment's own; a cluster is checked against the
+    /// definitions that it serves
+    #[arg(long = "dynamo", env = "STATOR_DYNAMO", value_name = "RELEASE")]
+    pub release: Option<Release>,
+}
+
+impl DynamoArgs {
+    /// Puts the release in place of the one that an environment says.
+    pub fn apply(self, selection: &mut ResolvedEnvironment) {
+        if self.release.is_some() {
+            selection.environment.platform.get_or_insert_default().dynamo = self.release;
+        }
+    }
 }
 
 /// What administrators allow, beside what the cluster says of it.
@@ -173,8 +195,8 @@ impl FrontendArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct SimulateArgs {
-    /// Simulate the Dynamo operator on the embedded cluster, so that models become healthy; with `status`, while it
-    /// watches
+    /// Simulate the Dynamo operator on the embedded cluster, of the release that the environment or `--dynamo` names, so that
+    /// models become healthy; with `status`, while it watches
     #[arg(long, env = "STATOR_SIMULATE_OPERATOR", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub simulate_operator: bool,
     /// Speed of the simulated operator, as a multiple of real time

@@ -1,14 +1,16 @@
 //! `stator import`.
 
-use super::args::ClusterArgs;
+use super::args::{ClusterArgs, DynamoArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::{connect, files, repository, validate};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
+use stator_cluster::cluster::Cluster as _;
+use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
 use stator_model::fleet_policy::FleetPolicies;
-use stator_model::import::{self, ImportResult, ImportedModel, ManifestFile, coverage, rules};
+use stator_model::import::{self, ImportOptions, ImportResult, ImportedModel, ManifestFile, coverage, rules};
 use stator_model::present::{escape, findings, pluralize};
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -40,6 +42,11 @@ pub struct ImportArgs {
     /// Print how much of each manifest maps to fields of a model, instead of the models
     #[arg(long, env = "STATOR_MEASURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
     measure: bool,
+    /// Leave out what a model cannot have, with a warning; it is an error otherwise
+    #[arg(long, env = "STATOR_LOSSY", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    lossy: bool,
+    #[command(flatten)]
+    dynamo: DynamoArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -53,6 +60,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let mut unreadable = Vec::new();
+    let mut platform = Platform { dynamo: arguments.dynamo.release, ..Platform::default() };
     let inputs = if arguments.from_cluster {
         let here = std::env::current_dir()?;
         let cluster = connect::open(&arguments.cluster, &here, None, output).await?;
@@ -62,14 +70,20 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
         for note in notes {
             output.warn(&note);
         }
+        match connect::with_timeout(&arguments.cluster, async { Ok(cluster.platform(&platform).await?) }).await {
+            Ok(found) => platform = platform.or(&found),
+            Err(error) => output.warn(&format!("The release of the cluster's Dynamo could not be read: {error}")),
+        }
         vec![input]
     } else {
         read_inputs(&arguments.paths, &mut unreadable)
     };
+    let options = ImportOptions { release: platform.release(), lossy: arguments.lossy };
     if arguments.measure {
-        return print_measures(&inputs, output);
+        return print_measures(&inputs, options, output);
     }
-    let mut import = import::import(&inputs);
+    repository::note_assumed_release(Some(&platform), output);
+    let mut import = import::import(&inputs, options);
     if let Some(namespace) = &arguments.namespace {
         import.models.retain(|model| model.namespace.as_ref().is_none_or(|named| named == namespace));
     }
@@ -88,8 +102,8 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
 
 /// Prints how much of each file has fields of its own. Each file is looked at by itself: two of them may say different
 /// things of one name.
-fn print_measures(inputs: &[ManifestFile], output: &Output) -> Result<ExitStatus, CliError> {
-    let imports = inputs.iter().map(|input| import::import(std::slice::from_ref(input)));
+fn print_measures(inputs: &[ManifestFile], options: ImportOptions, output: &Output) -> Result<ExitStatus, CliError> {
+    let imports = inputs.iter().map(|input| import::import(std::slice::from_ref(input), options));
     let rows: Vec<coverage::CoverageRow> =
         imports.flat_map(|import| import.models.iter().map(coverage::row).collect::<Vec<_>>()).collect();
     output.write_result(&coverage::markdown(&rows))?;
@@ -246,17 +260,22 @@ fn write_models(
             output.write_result(&(escape::line(&shown.to_string()) + "\n"))?;
         }
     }
-    Ok(refused || !is_valid_as_written(import, folder, output)?)
+    Ok(refused || !is_valid_as_written(import, folder, arguments, output)?)
 }
 
 /// Reads the folder back as any other command does, and reports what is wrong with it beside what the import reports of
 /// single models.
-fn is_valid_as_written(import: &ImportResult, folder: &Path, output: &Output) -> Result<bool, CliError> {
+fn is_valid_as_written(
+    import: &ImportResult,
+    folder: &Path,
+    arguments: &ImportArgs,
+    output: &Output,
+) -> Result<bool, CliError> {
     if !folder.is_dir() {
         return Ok(true);
     }
     let opened = repository::open(folder, output)?;
-    let (found, _) = validate::collect_findings(&opened, None, FleetPolicies::default(), output)?;
+    let (found, _) = validate::collect_findings(&opened, None, arguments.dynamo, FleetPolicies::default(), output)?;
     let reported: Vec<String> = import.models.iter().filter(|model| !model.round_trips).map(model_path).collect();
     let is_new = |finding: &Finding| !reported.iter().any(|path| finding.location.file.ends_with(path));
     let errors: Vec<Finding> = found.into_iter().filter(|finding| finding.is_error() && is_new(finding)).collect();

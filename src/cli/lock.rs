@@ -190,7 +190,7 @@ async fn profiled_lock<C: Cluster>(
         Some(graph) => cluster.get(&graph).await?,
         None => None,
     };
-    let found = match profiling_result::lock_from_request(intent, &request, graph.as_ref()) {
+    let found = match profiling_result::lock_from_request(intent, &request, graph.as_ref(), target.platform.release()) {
         Ok(found) => found,
         Err(reason) => return Ok(Err(reason.to_string())),
     };

@@ -75,6 +75,7 @@ impl PlanTargetArgs {
         let cluster = connect::open(&self.cluster, &opened.checkout.root, context, output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
+        repository::note_assumed_release(selection.environment.platform.as_ref(), output);
         let mut desired = opened.render_selection(selection, self.policies.read(&cluster).await?);
         opened.workspace.forget_models();
         let found = live_plan::gather_live_state(&cluster, &opened, &mut desired).await?;
@@ -149,6 +150,8 @@ pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, Cl
         Some(from) => {
             let policies = arguments.target.policies.read_files()?;
             let environment = &arguments.target.environment;
+            let selection = repository::select_environment(&opened.workspace, environment)?;
+            repository::note_assumed_release(selection.environment.platform.as_ref(), output);
             revisions::compare_revisions(&opened, from, arguments.to.as_deref(), environment, policies)?
         }
         None => arguments.target.plan(opened, output).await?,

@@ -59,6 +59,9 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
     opened.note_when_empty(output);
     let selection = opened.select(&arguments.environment, output)?;
     opened.models.check_names(model_names(&selection))?;
+    if !arguments.show_origins {
+        repository::note_assumed_release(selection.environment.platform.as_ref(), output);
+    }
     if arguments.show_origins {
         return show_origins(&opened, &selection, arguments.output, output);
     }

@@ -7,6 +7,8 @@ use super::output::Output;
 use super::targets::{TargetArgs, TargetedModels};
 pub use stator_cluster::sync::DesiredState;
 pub use stator_cluster::sync::desired::target_of;
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::release::Release;
 use stator_core::finding::Finding;
 use stator_git::source::{self, Checkout, RepositoryScope, ScopePart};
 use stator_model::fleet_policy::{FleetPolicies, JudgedSource, SourcePolicies};
@@ -193,7 +195,20 @@ pub fn select_environment(workspace: &Workspace, arguments: &EnvironmentArgs) ->
             .parse::<DnsName>()
             .map_err(|error| CliError::usage(format!("`{namespace}` is not a valid namespace name: {error}")))?;
     }
+    arguments.dynamo.apply(&mut selection);
     Ok(selection)
+}
+
+/// Says which release of Dynamo is assumed, where neither a cluster nor anybody else says one.
+pub fn note_assumed_release(platform: Option<&Platform>, output: &Output) {
+    if platform.is_some_and(|platform| platform.dynamo.is_some() || platform.served.is_some()) {
+        return;
+    }
+    output.note(&format!(
+        "note: checked against Dynamo {}, the stable release; name yours with --dynamo, or with `platform: {{dynamo: …}}` \
+         under the environment in stator.yaml",
+        Release::STABLE
+    ));
 }
 
 /// Findings that a scope is about: those of its files, and those of the settings that hold for it.

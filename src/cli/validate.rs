@@ -1,6 +1,6 @@
 //! `stator validate`.
 
-use super::args::PolicyArgs;
+use super::args::{DynamoArgs, PolicyArgs};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository::{self, DesiredState, OpenedRepository};
@@ -28,6 +28,8 @@ pub struct ValidateArgs {
     /// Check only this environment
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
     environment: Option<String>,
+    #[command(flatten)]
+    dynamo: DynamoArgs,
     #[command(flatten)]
     policies: PolicyArgs,
     /// Output format
@@ -91,8 +93,17 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
     };
     opened.note_when_empty(output);
     opened.checkout.scope = opened.models.scope_in_workspace(&opened.workspace)?;
-    let (found, models) =
-        collect_findings(&opened, arguments.environment.as_deref(), arguments.policies.read_files()?, output)?;
+    let environment = arguments.environment.as_deref();
+    let policies = arguments.policies.read_files()?;
+    let (found, models) = collect_findings(&opened, environment, arguments.dynamo, policies, output)?;
+    let names = environment.map_or_else(|| opened.workspace.environment_names(), |name| vec![name.to_owned()]);
+    let said = |name: &String| {
+        let selection = opened.workspace.resolve_environment(Some(name)).ok()?;
+        selection.environment.platform.filter(|platform| platform.dynamo.is_some())
+    };
+    if arguments.dynamo.release.is_none() && !names.iter().all(|name| said(name).is_some()) {
+        repository::note_assumed_release(None, output);
+    }
     let found = match arguments.format.is_read_in_checkout() && !arguments.targets.paths().is_standard_input()? {
         true => located_in_checkout(found, &source::path_in_work_tree(&opened.checkout.root)),
         false => found,
@@ -124,6 +135,7 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
 pub fn collect_findings(
     opened: &OpenedRepository,
     environment: Option<&str>,
+    dynamo: DynamoArgs,
     policies: FleetPolicies,
     output: &Output,
 ) -> Result<(Vec<Finding>, usize), CliError> {
@@ -137,7 +149,7 @@ pub fn collect_findings(
     let mut found = workspace.findings.clone();
     let mut models = BTreeSet::new();
     for name in &names {
-        let selection = match workspace.resolve_environment(Some(name)) {
+        let mut selection = match workspace.resolve_environment(Some(name)) {
             Ok(selection) => selection,
             // The faults of the root file are among the findings already.
             Err(EnvironmentError::Unreadable { .. }) => continue,
@@ -146,6 +158,7 @@ pub fn collect_findings(
             }
         };
         repository::note_when_environment_empty(opened, &selection, output);
+        dynamo.apply(&mut selection);
         models.extend(selection.intents.iter().map(|intent| intent.source.clone()));
         models.extend(selection.broken.iter().map(|broken| broken.source.clone()));
         found.extend(DesiredState::render(selection, &policies).findings);

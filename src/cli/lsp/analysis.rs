@@ -3,6 +3,7 @@
 use super::buffers::{Buffer, OpenBuffers, uri_of};
 use super::plan_lens::PlanLenses;
 use super::{MessageSink, positions};
+use crate::cli::args::DynamoArgs;
 use crate::cli::output::Output;
 use crate::cli::repository::{self, OpenedRepository};
 use crate::cli::validate::collect_findings;
@@ -132,7 +133,7 @@ impl AnalysisWorker {
                     continue;
                 }
             };
-            match collect_findings(&opened, None, self.policies.clone(), &self.output) {
+            match collect_findings(&opened, None, DynamoArgs::default(), self.policies.clone(), &self.output) {
                 Ok((found, _)) => collect_diagnostics(&opened, found, buffers, &mut told),
                 Err(error) => self.log(&error.to_string()),
             }

@@ -298,15 +298,15 @@ impl Cluster for CachedCluster {
         self.cluster.describe()
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
         if self.cluster.as_kubernetes().is_none() {
-            return self.cluster.platform().await;
+            return self.cluster.platform(stated).await;
         }
         let known = self.memory.platform.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, platform)) = known.filter(|(asked, _)| asked.elapsed() < PLATFORM_TTL) {
             return Ok(platform);
         }
-        let platform = self.cluster.platform().await?;
+        let platform = self.cluster.platform(stated).await?;
         *self.memory.platform.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), platform.clone()));
         Ok(platform)
     }

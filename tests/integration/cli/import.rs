@@ -61,14 +61,15 @@ spec:
 #[test]
 fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
     let bench = Workbench::with(&[("old/graph.yaml", &format!("{GRAPH}---\n{CLAIM}"))]);
-    assert_snapshot!(bench.run(["import", "old", "--out", "new"]), @r#"
+    assert_snapshot!(bench.run(["import", "old", "--out", "new"]), @"
     exit 0
     ----- stdout -----
     new/stator.yaml
     new/chat/model.yaml
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
-    "#);
+    ");
     assert_snapshot!(bench.read("new/chat/model.yaml"), @r#"
     # Imported by stator from old/graph.yaml, document 1.
     apiVersion: stator.dev/v1alpha1
@@ -118,12 +119,13 @@ fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
         default:
           namespace: models
     "#);
-    assert_snapshot!(bench.run(["validate", "new"]), @r#"
+    assert_snapshot!(bench.run(["validate", "new"]), @"
     exit 0
     ----- stdout -----
     All checks passed (1 model).
     ----- stderr -----
-    "#);
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    ");
 }
 
 #[test]
@@ -131,14 +133,15 @@ fn what_is_written_already_is_left_alone() {
     let bench = Workbench::with(&[("graph.yaml", GRAPH)]);
     bench.run(["import", "graph.yaml", "--out", "new"]).success();
     bench.replace("new/chat/model.yaml", "replicas: 2", "replicas: 3");
-    assert_snapshot!(bench.run(["import", "graph.yaml", "--out", "new"]), @r#"
+    assert_snapshot!(bench.run(["import", "graph.yaml", "--out", "new"]), @"
     exit 1
     ----- stdout -----
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     error: new/chat/model.yaml exists and has other content
     hint: pass --force to overwrite it, or choose another folder with --out
     1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
-    "#);
+    ");
     assert!(bench.read("new/chat/model.yaml").contains("replicas: 3"));
     bench.run(["import", "graph.yaml", "--out", "new", "--force"]).success();
     assert!(bench.read("new/chat/model.yaml").contains("replicas: 2"));
@@ -154,12 +157,13 @@ fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
     let truncated = "apiVersion: v1\nkind: \"Conf";
     let all = [pod, future, unknown, template, GRAPH, &other, "just text\n", truncated].join("---\n");
     let bench = Workbench::with(&[("all.yaml", &all)]);
-    assert_snapshot!(bench.run(["import", "all.yaml", "missing.yaml", "--out", "new"]), @r#"
+    assert_snapshot!(bench.run(["import", "all.yaml", "missing.yaml", "--out", "new"]), @"
     exit 2
     ----- stdout -----
     new/stator.yaml
     new/chat/model.yaml
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     all.yaml:1:1: error[import/not-carried] document 1: Pod `web` is not imported: a model cannot contain a Pod
     all.yaml:5:1: error[import/unknown-kind] document 2: unknown version `nvidia.com/v9` of DynamoGraphDeployment
     all.yaml:10:1: error[import/unknown-kind] document 3: unknown kind DynamoTeapot of version `nvidia.com/v1beta1`
@@ -169,21 +173,22 @@ fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
     all.yaml:101:7: error[import/unreadable] document 8 cannot be read: unclosed quote at line 3, column 7
     1 model imported, 1 of them rendering back to their manifests; 7 things not imported.
     error: failed to open file `missing.yaml`: No such file or directory (os error 2)
-    "#);
+    ");
     bench.run(["validate", "new"]).success();
 }
 
 #[test]
 fn files_that_nothing_can_be_read_of_are_an_error() {
     let bench = Workbench::with(&[("half.yaml", "apiVersion: \"v1"), ("chart.yaml", "a: {{ .x }}\n")]);
-    assert_snapshot!(bench.run(["import", "half.yaml", "chart.yaml"]), @r#"
+    assert_snapshot!(bench.run(["import", "half.yaml", "chart.yaml"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     chart.yaml:1:1: error[import/template] document 1 is a template, with `{{ … }}` that Helm fills in
     half.yaml:1:13: error[import/unreadable] document 1 cannot be read: unclosed quote at line 1, column 13
     0 models imported, 0 of them rendering back to their manifests; 2 things not imported.
-    "#);
+    ");
     assert_snapshot!(bench.run(["import"]), @r#"
     exit 2
     ----- stdout -----
@@ -223,10 +228,11 @@ fn standard_input_is_read_like_a_file() {
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r#"
+    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     stdin:41:7: error[import/unreadable] document 2 cannot be read: unclosed bracket '[' at line 2, column 7
     1 model imported, 1 of them rendering back to their manifests; 1 thing not imported.
-    "#);
+    ");
     let model = bench.read("new/chat/model.yaml");
     assert!(model.starts_with("# Imported by stator from stdin, document 1.\n"), "{model}");
     assert!(model.contains("size: 100Gi"), "{model}");
@@ -243,28 +249,30 @@ fn a_file_of_ten_megabytes_is_imported_but_for_what_is_broken_in_it() {
     bench.write("binary.yaml", [b'k', 0xff, 0xfe, 0, b'\n']);
     let output = bench.run(["import", "large.yaml", "binary.yaml", "--out", "new"]).exits(1);
     assert_eq!(bench.files("new").iter().filter(|path| path.ends_with("model.yaml")).count(), 20);
-    assert_snapshot!(output.stderr, @r#"
+    assert_snapshot!(output.stderr, @"
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     binary.yaml:1:1: error[import/unreadable] the file is not UTF-8 text
     large.yaml:822:1: error[import/template] document 21 is a template, with `{{ … }}` that Helm fills in
     large.yaml:825:7: error[import/unreadable] document 22 cannot be read: unclosed quote at line 3, column 7
     20 models imported, 20 of them rendering back to their manifests; 3 things not imported.
-    "#);
+    ");
 }
 
 #[test]
 fn models_of_one_name_in_two_namespaces_are_never_written_over_each_other() {
     let other = GRAPH.replace("namespace: models", "namespace: other").replace("replicas: 2", "replicas: 7");
     let bench = Workbench::with(&[("both.yaml", &format!("{GRAPH}---\n{other}"))]);
-    assert_snapshot!(bench.run(["import", "both.yaml", "--out", "new", "--force"]), @r#"
+    assert_snapshot!(bench.run(["import", "both.yaml", "--out", "new", "--force"]), @"
     exit 1
     ----- stdout -----
     new/chat/model.yaml
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     The manifests are in several namespaces (models, other), but an environment has only one: import each namespace into its own folder with -n NAMESPACE.
     error: new/chat/model.yaml is already the model of another namespace
     hint: import one namespace at a time with -n NAMESPACE, each into its own folder
     2 models imported, 2 of them rendering back to their manifests; 0 things not imported.
-    "#);
+    ");
     assert!(bench.read("new/chat/model.yaml").contains("replicas: 2"));
     bench.run(["import", "both.yaml", "-n", "other", "--out", "second"]).success();
     assert!(bench.read("second/chat/model.yaml").contains("replicas: 7"));
@@ -438,7 +446,7 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     let broken =
         "apiVersion: nvidia.com/v1alpha1\nkind: DynamoDeployment\nmetadata: {name: broken}\nspec: {services: 3}\n";
     let bench = Workbench::with(&[("old.yaml", &[deployment, component, request, broken, GRAPH].join("---\n"))]);
-    assert_snapshot!(bench.run(["import", "old.yaml", "--out", "new"]), @r#"
+    assert_snapshot!(bench.run(["import", "old.yaml", "--out", "new"]), @"
     exit 1
     ----- stdout -----
     new/stator.yaml
@@ -446,6 +454,7 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     new/disagg/model.yaml
     new/search/model.yaml
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     old.yaml:1:1: error[import/no-model] document 1: the model is invalid (model.yaml:6): neither `runtime` nor `image` is set, and not every component has its own image
     old.yaml:1:1: warning[import/note] document 1: no Dynamo engine was recognised on the command lines
     old.yaml:1:1: warning[import/note] document 1: no model was found in the manifest; nothing is rendered from this
@@ -459,7 +468,7 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not imported: it asked for an image to be built, which no operator supports any more: build the image in CI and set its name
     old.yaml:31:8: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number
     3 models imported, 1 of them rendering back to their manifests; 7 things not imported.
-    "#);
+    ");
     assert_snapshot!(bench.read("new/disagg/model.yaml"), @r#"
     # Imported by stator from old.yaml, document 1.
     apiVersion: stator.dev/v1alpha1
@@ -508,12 +517,13 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
         let path = format!("new/{model}/model.yaml");
         bench.replace(&path, "  engine: custom\n", "  engine: vllm\n  runtime: 1.2.0\n");
     }
-    assert_snapshot!(bench.run(["validate", "new"]), @r#"
+    assert_snapshot!(bench.run(["validate", "new"]), @"
     exit 0
     ----- stdout -----
     All checks passed (3 models).
     ----- stderr -----
-    "#);
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    ");
 }
 
 #[test]
@@ -534,15 +544,16 @@ spec:
   enableGpuDiscovery: true
 ";
     let bench = Workbench::with(&[("request.yaml", request)]);
-    assert_snapshot!(bench.run(["import", "request.yaml", "--out", "new"]), @r#"
+    assert_snapshot!(bench.run(["import", "request.yaml", "--out", "new"]), @"
     exit 1
     ----- stdout -----
     new/profile/model.yaml
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not imported: v1beta1 has separate fields for the profiler's settings, but none for this one
     request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, set `hardware` where it may not
-    1 model imported, 1 of them rendering back to their manifests; 2 things not imported.
-    "#);
+    1 model imported, 0 of them rendering back to their manifests; 2 things not imported.
+    ");
     assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"
     # Imported by stator from request.yaml, document 1.
     apiVersion: stator.dev/v1alpha1
@@ -561,12 +572,13 @@ spec:
           osl: 150
         autoApply: true
     "#);
-    assert_snapshot!(bench.run(["validate", "new"]), @r#"
+    assert_snapshot!(bench.run(["validate", "new"]), @"
     exit 0
     ----- stdout -----
     All checks passed (1 model).
     ----- stderr -----
-    "#);
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    ");
 }
 
 /// Row A6 of the review: a placeholder was copied into `stator.yaml`, and the folder did not validate.
@@ -580,6 +592,7 @@ fn a_placeholder_for_a_namespace_is_left_out_and_the_folder_validates() {
     ----- stdout -----
     models/chat/model.yaml
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     graph.yaml:5:3: warning[import/placeholder] document 1: namespace `<your-namespace>` is a placeholder, and is left out
     1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     ");

@@ -130,7 +130,7 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     };
     let all = run(&["-n", &namespace, "--pre", "-o", "json"]).success();
     insta::assert_snapshot!(checks(&all).join("\n"), @"
-    dynamo Passed: the definitions are those of release 1.2 or 1.3
+    dynamo Passed: the definitions are those of release 1.2
     stator Passed: the definitions of records and journals are installed
     namespace Passed: prod exists
     rights Passed: all that a sync needs in prod

@@ -162,7 +162,7 @@ fn faults_are_told_and_mended_while_they_are_typed() {
     insta::assert_snapshot!(shown(&found), @"
     6:10-13 schema/unknown-word `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
     fix: Did you mean `vllm`?
-    11:6-17 schema/unknown-field unknown field `maxModelLen` in `spec.serving.worker`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
+    11:6-17 schema/unknown-field unknown field `maxModelLen` in `spec.serving.worker`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `minAvailable`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `runtimeVersion`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
     fix: Did you mean `maxLength`?
     ");
     let actions = editor.ask(

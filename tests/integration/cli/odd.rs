@@ -94,10 +94,11 @@ fn a_branch_is_compared_with_where_it_left_trunk() {
         let own = bench.run(["plan", "-e", "prod", "--from", from, "-o", "json"]).json();
         assert_eq!((&own["summary"]["delete"], &own["summary"]["update"]), (&0.into(), &1.into()), "{from}");
     }
-    assert_snapshot!(bench.run(["plan", "-e", "prod", "--from", "nowhere..."]).notes(), @r#"
+    assert_snapshot!(bench.run(["plan", "-e", "prod", "--from", "nowhere..."]).notes(), @"
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     error: `nowhere...` is not a revision of the git repository at [TMP]/work: revspec 'nowhere' not found
     hint: pass a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, and a shallow clone lacks old commits (git fetch --unshallow)
-    "#);
+    ");
 }
 
 #[test]

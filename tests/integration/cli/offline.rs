@@ -29,6 +29,7 @@ fn a_new_repository_validates_and_is_never_overwritten() {
     ----- stdout -----
     All checks passed (2 models).
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
     bench.run(["fmt", "--check"]).success();
     assert_snapshot!(bench.run(["init"]), @"
@@ -48,7 +49,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
         "models/other/model.yaml",
         MOCK.replace("name: mock", "name: other").replace("replicas: 2", "replicas: two"),
     );
-    assert_snapshot!(bench.run(["validate"]), @r#"
+    assert_snapshot!(bench.run(["validate"]), @"
     exit 1
     ----- stdout -----
     error[schema/unknown-word]: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
@@ -69,13 +70,15 @@ fn every_fault_of_every_file_is_shown_at_once() {
 
     Found 2 errors (2 models checked).
     ----- stderr -----
-    "#);
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    ");
     assert_snapshot!(bench.run(["validate", "--format", "concise", "models/other"]), @"
     exit 1
     ----- stdout -----
     models/other/model.yaml:13:17: error[schema/type] `spec.serving.worker.replicas` is the string `two`; expected a whole number from 0 to 10000
     Found 1 error (1 model checked).
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
     let json = bench.run(["validate", "--format", "json"]).exits(1).json();
     assert_eq!((json["files"].as_u64(), json["models"].as_u64()), (Some(3), Some(2)), "{json}");
@@ -106,12 +109,14 @@ fn an_empty_repository_is_said_to_be_empty() {
     All checks passed (0 models).
     ----- stderr -----
     note: no model.yaml in [TMP]/work; `stator init` creates a small repository to start from
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
     assert_snapshot!(bench.run(["render"]), @"
     exit 0
     ----- stdout -----
     ----- stderr -----
     note: no model.yaml in [TMP]/work; `stator init` creates a small repository to start from
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
 }
 
@@ -175,6 +180,7 @@ fn a_pull_request_is_planned_without_a_cluster() {
 
     Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged.
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
     bench.commit("two");
     bench.run(["plan", "-e", "prod", "--from", "HEAD~1", "--to", "HEAD", "--exit-code"]).exits(1);
@@ -228,10 +234,11 @@ fn a_model_with_errors_is_not_said_to_be_unchanged() {
         "namespace: models-staging",
         "namespace: models-staging\n      exclude: [models/mock]",
     );
-    assert_snapshot!(bench.run(["validate", "mock"]), @r#"
+    assert_snapshot!(bench.run(["validate", "mock"]), @"
     exit 0
     ----- stdout -----
     All checks passed (1 model).
     ----- stderr -----
-    "#);
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    ");
 }

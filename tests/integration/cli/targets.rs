@@ -59,6 +59,7 @@ fn models_are_meant_by_folder_file_name_and_label() {
     ----- stdout -----
     ----- stderr -----
     note: no model has labels that match `tier`
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
 }
 
@@ -130,6 +131,7 @@ fn several_folders_are_validated_and_formatted_with_paths_from_the_root() {
     vision/ocr/model.yaml:9:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
     Found 1 error (2 models checked).
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
     assert_snapshot!(bench.run(["validate", "-o", "concise", "rank", "chat"]), @r"
     exit 1
@@ -137,6 +139,7 @@ fn several_folders_are_validated_and_formatted_with_paths_from_the_root() {
     chat/rank/model.yaml:9:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
     Found 1 error (2 models checked).
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
     let other = Workbench::with(&[("stator.yaml", super::ROOT)]);
     let elsewhere = other.root().display().to_string();
@@ -190,6 +193,7 @@ fn standard_input_is_a_file_like_any_other() {
     model.yaml:7:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
     Found 1 error (1 model checked).
     ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
     pipe(&["validate", "-"], MOCK).success();
     let jumbled = "kind:   Model\napiVersion: stator.dev/v1alpha1 # here\nmetadata: {name: a}\n";

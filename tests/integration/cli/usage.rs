@@ -154,6 +154,7 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     Using the Kubernetes cluster of context `gpu-east` (http://127.0.0.1:1), the current context of the kubeconfig.
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     error: the policies of the fleet cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1 cannot be reached: tcp connect error: Connection refused (os error 111)
     hint: check that the cluster is running and can be reached: VPN, proxy, the kubeconfig's server
     ");
@@ -162,6 +163,7 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     Using the Kubernetes cluster of context `gpu-west` (http://127.0.0.1:1/west) as ci.
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     error: the policies of the fleet cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1/west cannot be reached: tcp connect error: Connection refused (os error 111)
     hint: check that the cluster is running and can be reached: VPN, proxy, the kubeconfig's server
     ");

@@ -84,8 +84,8 @@ impl Cluster for ObservedCluster<'_> {
         self.cluster.describe()
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
-        self.cluster.platform().await
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
+        self.cluster.platform(stated).await
     }
 
     async fn list(

@@ -8,6 +8,7 @@ mod embedded;
 mod frontend;
 mod health;
 mod live;
+mod newest;
 mod operator;
 pub mod place;
 mod program;

@@ -386,3 +386,23 @@ macro_rules! on_every_cluster {
     };
 }
 pub(super) use on_every_cluster;
+
+/// The same, and on a real API server with the definitions of the newest Dynamo.
+macro_rules! on_every_cluster_and_make {
+    ($($scenario:ident,)*) => {
+        $crate::cluster::place::on_every_cluster! { $($scenario,)* }
+
+        mod on_newest_kubernetes {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $scenario() {
+                    if let Some(plane) = $crate::testbed::newest() {
+                        let place = $crate::cluster::place::Namespaces::on(plane, stringify!($scenario)).await;
+                        super::$scenario(&place).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+pub(super) use on_every_cluster_and_make;

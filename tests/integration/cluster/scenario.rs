@@ -1,8 +1,11 @@
 //! The words that the scenarios are told in.
 
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::{ApplyRequest, ApplyResponse, Cluster, ClusterError};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::release::Release;
 use stator_core::object::{Object, ObjectRef};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,13 +21,13 @@ impl Folder {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let seconds = Arc::new(AtomicI64::new(1_800_000_000));
-        let cluster = EmbeddedCluster::open(dir.path(), options(&seconds)).unwrap();
+        let cluster = oldest(EmbeddedCluster::open(dir.path(), options(&seconds)).unwrap());
         Self { dir, cluster, seconds }
     }
 
     /// The same folder, as the next process finds it.
     pub fn reopen(&self) -> EmbeddedCluster {
-        EmbeddedCluster::open(self.dir.path(), options(&self.seconds)).unwrap()
+        oldest(EmbeddedCluster::open(self.dir.path(), options(&self.seconds)).unwrap())
     }
 
     pub fn pass(&self, seconds: i64) {
@@ -52,6 +55,13 @@ fn options(seconds: &Arc<AtomicI64>) -> EmbeddedOptions {
         new_uid: Arc::new(move || format!("00000000-0000-4000-8000-{:012}", count.fetch_add(1, Ordering::SeqCst) + 1)),
         ..EmbeddedOptions::default()
     }
+}
+
+/// An embedded cluster with the Dynamo that the API server of the tests has too.
+pub fn oldest(cluster: EmbeddedCluster) -> EmbeddedCluster {
+    let stated = Platform { dynamo: Some(Release::V1_2), ..Platform::default() };
+    cluster.platform(&stated).now_or_never().unwrap().unwrap();
+    cluster
 }
 
 /// A small graph that the bundled schema takes: a frontend and one worker.

@@ -1,19 +1,25 @@
 //! Conversions: upstream's manifests at v1alpha1 against what the operator made of them.
 
-use super::{source, table, verdicts};
+use super::{JUDGED, source, table, verdicts};
 use serde_json::Value;
+use stator_core::dynamo::release::Release;
 use stator_core::dynamo::{conversion, equivalence};
 use std::collections::BTreeMap;
 
 pub fn section() -> String {
-    let mut counts: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
+    let mut counts: BTreeMap<(Release, String, String), (usize, usize)> = BTreeMap::new();
     let mut wrong = Vec::new();
     let mut left = 0;
-    for row in verdicts("manifests").iter().filter(|row| row["v1beta1"].is_object()) {
+    for (release, row) in
+        JUDGED.into_iter().flat_map(|release| verdicts(release, "manifests").into_iter().map(move |row| (release, row)))
+    {
+        if !row["v1beta1"].is_object() {
+            continue;
+        }
         let text = |field: &str| row[field].as_str().unwrap().to_owned();
-        let converted = conversion::convert(&source(row)).unwrap();
+        let converted = conversion::convert(&source(release, &row), release).unwrap();
         let differences = equivalence::differences(&converted.document, &row["v1beta1"]);
-        let count = counts.entry((text("kind"), text("version"))).or_default();
+        let count = counts.entry((release, text("kind"), text("version"))).or_default();
         count.0 += 1;
         count.1 += usize::from(differences.is_empty());
         left += usize::from(!converted.unmapped.is_empty());
@@ -25,13 +31,15 @@ pub fn section() -> String {
     assert_eq!(wrong, Vec::<String>::new());
     let rows: Vec<Vec<String>> = counts
         .into_iter()
-        .map(|((kind, version), (all, equal))| vec![kind, version, all.to_string(), equal.to_string()])
+        .map(|((release, kind, version), (all, equal))| {
+            vec![release.to_string(), kind, version, all.to_string(), equal.to_string()]
+        })
         .collect();
     format!(
         "## Conversion\n\nUpstream's manifests at v1beta1, as the operator's own conversion gives them, against stator's, \
          lists in the same order. {left} of them hold fields that v1beta1 has no place for: they are named, and kept in the operator's \
          annotation.\n\n{}",
-        table(&["Kind", "Written at", "Manifests", "alike"], &rows)
+        table(&["Release", "Kind", "Written at", "Manifests", "alike"], &rows)
     )
 }
 

@@ -3,7 +3,7 @@
 use super::table;
 use fs_err as fs;
 use stator_model::import::coverage::{self, CoverageRow};
-use stator_model::import::{ManifestFile, import};
+use stator_model::import::{ImportOptions, ManifestFile, import};
 use std::path::Path;
 
 /// The manifests of a folder and of those below it.
@@ -21,7 +21,7 @@ fn manifests(folder: &Path, found: &mut Vec<ManifestFile>) {
 fn measure(folder: &str) -> Vec<CoverageRow> {
     let mut files = Vec::new();
     manifests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo").join(folder), &mut files);
-    let models = files.iter().flat_map(|file| import(std::slice::from_ref(file)).models);
+    let models = files.iter().flat_map(|file| import(std::slice::from_ref(file), ImportOptions::default()).models);
     models.map(|model| coverage::row(&model)).collect()
 }
 

@@ -2,16 +2,17 @@
 
 use super::{table, verdicts};
 use stator_core::dynamo::disruption::{self, Disruption};
+use stator_core::dynamo::release::Release;
 use stator_core::object::Object;
 use std::collections::BTreeMap;
 
 pub fn section() -> String {
-    let rows = verdicts("updates");
+    let rows = verdicts(Release::V1_2, "updates");
     let mut counts: BTreeMap<(u8, &str), BTreeMap<Disruption, usize>> = BTreeMap::new();
     let mut wrong = Vec::new();
     for row in &rows {
         let object = |side: &str| Object::from_value(row[side].clone()).unwrap();
-        let judgement = disruption::classify_change(&object("old"), &object("new"));
+        let judgement = disruption::classify_change(&object("old"), &object("new"), Release::V1_2);
         let class = judgement.disruption;
         let (verdict, agrees) = match (row["admitted"].as_bool().unwrap(), row["workersRoll"].as_bool().unwrap()) {
             (false, _) => ((2, "denied"), !judgement.forbidden.is_empty() && class == Disruption::Recreate),
@@ -47,7 +48,7 @@ pub fn section() -> String {
         })
         .collect();
     format!(
-        "## Updates\n\n{} pairs of graphs, one edit apart: whether the operator's admission takes the update, and whether \
+        "## Updates\n\n{} pairs of graphs of 1.2, one edit apart: whether the operator's admission takes the update, and whether \
          the hash over its workers moves. stator says before it applies:\n\n{}",
         rows.len(),
         table(&["The operator", "Pairs", "stator's classes", "judged otherwise"], &lines)

@@ -261,8 +261,8 @@ impl<C: Cluster> Cluster for Faulty<'_, C> {
         self.cluster.describe()
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
-        self.cluster.platform().await
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
+        self.cluster.platform(stated).await
     }
 
     async fn list(

@@ -5,6 +5,7 @@ use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::{
     ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
+use stator_cluster::sync::desired::detect_platform;
 use stator_cluster::sync::{
     DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, answer_open_questions, run_sync,
 };
@@ -127,7 +128,8 @@ impl Site {
         allow: &[HoldKind],
     ) -> Result<(PlanInput, GatheredState), GatherError> {
         let checkout = source::open(&self.path("")).unwrap();
-        let selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
+        let mut selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
+        detect_platform(cluster, &mut selection).await;
         let desired = DesiredState::render(selection, &Default::default()).owned_by(owner);
         let gathered =
             desired.gather_live_with_orphans(cluster, Vec::new(), &std::collections::BTreeSet::new()).await?;
@@ -267,8 +269,8 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
         self.cluster.describe()
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
-        self.cluster.platform().await
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
+        self.cluster.platform(stated).await
     }
 
     async fn list(

@@ -18,11 +18,19 @@ pub enum CrdSet {
     Dynamos,
 }
 
+/// The release of Dynamo whose definitions are installed, as its folder is called.
+pub type DynamoFolder = &'static str;
+
+/// The oldest release that stator works with: what most tests run against.
+pub const OLDEST: DynamoFolder = "1.2";
+/// The newest.
+pub const NEWEST: DynamoFolder = "1.5";
+
 /// Installs definitions and waits until each is served.
-pub async fn install(client: &kube::Client, whose: CrdSet) -> Result<(), String> {
+pub async fn install(client: &kube::Client, whose: CrdSet, release: DynamoFolder) -> Result<(), String> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut paths = Vec::new();
-    for file in files(whose)? {
+    for file in files(whose, release)? {
         let crd = read(&file)?;
         let kind: Option<CustomResourceDefinition> =
             serde_json::from_value(crd.clone()).map(Some).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -75,12 +83,12 @@ async fn list(client: &kube::Client, path: &str) -> Result<Value, String> {
 }
 
 /// The CRDs of the repository; `crds/core` describes kinds that every API server has.
-fn files(whose: CrdSet) -> Result<Vec<PathBuf>, String> {
+fn files(whose: CrdSet, release: DynamoFolder) -> Result<Vec<PathBuf>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let mut found = Vec::new();
     let neighbours = ["gateway-api", "dra-driver"].map(|name| root.join(name));
     let own = (whose == CrdSet::All).then(|| [root.clone()].into_iter().chain(neighbours));
-    for folder in own.into_iter().flatten().chain([root.join("dynamo")]) {
+    for folder in own.into_iter().flatten().chain([root.join("dynamo").join(release)]) {
         for entry in fs_err::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
             let path = entry.path();
             if path.extension().is_some_and(|extension| extension == "yaml") {
@@ -92,8 +100,8 @@ fn files(whose: CrdSet) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// A CRD, one of Dynamo's stored at v1beta1 where it has that version. Dynamo stores its graphs as v1alpha1 and converts by a webhook
-/// in its operator; without that an API server drops what v1alpha1 does not know.
+/// A CRD, one of Dynamo's stored at v1beta1 where it has that version. Until 1.5 Dynamo stores its graphs as v1alpha1 and converts
+/// by a webhook in its operator; without that an API server drops what v1alpha1 does not know.
 fn read(file: &Path) -> Result<Value, String> {
     let text = fs_err::read_to_string(file).map_err(|error| error.to_string())?;
     let mut crd: Value = serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;

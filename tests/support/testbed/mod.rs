@@ -56,9 +56,20 @@ pub fn shared() -> Option<&'static ControlPlane> {
     started.as_ref().map_err(|reason| skip(reason)).ok()
 }
 
+/// The same with the definitions of the newest Dynamo.
+pub fn newest() -> Option<&'static ControlPlane> {
+    static NEWEST: OnceLock<Option<ControlPlane>> = OnceLock::new();
+    NEWEST.get_or_init(another_of_newest).as_ref()
+}
+
 /// A control plane of its own with every definition, for tests that change those. `None` as for [`shared`].
 pub fn another() -> Option<ControlPlane> {
     Programs::find().and_then(|programs| ControlPlane::start(&programs)).map_err(|reason| skip(&reason)).ok()
+}
+
+/// The same with the definitions of the newest Dynamo.
+pub fn another_of_newest() -> Option<ControlPlane> {
+    Programs::find().and_then(|programs| ControlPlane::newest(&programs)).map_err(|reason| skip(&reason)).ok()
 }
 
 fn skip(reason: &str) {
@@ -75,19 +86,29 @@ pub fn required() -> bool {
 impl ControlPlane {
     /// Starts one and waits until it serves every kind that the tests use.
     pub fn start(programs: &Programs) -> Result<Self, String> {
-        Self::of(programs, Launch::ready(programs)?, crds::CrdSet::All)
+        Self::of(programs, Launch::ready(programs)?, crds::CrdSet::All, crds::OLDEST)
+    }
+
+    /// Starts one with the definitions of the newest Dynamo.
+    pub fn newest(programs: &Programs) -> Result<Self, String> {
+        Self::of(programs, Launch::ready(programs)?, crds::CrdSet::All, crds::NEWEST)
     }
 
     /// Starts one of a test's own as a cluster is before stator is installed: with Dynamo's definitions alone. Its API
     /// server may write down what service accounts ask for: see [`Self::requests`].
     pub fn bare(programs: &Programs, audit: Audit) -> Result<Self, String> {
-        Self::of(programs, Launch::ready_with(programs, audit)?, crds::CrdSet::Dynamos)
+        Self::of(programs, Launch::ready_with(programs, audit)?, crds::CrdSet::Dynamos, crds::OLDEST)
     }
 
-    fn of(programs: &Programs, launch: Launch, whose: crds::CrdSet) -> Result<Self, String> {
+    fn of(
+        programs: &Programs,
+        launch: Launch,
+        whose: crds::CrdSet,
+        release: crds::DynamoFolder,
+    ) -> Result<Self, String> {
         // A thread of its own, since the caller may be inside a runtime already.
         let installed = std::thread::scope(|scope| {
-            let install = async { crds::install(&client(&launch.kubeconfig(), "admin").await?, whose).await };
+            let install = async { crds::install(&client(&launch.kubeconfig(), "admin").await?, whose, release).await };
             let work = scope.spawn(|| runtime()?.block_on(install));
             work.join().map_err(|_| "installing the CRDs panicked".to_owned())?
         });

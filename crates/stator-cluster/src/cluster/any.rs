@@ -84,10 +84,10 @@ impl Cluster for AnyCluster {
         }
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
         match self {
-            Self::Embedded(cluster) => cluster.platform().await,
-            Self::Kubernetes(cluster) => cluster.platform().await,
+            Self::Embedded(cluster) => cluster.platform(stated).await,
+            Self::Kubernetes(cluster) => cluster.platform(stated).await,
         }
     }
 

@@ -81,8 +81,8 @@ impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
         self.cluster.describe()
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
-        self.cluster.platform().await
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
+        self.cluster.platform(stated).await
     }
 
     async fn list(

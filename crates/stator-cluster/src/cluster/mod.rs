@@ -28,8 +28,9 @@ pub trait Cluster: Send + Sync {
     /// What to call it in one line: `embedded cluster in .stator/cluster`.
     fn describe(&self) -> String;
 
-    /// What the cluster has beside Dynamo's operator, as far as it can tell; what it cannot tell is left out.
-    fn platform(&self) -> impl Future<Output = Result<Platform, ClusterError>> + Send;
+    /// What the cluster runs and has, as far as it can tell; what it cannot tell is left out. A cluster that simulates
+    /// Dynamo is of the release that is `stated` of it first.
+    fn platform(&self, stated: &Platform) -> impl Future<Output = Result<Platform, ClusterError>> + Send;
 
     /// Objects of one kind, in one namespace or in all, that carry all the labels. Sorted by reference.
     fn list(

@@ -8,9 +8,9 @@ use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_finding
 use stator_core::finding::{self, Finding, Location};
 use stator_core::object::ObjectRef;
 use stator_model::fleet_policy::{BoundPolicies, SourcePolicies};
-use stator_model::intent::ResolvedEnvironment;
 use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::CompiledPolicy;
+use stator_model::intent::{ResolvedEnvironment, rules};
 use stator_model::plan::{
     HoldKind, PlanInput, PlanScope, Record, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
 };
@@ -156,6 +156,7 @@ impl DesiredState {
             owner,
             environment: target.environment,
             namespace: target.namespace,
+            platform: target.platform,
             revision: aim.revision,
             findings: selection.findings,
             rendered,
@@ -191,15 +192,35 @@ pub fn target_of(selection: &ResolvedEnvironment) -> RenderTarget {
     }
 }
 
-/// Adds what the cluster has beside Dynamo's operator to what the environment says of it, which wins. A cluster that does
-/// not tell leaves it at that: models that need more get their warning.
+/// Adds what the cluster runs and has to what the environment says of it. What is installed beside Dynamo the environment
+/// knows best, and the cluster which definitions it serves. A cluster that does not tell leaves it at that: models that need
+/// more get their warning.
 pub async fn detect_platform<C: Cluster>(cluster: &C, selection: &mut ResolvedEnvironment) {
-    match cluster.platform().await {
-        Ok(found) => {
-            let stated = selection.environment.platform.take().unwrap_or_default();
-            selection.environment.platform = Some(stated.or(&found));
+    let stated = selection.environment.platform.take().unwrap_or_default();
+    let found = cluster.platform(&stated).await;
+    let platform = match &found {
+        Ok(found) => stated.or(found),
+        Err(_) => stated,
+    };
+    if let Some((stated, served)) = platform.release_mismatch() {
+        let finding = Finding::warning(
+            rules::DYNAMO_RELEASE,
+            Location::file("stator.yaml"),
+            format!(
+                "environment {} is said to run Dynamo {stated}, and its cluster serves the definitions of {served}",
+                selection.name
+            ),
+            format!(
+                "the cluster decides; write `platform: {{dynamo: \"{served}\"}}` under the environment, or leave it out"
+            ),
+        );
+        if !selection.findings.contains(&finding) {
+            selection.findings.push(finding);
         }
-        Err(error) => tracing::info!(%error, "the API groups of the cluster could not be read"),
+    }
+    selection.environment.platform = Some(platform);
+    if let Err(error) = found {
+        tracing::info!(%error, "what the cluster runs could not be read");
     }
 }
 

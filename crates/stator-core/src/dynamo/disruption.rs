@@ -7,6 +7,7 @@ mod graph;
 mod immutable_fields;
 
 pub use super::admission::ChangeRemedy;
+use super::release::Release;
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -118,14 +119,14 @@ pub struct ForbiddenChange {
     pub remedy: ChangeRemedy,
 }
 
-/// Judges a change of one object. Both must be of one kind and name.
-pub fn classify_change(old: &Object, new: &Object) -> ChangeImpact {
+/// Judges a change of one object, as Dynamo of a release makes it. Both must be of one kind and name.
+pub fn classify_change(old: &Object, new: &Object, release: Release) -> ChangeImpact {
     match new.kind() {
-        "DynamoGraphDeployment" => graph::classify_graph_change(old, new),
+        "DynamoGraphDeployment" => graph::classify_graph_change(old, new, release),
         "DynamoGraphDeploymentRequest" => {
-            ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_changes(old, new))
+            ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_changes(old, new, release))
         }
-        "DynamoModel" => classify_adapter_change(old, new),
+        "DynamoModel" => classify_adapter_change(old, new, release),
         "PersistentVolumeClaim" => {
             ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_claim_changes(old, new))
         }
@@ -175,9 +176,9 @@ pub fn of_delete(object: &Object) -> Disruption {
 }
 
 /// An adapter that is made again only unloads and loads.
-fn classify_adapter_change(old: &Object, new: &Object) -> ChangeImpact {
+fn classify_adapter_change(old: &Object, new: &Object, release: Release) -> ChangeImpact {
     let class = if old.spec() == new.spec() { Disruption::None } else { Disruption::AdapterOnly };
-    let mut judgement = ChangeImpact::new(class).with_forbidden(immutable_fields::forbidden_changes(old, new));
+    let mut judgement = ChangeImpact::new(class).with_forbidden(immutable_fields::forbidden_changes(old, new, release));
     judgement.disruption = class;
     judgement
 }

@@ -192,6 +192,9 @@ pub const ANNOTATION_FILE_SOURCE: &str = "stator.dev/file-source";
 pub const ANNOTATION_WEIGHTS: &str = "stator.dev/weights";
 /// The annotation of a route that names the model which gets a share of the requests.
 pub const ANNOTATION_CANARY: &str = "stator.dev/canary";
+/// The `spec.restart.id` that git had when a graph was created, which Dynamo does not let it be created with: it counts as
+/// carried out.
+pub const ANNOTATION_CREATED_WITH_RESTART: &str = "stator.dev/created-with-restart";
 /// The repository that an object comes from.
 pub const LABEL_REPOSITORY: &str = "stator.dev/repository";
 /// The environment that an object was rendered for.

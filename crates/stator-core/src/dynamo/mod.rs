@@ -1,6 +1,7 @@
 //! What is true of Dynamo: its kinds, its admission rules, how it shows health, and what a change disrupts.
 //!
-//! Pure. Facts carry their source; most come from release 1.2 and the recordings under `tests/data/dynamo/`.
+//! Pure. Facts carry their source; most come from the releases 1.2 and 1.5 and the recordings under `tests/data/dynamo/`.
+//! What differs between releases is told by [`release`].
 
 pub mod addresses;
 pub mod admission;
@@ -19,6 +20,7 @@ pub mod list_order;
 pub mod names;
 pub mod pod_containers;
 pub mod registry;
+pub mod release;
 pub mod served_models;
 pub mod v1alpha1;
 pub mod v1beta1;

@@ -1,7 +1,7 @@
 //! Typed `nvidia.com/v1beta1` kinds (and `DynamoModel`, whose only version is v1alpha1): what stator writes, and reads
 //! back from a cluster.
 //!
-//! Source: the bundled CRDs of release 1.2 (`crds/dynamo/`). Fields that stator does not know survive in `rest`, so
+//! Source: the bundled CRDs (`crds/dynamo/`). Fields that stator does not know survive in `rest`, so
 //! that an object of a later release reads too. Enumerations of Dynamo's are strings here for the same reason.
 
 use super::graph_components::is_worker_type;

@@ -31,7 +31,8 @@ mod validate;
 
 pub use align::{MayReorder, align_keyed_lists};
 pub use apply::{ApplyError, ApplyInput, ApplyResult, apply, apply_as_api_server, update};
-pub use bundled_schemas::{bundled_kinds, bundled_schema};
+pub(crate) use bundled_schemas::bundled_document;
+pub use bundled_schemas::{SchemaDocument, bundled_kinds, bundled_schema};
 pub use declared::{DeclaredValue, visit_values};
 pub use defaults::{apply_defaults, apply_defaults_after_merge, tidy_metadata};
 pub use diff::{FieldDifference, diff};
@@ -46,7 +47,7 @@ pub use server_normal_form::take_server_form;
 pub use transfer::{LAST_APPLIED_ANNOTATION, OwnershipTransfer, TransferError, owns_only_replicas};
 pub use type_ref::values_equal;
 pub use typecheck::{ExpectedType, TypingError, TypingErrorKind, typing_errors, undeclared_fields};
-pub use validate::{SchemaViolation, ViolationKind, structure_violations, validate, violations};
+pub use validate::{SchemaViolation, ViolationKind, validate, violations, violations_except};
 
 #[cfg(test)]
 mod tests;

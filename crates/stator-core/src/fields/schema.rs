@@ -53,6 +53,10 @@ pub(super) enum ListType {
 pub(super) struct CelRule {
     pub(super) rule: String,
     pub(super) message: Option<String>,
+    /// `optionalOldSelf`: it is judged on create too, where `oldSelf` has no value.
+    pub(super) optional_old_self: bool,
+    /// Fields of `self` without which it holds, whatever else it says.
+    pub(super) holds_without: Vec<String>,
     /// Compiled on first use; the error text when it cannot be.
     pub(super) program: OnceLock<Result<cel::Program, String>>,
 }
@@ -235,11 +239,72 @@ impl SchemaNode {
 
 impl CelRule {
     fn parse(value: &Value) -> Option<Self> {
+        let rule = value["rule"].as_str()?.to_owned();
         Some(Self {
-            rule: value["rule"].as_str()?.to_owned(),
+            holds_without: alternatives(&rule).into_iter().filter_map(absent_field).map(str::to_owned).collect(),
+            rule,
             message: value["message"].as_str().map(|message| message.trim().to_owned()),
+            optional_old_self: value["optionalOldSelf"] == true,
             program: OnceLock::new(),
         })
+    }
+}
+
+/// The parts of a rule of which one that is true makes the whole true: what `||` joins outside of brackets and texts.
+fn alternatives(rule: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth, mut quote) = (Vec::new(), 0, 0_i32, None);
+    let bytes = rule.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match (quote, byte) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), close) if open == close => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'(' | b'[' | b'{') => depth += 1,
+            (None, b')' | b']' | b'}') => depth -= 1,
+            // What a choice binds looser than `||` is no alternative.
+            (None, b'?') => return Vec::new(),
+            (None, b'|') if depth == 0 && bytes.get(at + 1) == Some(&b'|') => {
+                parts.push(rule[start..at].trim());
+                at += 1;
+                start = at + 1;
+            }
+            (None, _) => {}
+        }
+        at += 1;
+    }
+    parts.push(rule[start..].trim());
+    parts
+}
+
+/// `name` of `!has(self.name)`.
+fn absent_field(part: &str) -> Option<&str> {
+    let name = part.strip_prefix("!has(self.")?.strip_suffix(')')?;
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_holds_without_a_field_says_so() {
+        let fields = |rule: &str| CelRule::parse(&json!({"rule": rule})).unwrap().holds_without;
+        assert_eq!(fields("!has(self.minAvailable) || self.minAvailable <= 3"), ["minAvailable"]);
+        assert_eq!(fields("oldSelf.hasValue() || !has(self.restart)"), ["restart"]);
+        assert_eq!(fields("!has(self.job) || !has(self.ref) || size(self.ref) == 0"), ["job", "ref"]);
+        for rule in [
+            "!has(self.a) && self.b",
+            "(!has(self.a) || self.b) && self.c",
+            "!has(self.a.b) || self.c",
+            "self.t == 'x || !has(self.a)'",
+            "self.t == \"\\\" || !has(self.a)\"",
+            "!has(self.a) || self.b ? self.c : self.d",
+            "",
+        ] {
+            assert_eq!(fields(rule), Vec::<String>::new(), "{rule}");
+        }
     }
 }
 

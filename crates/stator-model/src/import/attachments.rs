@@ -46,9 +46,9 @@ pub fn adapter_from_manifest(
         return Err(refuse("spec.baseModelName", "refers to a graph whose engine loads no adapters".to_owned()));
     }
     let source = text("/spec/source/uri");
-    let source = source
-        .parse()
-        .map_err(|_| refuse("spec.source.uri", format!("is `{source}`; Dynamo takes `s3://…` and `hf://…`")))?;
+    let source = source.parse().map_err(|_| {
+        refuse("spec.source.uri", format!("is `{source}`; Dynamo takes `s3://…`, `hf://…` and `file:///…`"))
+    })?;
     let served = text("/spec/modelName");
     let prefix = format!("{graph}-");
     let short = name.strip_prefix(prefix.as_str()).filter(|short| !short.is_empty());

@@ -2,13 +2,13 @@
 
 use super::documents::ManifestDocument;
 use super::download_job::{DownloadFault, DownloadJob};
-use super::rules;
+use super::{ImportOptions, rules};
 use serde_json::{Value, json};
-use stator_core::dynamo::conversion::field_mappings::LOST_MOUNT;
 use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
 use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds::{self, LABEL_FILE};
-use stator_core::dynamo::legacy;
+use stator_core::dynamo::registry::annotation;
+use stator_core::dynamo::{equivalence, legacy};
 use stator_core::fields::ExpectedType;
 use stator_core::finding::Finding;
 use stator_core::object::JsonValueKind;
@@ -57,7 +57,7 @@ const GENERATED_KINDS: [(&str, &str); 5] = [
         "Dynamo's operator creates it from a component's `scalingAdapter`: import the graph",
     ),
     ("DynamoWorkerMetadata", "Dynamo's pods write it while they run"),
-    ("DynamoCheckpoint", "it is a snapshot of one worker, which later releases of Dynamo no longer have"),
+    ("DynamoCheckpoint", "it is a snapshot of one worker, and no part of what a model declares"),
     ("DynamoGraphDeploymentRun", "Dynamo creates it from a request: import the DynamoGraphDeploymentRequest"),
 ];
 
@@ -69,10 +69,14 @@ fn download_of(document: &ManifestDocument) -> Option<DownloadJob> {
 }
 
 /// Sorts, with a finding for everything that has no place.
-pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>) -> ClassifiedManifests {
-    let documents = convert_legacy(documents, findings);
+pub fn classify_documents(
+    documents: Vec<ManifestDocument>,
+    options: ImportOptions,
+    findings: &mut Vec<Finding>,
+) -> ClassifiedManifests {
+    let documents = convert_legacy(documents, options, findings);
     let mut sorted = ClassifiedManifests::default();
-    let mut seen: BTreeMap<(String, String, String), ManifestDocument> = BTreeMap::new();
+    let mut seen: BTreeMap<(String, String, String), Vec<ManifestDocument>> = BTreeMap::new();
     for document in documents {
         let Some((api_version, kind)) = type_meta(&document, findings) else { continue };
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -94,10 +98,14 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
             continue;
         }
         let key = (format!("{group}/{kind}"), namespace.to_owned(), name.to_owned());
-        if let Some(first) = seen.get(&key) {
-            let alike = stator_core::dynamo::equivalence::differences(&first.value, &document.value).is_empty();
+        let known = seen.entry(key).or_default();
+        let alike = known.iter().find(|one| equivalence::differences(&one.value, &document.value).is_empty());
+        // What belongs to a model is kept apart by folders, as several models may call their own the same.
+        let is_root = |kind: &str| [kinds::GRAPH.kind, kinds::REQUEST.kind].contains(&kind);
+        let clashes = |one: &&ManifestDocument| is_root(&kind) || one.folder() == document.folder();
+        if let Some(first) = alike.or_else(|| known.iter().find(clashes)) {
             let (place, number) = (format!("{}:{}", first.file, first.line), document.number);
-            if alike {
+            if alike.is_some() {
                 findings.push(Finding::warning(
                     rules::DIFFERENCE_NOTE,
                     document.location(),
@@ -114,10 +122,10 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
             }
             continue;
         }
-        seen.insert(key, document.clone());
+        known.push(document.clone());
         match (group, kind.as_str()) {
             ("nvidia.com", "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest") => {
-                add_root(document, &api_version, &kind, &mut sorted, findings);
+                add_root(document, (&api_version, &kind), options, &mut sorted, findings);
             }
             ("nvidia.com", "DynamoModel") => sorted.adapters.push(document),
             ("", "PersistentVolumeClaim") => sorted.claims.push(document),
@@ -135,7 +143,11 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
 }
 
 /// Puts what the first operator's kinds stand for in the place of those kinds.
-fn convert_legacy(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>) -> Vec<ManifestDocument> {
+fn convert_legacy(
+    documents: Vec<ManifestDocument>,
+    options: ImportOptions,
+    findings: &mut Vec<Finding>,
+) -> Vec<ManifestDocument> {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_old = |document: &ManifestDocument| {
         legacy::is_legacy(&text(&document.value, "apiVersion"), &text(&document.value, "kind"))
@@ -156,7 +168,7 @@ fn convert_legacy(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>)
         let help = "handle it by hand: the model is written without it";
         // Components find each other by themselves today: nothing is lost with these.
         let matters = !matches!(left.path.last_field(), Some("dynamoNamespace" | "externalServices"));
-        findings.push(if matters {
+        findings.push(if matters && !options.lossy {
             Finding::error(rules::NOT_CARRIED, document.at(&left.path), message, help)
         } else {
             Finding::warning(rules::DIFFERENCE_NOTE, document.at(&left.path), message, help)
@@ -210,25 +222,31 @@ fn type_meta(document: &ManifestDocument, findings: &mut Vec<Finding>) -> Option
 /// Brings a graph or a request to the version that stator writes, and tells what has no field there.
 fn add_root(
     mut document: ManifestDocument,
-    api_version: &str,
-    kind: &str,
+    (api_version, kind): (&str, &str),
+    options: ImportOptions,
     sorted: &mut ClassifiedManifests,
     findings: &mut Vec<Finding>,
 ) {
     let (name, number) = (name_of(&document.value).to_owned(), document.number);
-    match conversion::convert(&document.value) {
+    match conversion::convert(&document.value, options.release) {
         Ok(converted) => {
             for left in &converted.unmapped {
                 let message =
                     format!("document {number}: {kind} `{name}`: `{}` is not imported: {}", left.path, left.reason);
-                let help = "v1beta1 has no field for it";
-                findings.push(if is_significant(left) {
-                    Finding::error(rules::NOT_CARRIED, document.at(&left.path), message, help)
+                let at = document.at(&left.path);
+                findings.push(if !is_significant(left) {
+                    let help = "nothing is lost: v1beta1 has no field for it";
+                    Finding::warning(rules::DIFFERENCE_NOTE, at, message, help)
+                } else if options.lossy {
+                    Finding::warning(rules::NOT_CARRIED, at, message, "it is left out, as --lossy asks")
                 } else {
-                    Finding::warning(rules::DIFFERENCE_NOTE, document.at(&left.path), message, help)
+                    let help = "v1beta1 has no field for it: write it in another way, or leave it out with --lossy";
+                    Finding::error(rules::NOT_CARRIED, at, message, help)
                 });
             }
+            document.is_cut = converted.unmapped.iter().any(is_significant);
             document.value = converted.document;
+            drop_filled_in(&mut document.value);
             sorted.roots.push(document);
         }
         Err(ConversionError::Malformed(faults)) => {
@@ -252,6 +270,17 @@ fn add_root(
     }
 }
 
+/// Takes out of a live graph what Dynamo's webhook put in, beside what it is told by.
+fn drop_filled_in(graph: &mut Value) {
+    let annotations = graph.pointer("/metadata/annotations");
+    let on_grove = annotations.and_then(|all| all.get(annotation::WORKLOAD_PROVIDER)).is_some_and(|one| one == "grove");
+    for component in components_mut(graph).filter(|_| on_grove) {
+        if component.get("minAvailable").is_some_and(|least| *least == 1) {
+            component.remove("minAvailable");
+        }
+    }
+}
+
 /// The fix of a field that cannot be read.
 fn correction_help(reason: &MalformedFieldReason) -> &'static str {
     match reason {
@@ -270,9 +299,6 @@ fn correction_help(reason: &MalformedFieldReason) -> &'static str {
 /// Whether something is lost without a field: what a person switched off, or only named, is not, and neither is what the
 /// operator passes over.
 fn is_significant(left: &UnmappedField) -> bool {
-    if left.reason == LOST_MOUNT {
-        return false;
-    }
     match &left.value {
         Value::Null => false,
         Value::Bool(flag) => *flag,

@@ -10,6 +10,7 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::equivalence;
 use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::release::Release;
 use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
 use std::collections::BTreeMap;
 
@@ -18,12 +19,12 @@ use std::collections::BTreeMap;
 const MAX_COMPLETION_ROUNDS: usize = 3;
 
 /// Where guesses are rendered to. The namespace is the environment's to say, so any will do.
-pub fn place() -> RenderTarget {
+pub fn place(release: Release) -> RenderTarget {
     RenderTarget {
         repository: "import".to_owned(),
         environment: "import".to_owned(),
         namespace: "default".to_owned(),
-        platform: Platform::default(),
+        platform: Platform { dynamo: Some(release), ..Platform::default() },
     }
 }
 
@@ -37,7 +38,8 @@ pub fn render_objects(model: &Model) -> Vec<RenderedObject> {
         manifests: Vec::new(),
         lock: None,
     };
-    render::render_unchecked(&intent, &place()).objects
+    // The newest release has every field.
+    render::render_unchecked(&intent, &place(Release::V1_5)).objects
 }
 
 /// The object of a kind that a model renders to, with the replicas that a new one starts with.

@@ -5,6 +5,7 @@ use super::source_map::ManifestSourceMap;
 use serde_json::{Map, Value};
 use stator_core::finding::{Finding, Location};
 use stator_core::object::FieldPath;
+use std::path::Path;
 use std::sync::Arc;
 
 /// One document, or one item of a list.
@@ -18,6 +19,8 @@ pub struct ManifestDocument {
     pub line: u32,
     /// What it holds.
     pub value: Value,
+    /// Whether something of it was left out.
+    pub is_cut: bool,
     /// Its text.
     source: Arc<ManifestSourceMap>,
     /// Which item of a list it is in that text, from the outermost list on.
@@ -39,6 +42,16 @@ impl ManifestDocument {
     pub fn at(&self, path: &FieldPath) -> Location {
         let place = self.source.place(&self.item_path, path);
         place.map_or_else(|| self.start(), |(line, column)| Location { line, column, ..self.start() })
+    }
+
+    /// The folder that its file is in.
+    pub fn folder(&self) -> &Path {
+        Path::new(&self.file).parent().unwrap_or(Path::new(""))
+    }
+
+    /// How many folders, from the outermost on, its file and that of another have in common.
+    pub fn folders_shared_with(&self, other: &Self) -> usize {
+        self.folder().components().zip(other.folder().components()).take_while(|(a, b)| a == b).count()
     }
 
     /// Another value that was made of the same text.
@@ -90,6 +103,7 @@ pub fn read(file: &str, bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Manife
                     number,
                     line: part.first,
                     value,
+                    is_cut: false,
                     source,
                     item_path: Vec::new(),
                 };
@@ -111,7 +125,15 @@ fn expand_lists(document: ManifestDocument, depth: usize, documents: &mut Vec<Ma
                 within.push(index);
                 let source = Arc::clone(&document.source);
                 let (file, number, line) = (document.file.clone(), document.number, document.line);
-                let one = ManifestDocument { file, number, line, value: item.clone(), source, item_path: within };
+                let one = ManifestDocument {
+                    file,
+                    number,
+                    line,
+                    value: item.clone(),
+                    is_cut: false,
+                    source,
+                    item_path: within,
+                };
                 expand_lists(one, depth.saturating_add(1), documents);
             }
         }

@@ -10,6 +10,7 @@ use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{DnsName, LabelValue, ModelName};
 use serde_json::{Map, Value};
 use stator_core::dynamo::graph_components::{components_mut, named_components};
+use stator_core::dynamo::release::Release;
 use stator_core::dynamo::{equivalence, kinds};
 use stator_core::finding::Finding;
 use stator_core::object::FieldPath;
@@ -194,8 +195,8 @@ impl ImportDraft {
         self.targets.append(&mut self.mounted_files);
     }
 
-    pub fn finish(self, findings: &mut Vec<Finding>) -> ImportedModel {
-        let graph = self.target();
+    pub fn finish(self, release: Release, findings: &mut Vec<Finding>) -> ImportedModel {
+        let (graph, is_cut) = (self.target(), self.root.is_cut);
         let Self { root, mut model, notes, targets, .. } = self;
         pod_fields::lift_pod_fields(&mut model, &graph);
         let name = model.metadata.name.to_string();
@@ -204,7 +205,7 @@ impl ImportDraft {
         let coverage = typed_leaves::measure_coverage(&model, &targets);
         let (text, proven) = match text {
             Ok(text) => {
-                let mut faults = round_trip::verify_manifests(&text, &targets, &root);
+                let mut faults = round_trip::verify_manifests(&text, &targets, &root, release);
                 let proven = !faults.iter().any(Finding::is_error);
                 findings.append(&mut faults);
                 (text, proven)
@@ -224,7 +225,8 @@ impl ImportDraft {
             namespace: valid_namespace(&root, findings),
             origin: (root.file, root.number),
             text,
-            round_trips: proven,
+            // What was left out is not rendered back, however well the rest is.
+            round_trips: proven && !is_cut,
             coverage,
         }
     }

@@ -28,6 +28,7 @@ mod write;
 use documents::ManifestDocument;
 use draft::ImportDraft;
 use stator_core::dynamo::kinds;
+use stator_core::dynamo::release::Release;
 use stator_core::finding::{self, Finding};
 use std::collections::BTreeMap;
 
@@ -82,14 +83,23 @@ pub struct ImportResult {
     pub findings: Vec<Finding>,
 }
 
+/// How manifests are imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// The release of Dynamo that converts what is at v1alpha1.
+    pub release: Release,
+    /// Whether what has no place in a model is left out with a warning. It is an error otherwise.
+    pub lossy: bool,
+}
+
 /// Imports files, all their documents together: what belongs to a graph is found wherever it stands.
-pub fn import(inputs: &[ManifestFile]) -> ImportResult {
+pub fn import(inputs: &[ManifestFile], options: ImportOptions) -> ImportResult {
     let mut findings = Vec::new();
     let mut all = Vec::new();
     for input in inputs {
         all.extend(documents::read(&input.file, &input.content, &mut findings));
     }
-    let sorted = classify::classify_documents(all, &mut findings);
+    let sorted = classify::classify_documents(all, options, &mut findings);
     let roots = drop_requests_with_graphs(sorted.roots, &mut findings);
     let mut drafts: Vec<ImportDraft> = roots.iter().filter_map(|root| ImportDraft::of(root, &mut findings)).collect();
     // What several of them use belongs to the first by name.
@@ -99,8 +109,12 @@ pub fn import(inputs: &[ManifestFile]) -> ImportResult {
     }
     let mut others = Vec::new();
     for document in sorted.mounted_files {
-        let mut near = drafts.iter_mut().filter(|draft| draft.shares_namespace(&document));
-        if !near.any(|draft| draft.take_mounted_file(&document)) {
+        let near = by_closeness(&drafts, &document);
+        let takes = |at: &usize| {
+            let draft = drafts.get_mut(*at).filter(|draft| draft.shares_namespace(&document));
+            draft.is_some_and(|draft| draft.take_mounted_file(&document))
+        };
+        if !near.iter().any(takes) {
             others.push(document);
         }
     }
@@ -108,7 +122,9 @@ pub fn import(inputs: &[ManifestFile]) -> ImportResult {
         draft.complete();
     }
     for document in sorted.claims {
-        match drafts.iter_mut().position(|draft| draft.is_near(&document) && draft.take_claim(&document)) {
+        let near = by_closeness(&drafts, &document);
+        let takes = |at: &usize| drafts.get_mut(*at).is_some_and(|draft| draft.take_claim(&document));
+        match near.into_iter().find(takes) {
             Some(owner) => note_sharing(&mut drafts, owner, "spec.cache", &document),
             None => others.push(document),
         }
@@ -124,7 +140,8 @@ pub fn import(inputs: &[ManifestFile]) -> ImportResult {
     for document in others.iter().chain(&sorted.others) {
         carry_object(document, &mut drafts, &mut findings);
     }
-    let mut models: Vec<ImportedModel> = drafts.into_iter().map(|draft| draft.finish(&mut findings)).collect();
+    let mut models: Vec<ImportedModel> =
+        drafts.into_iter().map(|draft| draft.finish(options.release, &mut findings)).collect();
     models.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
     finding::sort_and_dedup(&mut findings);
     ImportResult { models, findings }
@@ -161,8 +178,9 @@ fn drop_requests_with_graphs(roots: Vec<ManifestDocument>, findings: &mut Vec<Fi
 
 /// Gives an object to the model that uses it, else to the first there is.
 fn carry_object(document: &ManifestDocument, drafts: &mut [ImportDraft], findings: &mut Vec<Finding>) {
-    let using = drafts.iter().position(|draft| draft.is_near(document) && draft.uses(document));
-    let Some(owner) = using.or_else(|| drafts.iter().position(|draft| draft.is_near(document))) else {
+    let near = by_closeness(drafts, document);
+    let using = near.iter().copied().find(|at| drafts.get(*at).is_some_and(|draft| draft.uses(document)));
+    let Some(owner) = using.or_else(|| near.first().copied()) else {
         findings.push(classify::lonely_object_finding(document));
         return;
     };
@@ -171,6 +189,15 @@ fn carry_object(document: &ManifestDocument, drafts: &mut [ImportDraft], finding
         Ok(()) => note_sharing(drafts, owner, "spec.manifests", document),
         Err(finding) => findings.push(*finding),
     }
+}
+
+/// The models that an object may belong to, those first whose manifests are in the folder that is nearest to it.
+fn by_closeness(drafts: &[ImportDraft], document: &ManifestDocument) -> Vec<usize> {
+    let near = |at: &usize| drafts.get(*at).is_some_and(|draft| draft.is_near(document));
+    let mut places: Vec<usize> = (0..drafts.len()).filter(near).collect();
+    let closeness = |at: &usize| drafts.get(*at).map_or(0, |draft| draft.root.folders_shared_with(document));
+    places.sort_by_key(|at| std::cmp::Reverse(closeness(at)));
+    places
 }
 
 /// Notes with the owner of an object that other models use it too, or that none does.

@@ -6,12 +6,13 @@ use crate::intent::{SourceFile, SourceTree, Workspace};
 use crate::render;
 use serde_json::Value;
 use stator_core::dynamo::equivalence::{self, DocumentDifference};
-use stator_core::dynamo::kinds;
+use stator_core::dynamo::release::Release;
+use stator_core::dynamo::{admission, kinds};
 use stator_core::finding::Finding;
 use stator_core::object::FieldPath;
 
 /// What differs between the manifests and what the text renders to; no error when nothing does.
-pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) -> Vec<Finding> {
+pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument, release: Release) -> Vec<Finding> {
     let number = root.number;
     let file = SourceFile { path: "model.yaml".to_owned(), content: Ok(text.as_bytes().into()) };
     let workspace = Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() });
@@ -22,7 +23,8 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) 
     };
     let told = |finding: &Finding| {
         let place = format!("model.yaml:{}", finding.location.line);
-        if finding.is_error() {
+        // What Dynamo refuses of an image it refuses of the manifest as well: the model is what that says.
+        if finding.is_error() && finding.rule != admission::rules::IMAGE_VERSION {
             refused(format!("document {number}: the model is invalid ({place}): {}", finding.message), &finding.help)
         } else {
             let message = format!("document {number}: {} ({place})", finding.message);
@@ -31,7 +33,7 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) 
     };
     let mut faults: Vec<Finding> = selection.findings.iter().map(told).collect();
     let [intent] = selection.intents.as_slice() else { return faults };
-    let rendered = render::render_unchecked(intent, &completion::place());
+    let rendered = render::render_unchecked(intent, &completion::place(release));
     faults.extend(rendered.findings.iter().map(told));
     let labels = FieldPath::from_fields(["metadata", "labels"]);
     for target in targets {

@@ -36,6 +36,8 @@ stator_core::rules! {
     LAYOUT_OVERLAY_ORPHAN = "layout/overlay-orphan", "An overlay is next to the `model.yaml` that it changes.";
     LAYOUT_PATTERN_UNMATCHED = "layout/pattern-unmatched", "Patterns of `include` match a model, and patterns of `exclude` are not misspelled.";
 
+    DYNAMO_RELEASE = "platform/dynamo-release", "An environment names the release of Dynamo that its cluster serves.";
+
     LOCK_DAMAGED = "lock/damaged", "A lock is for its model and unchanged since `stator lock` wrote it.";
     LOCK_STALE = "lock/stale", "A lock is for the current target of the intent.";
     LOCK_UNUSED = "lock/unused", "A lock is next to a model with `sla`, and for an environment of the repository.";

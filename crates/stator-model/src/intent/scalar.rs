@@ -226,6 +226,14 @@ text_type!(
     expected = "a version such as `1.2.0`"
 );
 text_type!(
+    /// The version of Dynamo that is in an image: three numbers, as Dynamo's `runtimeVersionOverride` has it.
+    DynamoVersion,
+    pattern = "^(0|[1-9][0-9]{0,3})\\.(0|[1-9][0-9]{0,3})\\.(0|[1-9][0-9]{0,3})$",
+    max = 14,
+    example = "1.4.0",
+    expected = "three numbers without leading zeros, such as `1.4.0`"
+);
+text_type!(
     /// An image with its tag or digest: `registry/name:tag`.
     ImageReference,
     pattern = "^[A-Za-z0-9][A-Za-z0-9._/:-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})$",
@@ -242,12 +250,12 @@ text_type!(
     expected = "a registry and a path in it, such as `registry.example.com/dynamo`"
 );
 text_type!(
-    /// Where an adapter's weights are; Dynamo's admission takes these two schemes.
+    /// Where an adapter's weights are: the schemes that Dynamo's admission takes, `file:///` from 1.3 on.
     AdapterUri,
-    pattern = "^(s3|hf)://[^\\s]+$",
+    pattern = "^((s3|hf)://|file:///)[^\\s]+$",
     max = 2048,
     example = "s3://adapters/sql-assist-v4",
-    expected = "`s3://…` or `hf://…`"
+    expected = "`s3://…`, `hf://…`, or from Dynamo 1.3 on `file:///…`"
 );
 text_type!(
     /// A path to a field of a rendered object: names after dots, items of lists by their key (`[name=main]`), and names

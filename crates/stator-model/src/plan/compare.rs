@@ -5,7 +5,7 @@ use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
     Action, AddressMove, Change, ChangeReason, Disruption, HeldChanges, Hold, ImmutableAdvice, KeptBy, Plan,
-    PlanOwnership, UnchangedTotals, download, dry_run, file_versions, gpu_usage, masking, prune, totals,
+    PlanOwnership, UnchangedTotals, download, dry_run, file_versions, gpu_usage, masking, prune, restart, totals,
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
@@ -13,9 +13,11 @@ use crate::render::{RenderedModel, RenderedObject};
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
+use stator_core::dynamo::release::Release;
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
 use stator_core::object::{Object, ObjectIdentity};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Two revisions of one environment.
@@ -47,6 +49,8 @@ pub struct RevisionComparison<'a> {
     pub guards: Guards,
     /// Models that are the same in both and are left out of both.
     pub unchanged: UnchangedTotals,
+    /// The release of Dynamo that changes are judged by.
+    pub release: Release,
 }
 
 struct ComparedObject<'a> {
@@ -65,7 +69,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
             || comparison.base.iter().any(|one| one.model == model && one.findings.iter().any(Finding::is_error))
     };
     for (identity, new) in &head {
-        let mut change = compare_object(base.get(identity), new);
+        let mut change = compare_object(base.get(identity), new, comparison.release);
         if change.action == Action::Create && was_broken(new) {
             change.reasons = vec![ChangeReason::ModelWasFaulty];
         }
@@ -144,9 +148,10 @@ fn seeded_object(desired: &RenderedObject) -> Object {
     with_replicas(&object, &seeds)
 }
 
-fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) -> Change {
+fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, release: Release) -> Change {
     let mut change = Change::new(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
-    let after = seeded_object(new.desired);
+    let wanted = if old.is_some() { Cow::Borrowed(new.desired) } else { restart::created_form(new.desired) };
+    let after = seeded_object(&wanted);
     change.gpu_range = gpu_usage::scaling_gpu_range(new.desired, &after);
     let Some(old) = old else {
         change.action = Action::Create;
@@ -166,7 +171,7 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) ->
     if differences.is_empty() {
         return change;
     }
-    let judgement = disruption::classify_change(&before, &after);
+    let judgement = disruption::classify_change(&before, &after, release);
     change.action = if judgement.forbidden.is_empty() {
         Action::Update
     } else if judgement.is_replaceable() && new.desired.prune {

@@ -6,7 +6,7 @@ use super::replacement::{self, GraphReplacement, NewGraph};
 use super::server_merge::settle_by_dry_run;
 use super::{
     Action, AddressMove, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, HoldKind, ImmutableAdvice,
-    InventoryEntry, PlanStep, PlannedWrite, applyset, gpu_usage, rules,
+    InventoryEntry, PlanStep, PlannedWrite, applyset, gpu_usage, restart, rules,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
@@ -48,6 +48,7 @@ pub(super) fn decide_desired(
     let reference = desired.object.reference();
     let live = context.live(&reference);
     let live = live.as_ref();
+    let desired = &*restart::desired_beside(desired, live);
     let mut decided = PlannedChange {
         change: Change::new(&rendered.model, &rendered.source, reference),
         stage: desired.stage,
@@ -85,6 +86,7 @@ pub(super) fn decide_desired(
 }
 
 fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &RenderedObject, change: &mut Change) {
+    let desired = &*restart::created_form(desired);
     let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Create;
     change.disruption = disruption::of_create(&object);
@@ -136,7 +138,7 @@ fn decide_existing(
     if live.is_deleting() {
         return decide_deleting(context, rendered, desired, live, &ownership, change);
     }
-    let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else {
+    let Some(schema) = context.input.platform.merge_schema(live.api_version(), live.kind()) else {
         return block_change(change, ChangeReason::UnknownVersion { api_version: live.api_version().to_owned() });
     };
     // The cheap test before any merge: nearly every object of nearly every plan ends here.
@@ -151,7 +153,8 @@ fn decide_existing(
         LiveOwnership::Unowned(tracking) => MergeTarget::Adopted(tracking.as_ref()),
         LiveOwnership::Ours | LiveOwnership::Foreign(_) => MergeTarget::Own,
     };
-    let merged = match dry_run::merge_desired(schema, rendered, desired, live, target) {
+    let release = context.input.platform.release();
+    let merged = match dry_run::merge_desired(schema, rendered, desired, live, target, release) {
         Ok(merged) => merged,
         Err(fault) => {
             change.inventory =
@@ -196,7 +199,7 @@ fn decide_write(
     decided: &mut PlannedChange,
 ) {
     let change = &mut decided.change;
-    let judgement = disruption::classify_change(live, &merged.object);
+    let judgement = disruption::classify_change(live, &merged.object, context.input.platform.release());
     change.disruption = judgement.disruption;
     change.fields = merged.fields;
     change.before = Some(merged.before.into());
@@ -367,6 +370,8 @@ fn decide_replace(
         change.reasons.push(ChangeReason::ServedMeanwhile { graph: beside.reference(), moves });
     }
     change.action = Action::Replace;
+    let desired = &*restart::created_form(desired);
+    change.inventory = Some(inventory_entry(desired, Some(live), context));
     let (object, seeds) = dry_run::without_delegated(desired);
     let write = PlannedWrite::Replace {
         delete: delete_step(live, desired.stage),
@@ -396,16 +401,17 @@ fn block_replacement(live: &Object, change: &mut Change, reason: ChangeReason) {
 /// on.
 fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, change: &mut Change) {
     let NewGraph { desired, moves } = new;
+    let desired = &*restart::created_form(&desired);
     let graph = desired.object.reference();
     if let Some(message) = context.input.refused_replacements.get(&graph.identity()) {
         return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
     }
-    let (object, seeds) = dry_run::without_delegated(&desired);
+    let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Replace;
     // Every pod is replaced, beside those that run.
     change.disruption = Disruption::ManagedRoll;
     gpu_usage::set_side_by_side_gpus(change, live, &with_replicas(&object, &seeds));
-    change.inventory = Some(inventory_entry(&desired, None, context));
+    change.inventory = Some(inventory_entry(desired, None, context));
     change.reasons.push(ChangeReason::NewGraphFirst { graph: Some(graph.clone()), moves });
     change.step = PlanStep::Write(PlannedWrite::Replace {
         delete: DeleteStep { after: Some(Box::new(graph)), ..delete_step(live, desired.stage) },

@@ -5,9 +5,11 @@ use super::{ChangeReason, FieldChange};
 use crate::render::{RenderedModel, RenderedObject};
 use serde_json::{Value, json};
 use stator_core::deployment_tools::ToolTracking;
+use stator_core::dynamo::admission;
 use stator_core::dynamo::graph_components::{edit_components, named_components};
-use stator_core::dynamo::kinds::FIELD_MANAGER;
+use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use stator_core::dynamo::list_order::may_take_live_order;
+use stator_core::dynamo::release::Release;
 use stator_core::fields::{
     self, ApplyError, ApplyInput, FieldManager, FieldSet, LAST_APPLIED_ANNOTATION, ManagerOperation, OwnershipTransfer,
     StructuralSchema,
@@ -71,10 +73,11 @@ pub(super) fn merge_desired(
     desired: &RenderedObject,
     live: &Object,
     target: MergeTarget<'_>,
+    release: Release,
 ) -> Result<MergedObject, MergeRefusal> {
     let managers = fields::managers(live).map_err(owners_damaged)?;
     let (applied, _) = without_delegated(desired);
-    let mut applied = in_live_order(schema, applied, live);
+    let mut applied = keeping_annotations(in_live_order(schema, applied, live), live);
     let transfer = transfer_to_stator(schema, live, &applied, &managers, target);
     let after_transfer = match &transfer {
         Some(transfer) => transfer.carry_out(schema, live, FIELD_MANAGER).map_err(owners_damaged)?,
@@ -86,7 +89,7 @@ pub(super) fn merge_desired(
     let mut force = false;
     let mut forced = Vec::new();
     loop {
-        let result = match run_apply(schema, &start, &applied, FIELD_MANAGER, force) {
+        let mut result = match run_apply(schema, &start, &applied, FIELD_MANAGER, force) {
             Ok(value) => value,
             Err(ApplyError::Conflicts(conflicts)) => {
                 let delegated: BTreeSet<String> =
@@ -131,6 +134,9 @@ pub(super) fn merge_desired(
                 continue;
             }
         }
+        if live.kind() == GRAPH.kind {
+            admission::refill_on_write(&mut result, live.value(), release);
+        }
         let Ok(object) = Object::from_value(result) else {
             let reasons = vec![ChangeReason::NameLost];
             return Err(MergeRefusal { reasons, ..MergeRefusal::default() });
@@ -153,6 +159,26 @@ pub(super) fn merge_desired(
             after,
         });
     }
+}
+
+/// An apply that no longer names any annotation takes the whole map away, and with it what admission wrote there, which
+/// nobody owns. An empty map of its own leaves that standing.
+fn keeping_annotations(applied: Object, live: &Object) -> Object {
+    let annotations = FieldPath::from_fields(["metadata", "annotations"]);
+    let owned = fields::applied_fields(live, FIELD_MANAGER).unwrap_or_default();
+    let owned: Vec<FieldPath> = owned.leaves().filter(|path| path.starts_with(&annotations)).collect();
+    let is_others = |name: &str| !owned.contains(&FieldPath::from_fields(["metadata", "annotations", name]));
+    if owned.is_empty()
+        || !live.annotations().keys().any(|name| is_others(name))
+        || applied.value().pointer("/metadata/annotations").is_some()
+    {
+        return applied;
+    }
+    let kept = applied.clone().map(|mut value| {
+        value["metadata"]["annotations"] = json!({});
+        value
+    });
+    kept.unwrap_or(applied)
 }
 
 pub(super) fn is_ownership_lost(live: &Object, merged: &Object) -> bool {

@@ -4,6 +4,7 @@ use super::{HoldKind, LeftoverJournal, Record, SourceClaim, UnchangedTotals};
 use crate::intent::repository::{Guards, Prices};
 use crate::intent::{BrokenIntent, UnreadPlace};
 use crate::render::RenderedModel;
+use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
@@ -89,6 +90,8 @@ pub struct PlanInput {
     pub environment: String,
     /// The environment's namespace.
     pub namespace: String,
+    /// What the cluster runs: by its definitions objects merge, and by its release changes are judged.
+    pub platform: Platform,
     /// The commit, with `-dirty` when the work tree differs; empty outside git.
     pub revision: String,
     /// What the models render to: all of the environment's, also where the scope is smaller.

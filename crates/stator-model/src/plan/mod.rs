@@ -24,6 +24,7 @@ mod reason;
 mod record;
 mod replacement;
 mod repository_address;
+mod restart;
 mod route;
 mod route_backends;
 pub mod rules;

@@ -15,7 +15,6 @@ use stator_core::dynamo::addresses;
 use stator_core::dynamo::disruption::{self, ChangeRemedy};
 use stator_core::dynamo::health;
 use stator_core::dynamo::kinds::{GRAPH, LABEL_MODEL};
-use stator_core::fields;
 use stator_core::object::{Object, ObjectRef};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -94,7 +93,7 @@ fn place_graph(context: &PlanContext<'_>, desired: &RenderedObject) -> GraphPlac
     let (has_first, has_second) = (live_first.is_some(), live_second.is_some());
     match (live_first.filter(is_there), live_second.filter(is_there)) {
         (Some(one), Some(other)) => {
-            if keeps_first(desired, &one, &other) {
+            if keeps_first(context, desired, &one, &other) {
                 at(&first, Some(&second))
             } else {
                 at(&second, Some(&first))
@@ -113,8 +112,8 @@ fn place_graph(context: &PlanContext<'_>, desired: &RenderedObject) -> GraphPlac
 
 /// Of two graphs of a model, whether the first is what git can be reached from. Where it is neither, the one that serves is
 /// left alone, and the other is made again.
-fn keeps_first(desired: &RenderedObject, first: &Object, second: &Object) -> bool {
-    match (can_become(desired, first), can_become(desired, second)) {
+fn keeps_first(context: &PlanContext<'_>, desired: &RenderedObject, first: &Object, second: &Object) -> bool {
+    match (can_become(context, desired, first), can_become(context, desired, second)) {
         (true, false) => true,
         (false, true) => false,
         (true, true) => serves_rather(first, second),
@@ -123,10 +122,12 @@ fn keeps_first(desired: &RenderedObject, first: &Object, second: &Object) -> boo
 }
 
 /// Whether Dynamo lets a live graph be changed to what git wants in place.
-fn can_become(desired: &RenderedObject, live: &Object) -> bool {
-    let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else { return false };
+fn can_become(context: &PlanContext<'_>, desired: &RenderedObject, live: &Object) -> bool {
+    let platform = &context.input.platform;
+    let Some(schema) = platform.merge_schema(live.api_version(), live.kind()) else { return false };
     let Some(result) = dry_run::forced_result(schema, &under_name(desired, live.name()), live) else { return false };
-    disruption::classify_change(live, &result).forbidden.iter().all(|one| one.remedy != ChangeRemedy::Replace)
+    let judgement = disruption::classify_change(live, &result, platform.release());
+    judgement.forbidden.iter().all(|one| one.remedy != ChangeRemedy::Replace)
 }
 
 /// Whether the first of two graphs is the one that clients go to: a Healthy one; of two Healthy ones the newer, as the

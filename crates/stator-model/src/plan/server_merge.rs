@@ -76,6 +76,7 @@ pub(super) fn settle_by_dry_run(
     result: &Object,
 ) -> MergedObject {
     let managers = fields::managers(live).unwrap_or_default();
+    let result = &as_read_again(schema, result);
     // A server that takes away what is live and declared (a definition that no longer knows it) makes nothing of an apply that
     // could be planned by.
     if drops_declared(schema, &merged, live, result) {
@@ -99,6 +100,14 @@ pub(super) fn settle_by_dry_run(
     let (before, after) = compared_sides(schema, live, result, &applied, &managers);
     let ownership_lost = is_ownership_lost(live, result);
     MergedObject { fields: changes, applied, object: result.clone(), ownership_lost, before, after, ..merged }
+}
+
+/// The answer to a dry run as a reader would find it, had it been no dry run: a webhook of typed code writes `null` for what
+/// it has no value for, and an API server drops that when it reads what it stored.
+fn as_read_again(schema: &StructuralSchema, answer: &Object) -> Object {
+    let mut read = answer.value().clone();
+    fields::apply_defaults(schema, &mut read);
+    Object::from_value(read).unwrap_or_else(|_| answer.clone())
 }
 
 fn drops_declared(schema: &StructuralSchema, merged: &MergedObject, live: &Object, result: &Object) -> bool {

@@ -10,6 +10,10 @@ use stator_core::object::{Object, PathSegment};
 /// Turns each refusal into a finding at the field of the intent that made it.
 pub(super) fn check_admission(context: &mut RenderContext<'_>, object: &Object, origin: &str) {
     for refusal in admission::check_object(object, &context.target.platform) {
+        // A plan leaves it out where it creates the graph.
+        if refusal.rule == rules::RESTART_ON_CREATE {
+            continue;
+        }
         let intent = context.intent;
         let path =
             written_path(intent, object, &refusal.path).unwrap_or_else(|| intent_path(intent, &refusal.path, origin));
@@ -24,7 +28,7 @@ pub(super) fn check_admission(context: &mut RenderContext<'_>, object: &Object, 
             }
         });
     }
-    for found in deprecations::find_deprecated(object.value()) {
+    for found in deprecations::find_deprecated(object.value(), context.target.platform.release()) {
         let location = finding_location(context.intent, object, &intent_path(context.intent, &found.path, origin));
         let Deprecation { replacement: instead, .. } = found.deprecation;
         context.findings.push(Finding::warning(rules::DEPRECATED, location, found.deprecation.message(), *instead));
@@ -44,5 +48,10 @@ fn is_already_reported(context: &RenderContext<'_>, refusal: &AdmissionFinding, 
     if refusal.rule == rules::IMAGE_MISSING {
         return context.findings.iter().any(|finding| finding.rule == crate::intent::rules::MODEL_IMAGE);
     }
-    refusal.image_tag == Some(ImageTagFault::Latest) && written(path)
+    // Where the version is given beside the image, a release that asks for it finds it.
+    let version = path.strip_suffix(".image").map(|base| format!("{base}.runtimeVersion"));
+    refusal.image_tag.is_some()
+        && refusal.outcome == AdmissionOutcome::WouldFail
+        && ((refusal.image_tag == Some(ImageTagFault::Latest) && written(path))
+            || version.is_some_and(|version| written(&version)))
 }

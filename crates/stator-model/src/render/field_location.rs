@@ -123,6 +123,9 @@ pub(super) fn intent_path(intent: &Intent, path: &FieldPath, origin: &str) -> St
     match fields.as_slice() {
         ["metadata", "name", ..] => "metadata.name".to_owned(),
         ["metadata", "annotations", name] => format!("metadata.annotations.{name}"),
+        ["spec", "priorityClassName"] => "spec.priorityClassName".to_owned(),
+        ["spec", "runtimeVersionOverride"] => "spec.runtimeVersion".to_owned(),
+        ["spec", "image"] => "spec.image".to_owned(),
         ["spec", "restart", ..] => "spec.restart".to_owned(),
         ["spec", "components", below @ ..] => component_path(intent, path, below).unwrap_or_else(|| origin.to_owned()),
         _ => origin.to_owned(),
@@ -141,6 +144,12 @@ fn component_path(intent: &Intent, path: &FieldPath, below: &[&str]) -> Option<S
         ["multinode", ..] => "nodes",
         ["eppConfig", ..] => "config",
         ["replicas"] => "replicas",
+        ["minAvailable"] => "minAvailable",
+        ["runtimeVersionOverride"] => {
+            let own = format!("{base}.runtimeVersion");
+            let is_own = intent.origins.locate_exact(&own).is_some();
+            return Some(if is_own { own } else { "spec.runtimeVersion".to_owned() });
+        }
         ["type"] => "type",
         ["podTemplate", .., "image"] => {
             // The image is the component's own, or the model's.

@@ -77,6 +77,9 @@ pub(super) fn render_spec(context: &mut RenderContext<'_>, serving: &Serving) ->
         let env = model.graph_env.iter().map(|one| env_item(one.name.as_str(), &one.value)).collect();
         rest.insert("env".to_owned(), Value::Array(env));
     }
+    if let Some(class) = &model.priority_class_name {
+        rest.insert("priorityClassName".to_owned(), class.as_str().into());
+    }
     GraphSpec {
         rest,
         backend_framework: table.framework.filter(|_| declared).map(str::to_owned),

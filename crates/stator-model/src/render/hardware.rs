@@ -10,6 +10,7 @@ use crate::intent::model::GpuSku;
 pub fn gpu_products(sku: GpuSku) -> &'static [&'static str] {
     match sku {
         GpuSku::Gb200Sxm => &["NVIDIA-GB200"],
+        GpuSku::Gb10 => &["NVIDIA-GB10"],
         GpuSku::B200Sxm => &["NVIDIA-B200"],
         GpuSku::H200Sxm => &["NVIDIA-H200"],
         GpuSku::H100Sxm => &["NVIDIA-H100-80GB-HBM3"],
@@ -33,6 +34,7 @@ pub fn gpu_resource(sku: Option<GpuSku>) -> &'static str {
         Some(GpuSku::Mi200 | GpuSku::Mi300) => "amd.com/gpu",
         Some(
             GpuSku::Gb200Sxm
+            | GpuSku::Gb10
             | GpuSku::B200Sxm
             | GpuSku::H200Sxm
             | GpuSku::H100Sxm

@@ -9,7 +9,8 @@ use crate::intent::lock::ActiveLock;
 use crate::intent::model::{Hardware, Secrets};
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::registry::{IMAGE_REGISTRY, MAIN_CONTAINER};
-use stator_core::dynamo::{gpus, kinds};
+use stator_core::dynamo::release::Behaviour;
+use stator_core::dynamo::{admission, gpus, kinds};
 
 pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) -> ObjectDraft {
     let intent = context.intent;
@@ -19,6 +20,7 @@ pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) ->
     let mut env = EnvVars::default();
     env.add_layer(&model.env);
     set_env(&mut spec, env.into_values());
+    let reads_versions = context.target.platform.release().has(Behaviour::RuntimeVersionRead);
     let components = spec.get_mut("components").and_then(Value::as_array_mut);
     for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(secrets) = &model.secrets {
@@ -27,6 +29,9 @@ pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) ->
         set_node_placement(component, model.hardware.as_ref());
         if let Some(registry) = &model.image_registry {
             take_images_from(component, registry.as_str());
+        }
+        if let Some(version) = model.runtime_version.as_ref().filter(|_| reads_versions) {
+            add_runtime_version(component, version.as_str());
         }
         mounted_files::mount_into_component(component, &context.files);
         if let Some(pod) = &model.pod {
@@ -46,6 +51,17 @@ pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) ->
         path: "spec.sla".to_owned(),
         stage: ApplyStage::Graph,
         prune: true,
+    }
+}
+
+/// Says which version is in an image whose tag does not: as a request's is given to each component that has none.
+fn add_runtime_version(component: &mut Map<String, Value>, version: &str) {
+    let containers = component.get("podTemplate").and_then(|template| template.pointer("/spec/containers"));
+    let mut containers = containers.and_then(Value::as_array).into_iter().flatten();
+    let main = containers.find(|container| container.get("name").is_some_and(|name| name == MAIN_CONTAINER));
+    let image = main.and_then(|main| main.get("image")?.as_str());
+    if image.is_some_and(|image| admission::version_in_tag(image).is_none()) {
+        component.entry("runtimeVersionOverride").or_insert_with(|| version.into());
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use stator_core::dynamo::conversion::{self, ConversionError, UnmappedField};
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds;
+use stator_core::dynamo::release::Release;
 use stator_core::dynamo::v1beta1::GraphSpec;
 use stator_core::object::Object;
 use std::collections::BTreeSet;
@@ -84,6 +85,7 @@ pub fn lock_from_request(
     intent: &Intent,
     request: &Object,
     graph: Option<&Object>,
+    release: Release,
 ) -> Result<ProfiledLock, RequestLockError> {
     let name = request.name().to_owned();
     let phase = request.str_at("/status/phase").unwrap_or_default();
@@ -102,8 +104,8 @@ pub fn lock_from_request(
     let selected = request.status().pointer("/profilingResults/selectedConfig").filter(|config| config.is_object());
     let document =
         selected.or_else(|| graph.map(Object::value)).ok_or(RequestLockError::NoGraph { request: name.clone() })?;
-    let converted =
-        conversion::convert(document).map_err(|cause| RequestLockError::Unreadable { request: name.clone(), cause })?;
+    let converted = conversion::convert(document, release)
+        .map_err(|cause| RequestLockError::Unreadable { request: name.clone(), cause })?;
     let is_graph = converted.document.get("kind").and_then(Value::as_str) == Some(kinds::GRAPH.kind);
     let spec = converted.document.get("spec").and_then(Value::as_object).filter(|spec| is_graph && !spec.is_empty());
     let mut spec = spec.cloned().ok_or(RequestLockError::NoGraph { request: name.clone() })?;

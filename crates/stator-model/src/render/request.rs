@@ -7,6 +7,7 @@ use crate::intent::scalar::Millis;
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::registry::PLANNER_IMAGE;
+use stator_core::dynamo::release::Behaviour;
 use stator_core::dynamo::v1beta1::{RequestSpec, to_value};
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub(super) fn draft_request(context: &mut RenderContext<'_>, sla: &Sla) -> Objec
     let intent = context.intent;
     let model = &intent.model.spec;
     warn_graph_fields_with_sla(context, model, false);
-    let spec = to_value(&RequestSpec {
+    let mut request = RequestSpec {
         model: model.model.clone(),
         backend: Some(backend_name(context, model.engine).to_owned()),
         image: profiler_image(model),
@@ -36,8 +37,14 @@ pub(super) fn draft_request(context: &mut RenderContext<'_>, sla: &Sla) -> Objec
         features: feature_fields(sla),
         overrides: override_fields(context, sla),
         ..RequestSpec::default()
-    });
-    let mut identity = spec.to_string();
+    };
+    let mut identity = to_value(&request).to_string();
+    // What the version is changes nothing that is asked for, so it makes no other request.
+    let version = model.runtime_version.as_ref().filter(|_| model.image.is_some());
+    if let Some(version) = version.filter(|_| context.target.platform.release().has(Behaviour::RuntimeVersionRead)) {
+        request.rest.insert("runtimeVersionOverride".to_owned(), version.as_str().into());
+    }
+    let spec = to_value(&request);
     // Dynamo has no field for it, and another name is what makes another attempt.
     if let Some(attempt) = sla.attempt.filter(|attempt| *attempt > 1) {
         identity.push_str(&format!(" attempt {attempt}"));

@@ -20,9 +20,10 @@ use crate::controller::waiting::jittered;
 use coverage::{LeftOutReason, PreviewCoverage};
 use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};
 use pull_request_queue::PullRequestQueue;
-use stator_cluster::cluster::Fence;
+use stator_cluster::cluster::{AnyCluster, Cluster as _, Fence};
 use stator_cluster::fleet_policies::SourcePolicyReader;
 use stator_cluster::random::random_bits;
+use stator_core::dynamo::admission::Platform;
 use stator_core::retry::backoff_delay;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, RetryAdvice, StatusState};
 use stator_model::intent::scalar::DnsName;
@@ -288,6 +289,15 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         Ok(())
     }
 
+    /// What the cluster runs and has, where it is one that Dynamo runs in. What it does not tell is not known.
+    async fn served_platform(&self) -> Platform {
+        let cluster = self.settings.policies.reader.cluster.as_ref().and_then(AnyCluster::as_kubernetes);
+        match cluster {
+            Some(cluster) => cluster.platform(&Platform::default()).await.unwrap_or_default(),
+            None => Platform::default(),
+        }
+    }
+
     /// Brings one pull request's comment and status up to date.
     async fn update_preview(&mut self, number: u64, tip: Option<String>) -> Result<(), PreviewRunError> {
         let pull = match self.forge.pull_request(number).await {
@@ -333,9 +343,11 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         let head = sides.head_commit.clone();
         let planner = Arc::clone(&self.planner);
         let policies = self.settings.policies.read().await;
+        let platform = self.served_platform().await;
         let planned = tokio::task::spawn_blocking(move || {
             let mut planner = planner.lock().unwrap_or_else(PoisonError::into_inner);
             planner.hold_to(policies);
+            planner.judge_for(platform);
             planner.plan(&sides)
         });
         let planned = planned.await.unwrap_or_else(|_| {

@@ -1,4 +1,5 @@
-//! What a pull request would change, from the files of three commits and nothing else: no cluster, no secret.
+//! What a pull request would change, from the files of three commits and the definitions that the cluster serves: no object
+//! of it, no secret.
 //!
 //! What is *wished* comes from the pull request: models, overlays, locks, defaults, and what `stator.yaml` says of
 //! environments. What *judges* comes from the base branch as it is now: policy, guards and prices. So nobody lets himself
@@ -10,6 +11,7 @@
 
 use crate::controller::commit_reading::CommitReading;
 use stator_cluster::sync::DesiredState;
+use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
 use stator_model::fleet_policy::SourcePolicies;
@@ -87,6 +89,8 @@ pub struct PullRequestPlanner {
     hash: RandomState,
     facts: HashMap<u64, Arc<PreviewModelFacts>>,
     policies: SourcePolicies,
+    /// What the cluster runs and has, as far as it was asked.
+    platform: Platform,
     /// What the facts were judged by.
     policy_digest: u64,
 }
@@ -115,6 +119,7 @@ impl PullRequestPlanner {
             hash: RandomState::new(),
             facts: HashMap::new(),
             policies: SourcePolicies::default(),
+            platform: Platform::default(),
             policy_digest: 0,
         }
     }
@@ -125,6 +130,14 @@ impl PullRequestPlanner {
             self.facts.clear();
         }
         self.policies = policies;
+    }
+
+    /// Judges by what this cluster runs from now on.
+    pub fn judge_for(&mut self, platform: Platform) {
+        if platform != self.platform {
+            self.facts.clear();
+        }
+        self.platform = platform;
     }
 
     /// What the pull request would change.
@@ -197,6 +210,7 @@ impl PullRequestPlanner {
             prices: settings.prices.as_ref(),
             guards: settings.guards.clone(),
             unchanged: rest,
+            release: head_desired.target.platform.release(),
         });
         plan.findings.retain(news);
         Ok(PullRequestPlan { plan, models, notes: settings_notes(&changed) })
@@ -352,6 +366,8 @@ impl PullRequestPlanner {
         if let Some(namespace) = &self.namespace {
             selection.environment.namespace = namespace.clone();
         }
+        let stated = selection.environment.platform.take().unwrap_or_default();
+        selection.environment.platform = Some(stated.or(&self.platform));
         Ok(DesiredState::render(selection, &self.policies))
     }
 }

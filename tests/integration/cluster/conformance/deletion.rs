@@ -1,12 +1,12 @@
 //! Objects go: by uid and resource version, and not before their finalizers let go.
 
-use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::place::{Place, on_every_cluster_and_make};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::json;
 use stator_cluster::cluster::{Cluster, ClusterError, DeleteOutcome, Preconditions};
 use stator_core::object::Object;
 
-on_every_cluster! {
+on_every_cluster_and_make! {
     a_recreated_object_survives_a_stale_delete,
     an_object_written_since_survives_a_stale_delete,
     an_object_with_a_finalizer_waits_for_it,

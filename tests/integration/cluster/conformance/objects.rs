@@ -1,13 +1,13 @@
 //! Objects come to be, change, and are listed.
 
-use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::place::{Place, on_every_cluster_and_make};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::json;
 use stator_cluster::cluster::{ApplyOutcome, ApplyRequest, Cluster, ClusterError};
 use stator_core::dynamo::kinds;
 use std::collections::BTreeMap;
 
-on_every_cluster! {
+on_every_cluster_and_make! {
     a_created_object_gets_what_only_the_cluster_gives,
     only_a_change_of_the_spec_raises_the_generation,
     a_second_apply_of_the_same_writes_nothing,

@@ -1,13 +1,13 @@
 //! Who owns which field, and what that means for others.
 
-use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::place::{Place, on_every_cluster_and_make};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::{Value, json};
 use stator_cluster::cluster::{ApplyOutcome, ApplyRequest, Cluster, ClusterError};
 use stator_core::object::Object;
 use std::collections::BTreeMap;
 
-on_every_cluster! {
+on_every_cluster_and_make! {
     another_managers_field_is_a_conflict_that_names_both,
     an_edit_takes_the_field_from_whoever_applied_it,
     a_field_that_is_left_out_goes_unless_somebody_else_wants_it,

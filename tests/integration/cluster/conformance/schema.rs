@@ -1,11 +1,11 @@
 //! What the schema fills in, and what it refuses.
 
-use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::place::{Place, on_every_cluster_and_make};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::json;
 use stator_cluster::cluster::{ApplyOutcome, ClusterError};
 
-on_every_cluster! {
+on_every_cluster_and_make! {
     what_the_schema_fills_in_is_no_change,
     what_the_schema_refuses_is_named_field_by_field,
     a_claim_may_grow_and_change_nothing_else,

@@ -1,13 +1,13 @@
 //! A watch tells what happens from now on.
 
-use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::place::{Place, on_every_cluster_and_make};
 use crate::cluster::scenario::{apply, with};
 use serde_json::json;
 use stator_cluster::cluster::{Cluster, Preconditions, WatchEvent};
 use stator_core::dynamo::kinds;
 use std::time::Duration;
 
-on_every_cluster! {
+on_every_cluster_and_make! {
     a_watch_tells_what_happens_from_now_on,
 }
 

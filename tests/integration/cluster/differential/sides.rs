@@ -37,7 +37,8 @@ pub struct Folder {
 impl Folder {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { cluster: EmbeddedCluster::open(dir.path(), EmbeddedOptions::default()).unwrap(), _dir: dir }
+        let cluster = EmbeddedCluster::open(dir.path(), EmbeddedOptions::default()).unwrap();
+        Self { cluster: crate::cluster::scenario::oldest(cluster), _dir: dir }
     }
 }
 

@@ -32,7 +32,7 @@ impl<'a, P: Place> Shop<'a, P> {
         let site = Site::new(models);
         let settings = format!(
             "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {{name: shop}}\nspec:\n  environments:\n    \
-             prod: {{namespace: {}}}\n",
+             prod: {{namespace: {}, platform: {{inferenceGateway: true, leaderWorkerSet: true}}}}\n",
             place.home()
         );
         site.write("stator.yaml", &settings);
@@ -271,8 +271,8 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
         self.cluster.describe()
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
-        self.cluster.platform().await
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
+        self.cluster.platform(stated).await
     }
 
     async fn list(

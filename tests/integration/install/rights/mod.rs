@@ -20,10 +20,16 @@ const SCOPED_CONTROLLER: (&str, &str) = (SCOPED.0, "own-stator-controller");
 const DEPLOYER: (&str, &str) = (ACTING, "deployer");
 
 /// What is asked for all the same, and done without where it is refused.
-const DONE_WITHOUT: [&str; 3] = [
+const DONE_WITHOUT: [&str; 8] = [
     // A Role gives nothing of the whole cluster: definitions are looked over as far as that goes.
     "system:serviceaccount:rights-scoped:own-stator-controller may not get customresourcedefinitions.apiextensions.k8s.io/dynamographdeployments.nvidia.com in every namespace",
+    "system:serviceaccount:rights-scoped:own-stator-controller may not get customresourcedefinitions.apiextensions.k8s.io/dynamographdeploymentrequests.nvidia.com in every namespace",
+    "system:serviceaccount:rights-scoped:own-stator-controller may not get customresourcedefinitions.apiextensions.k8s.io/dynamomodels.nvidia.com in every namespace",
     "system:serviceaccount:rights-scoped:own-stator-controller may not get customresourcedefinitions.apiextensions.k8s.io/models.stator.dev in every namespace",
+    // Neither does that page: which release of Dynamo there is, the environment then says.
+    "system:serviceaccount:tenant-acting:deployer may not get customresourcedefinitions.apiextensions.k8s.io/dynamographdeploymentrequests.nvidia.com in every namespace",
+    "system:serviceaccount:tenant-acting:deployer may not get customresourcedefinitions.apiextensions.k8s.io/dynamographdeployments.nvidia.com in every namespace",
+    "system:serviceaccount:tenant-acting:deployer may not get customresourcedefinitions.apiextensions.k8s.io/dynamomodels.nvidia.com in every namespace",
     // The page says what this is for.
     "system:serviceaccount:tenant-acting:deployer may not list models.stator.dev in every namespace",
 ];

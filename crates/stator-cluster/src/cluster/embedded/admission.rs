@@ -4,34 +4,22 @@
 //! depends on the cluster is let pass: this one stands for one that has what a graph needs.
 
 use crate::cluster::ClusterError;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use stator_core::dynamo::admission::{self, Platform, UpdateAuthor};
-use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH, REQUEST};
+use stator_core::dynamo::release::Release;
 use stator_core::object::{Object, ObjectRef};
 
-/// The operator release that is simulated.
-const RELEASE: &str = "1.2.0";
-const ORIGIN_VERSION_ANNOTATION: &str = "nvidia.com/dynamo-operator-origin-version";
 /// The webhook lets the operator itself and the planner change replicas under a scaling adapter.
 pub(super) const OPERATOR_MANAGER: &str = "manager";
 
-/// The operator's mutating webhook, on create.
-pub(super) fn mutate(kind: &str, value: &mut Value) {
-    if kind == GRAPH.kind {
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
-            if let Some(map) = annotations.as_object_mut() {
-                map.entry(ORIGIN_VERSION_ANNOTATION).or_insert_with(|| json!(RELEASE));
-            }
-        }
-        for component in components_mut(value) {
-            component.entry("replicas").or_insert_with(|| json!(1));
-        }
-    } else if kind == REQUEST.kind
-        && let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut)
-    {
-        spec.entry("image").or_insert_with(|| json!(format!("nvcr.io/nvidia/ai-dynamo/dynamo-planner:{RELEASE}")));
+/// The operator's mutating webhook.
+pub(super) fn mutate(kind: &str, release: Release, is_create: bool, value: &mut Value) {
+    if is_create {
+        let platform = Platform { dynamo: Some(release), ..Platform::default() };
+        admission::fill_on_create(kind, value, &platform, &format!("{}.0", release.nearest_known()));
+    } else if kind == GRAPH.kind {
+        admission::fill_on_write(value, release);
     }
 }
 
@@ -41,13 +29,14 @@ pub(super) fn validate(
     old: Option<&Value>,
     new: &Value,
     manager: &str,
-    operated: bool,
+    operated: Option<Release>,
 ) -> Result<(), ClusterError> {
     // The webhooks pass over what is being deleted.
-    if !operated || new.pointer("/metadata/deletionTimestamp").is_some() {
+    let Some(release) = operated.filter(|_| new.pointer("/metadata/deletionTimestamp").is_none()) else {
         return Ok(());
-    }
-    let Some(said) = denial(old, new, manager, &Platform::default()) else { return Ok(()) };
+    };
+    let platform = Platform { dynamo: Some(release), ..Platform::default() };
+    let Some(said) = denial(old, new, manager, &platform) else { return Ok(()) };
     let hook = if object.kind == GRAPH.kind {
         "vdynamographdeployment.kb.io"
     } else if object.kind == REQUEST.kind {
@@ -64,17 +53,41 @@ pub(super) fn validate(
 /// What the webhooks say, when they deny.
 fn denial(old: Option<&Value>, new: &Value, manager: &str, platform: &Platform) -> Option<String> {
     let new = Object::from_value(new.clone()).ok()?;
-    let as_such = admission::denial_message(&admission::check_operator_webhooks(&new, platform));
+    let mut refusals = admission::check_operator_webhooks(&new, platform);
+    if let Some(old) = old {
+        // What has no version to be read is refused once it changes.
+        refusals.retain(|refusal| refusal.image_tag.is_none() || changes_image(old, new.value()));
+    }
+    let as_such = admission::denial_message(&refusals);
     as_such.or_else(|| {
         let old = Object::from_value(old?.clone()).ok()?;
         let writer = if manager == OPERATOR_MANAGER { UpdateAuthor::Operator } else { UpdateAuthor::User };
-        admission::denial_message(&admission::check_update(&old, &new, writer))
+        admission::denial_message(&admission::check_update(&old, &new, writer, platform.release()))
     })
+}
+
+/// Whether an image, or the version that is given of it, differs anywhere in a spec.
+fn changes_image(old: &Value, new: &Value) -> bool {
+    fn images(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(name, below)| match (name.as_str(), below) {
+                ("image" | "runtimeVersionOverride", Value::String(text)) => found.push(text.clone()),
+                (_, below) => images(below, found),
+            }),
+            Value::Array(items) => items.iter().for_each(|item| images(item, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    images(&old["spec"], &mut before);
+    images(&new["spec"], &mut after);
+    before != after
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use stator_core::object::Object;
 
     fn lines(name: &str) -> Vec<Value> {
@@ -85,14 +98,14 @@ mod tests {
 
     fn verdict(old: Option<&Value>, new: &Value) -> Option<String> {
         let reference = Object::from_value(new.clone()).unwrap().reference();
-        let error = validate(&reference, old, new, "stator", true).err()?;
+        let error = validate(&reference, old, new, "stator", Some(Release::V1_2)).err()?;
         let ClusterError::Denied { message, .. } = error else { panic!("{error}") };
         Some(message)
     }
 
     /// The cluster that the verdicts come from: neither Grove, nor LeaderWorkerSet, nor the inference gateway.
     fn bare() -> Platform {
-        Platform::from_api_groups([])
+        Platform { dynamo: Some(Release::V1_2), ..Platform::from_api_groups([]) }
     }
 
     #[test]
@@ -162,7 +175,7 @@ mod tests {
         let denied = verdict(Some(&graph(1)), &graph(2)).unwrap();
         assert!(denied.contains("replicas cannot be modified directly when scaling adapter is enabled"), "{denied}");
         let reference = Object::from_value(graph(2)).unwrap().reference();
-        assert_eq!(validate(&reference, Some(&graph(1)), &graph(2), OPERATOR_MANAGER, true), Ok(()));
+        assert_eq!(validate(&reference, Some(&graph(1)), &graph(2), OPERATOR_MANAGER, Some(Release::V1_2)), Ok(()));
     }
 
     #[test]

@@ -38,6 +38,7 @@ use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, P
 use leadership::OperatorLeadership;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH, ObjectKind};
+use stator_core::dynamo::release::Definitions;
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,9 +131,10 @@ impl Cluster for EmbeddedCluster {
         format!("embedded cluster in {}", self.folder.display())
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
+    async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
         // It is no place to run on: it says nothing for or against a model that is meant for one.
-        Ok(Platform::default())
+        let release = self.store.simulate(stated.dynamo);
+        Ok(Platform { served: Some(Definitions::of_release(release).clone()), ..Platform::default() })
     }
 
     async fn list(

@@ -15,12 +15,13 @@ use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::release::Release;
 use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The embedded cluster without its asynchronous face.
 pub(super) struct EmbeddedStore {
@@ -28,6 +29,8 @@ pub(super) struct EmbeddedStore {
     pub(super) options: EmbeddedOptions,
     /// How many simulated operators run.
     pub(super) running_operators: AtomicUsize,
+    /// The release of Dynamo that is simulated, once somebody has said one.
+    release: OnceLock<Release>,
     /// Whether the thread that looks at the folder runs.
     pub(super) watching: AtomicBool,
     state: Mutex<EmbeddedStoreState>,
@@ -51,6 +54,7 @@ impl EmbeddedStore {
             root,
             options,
             running_operators: AtomicUsize::new(0),
+            release: OnceLock::new(),
             watching: AtomicBool::new(false),
             state: Mutex::default(),
         };
@@ -59,6 +63,19 @@ impl EmbeddedStore {
             file_writer::remove_temporary_files(&store.root).map_err(storage)?;
         }
         Ok(store)
+    }
+
+    /// Simulates this release from now on, unless one is simulated already; and says which that is.
+    pub(super) fn simulate(&self, release: Option<Release>) -> Release {
+        match release {
+            Some(release) => *self.release.get_or_init(|| release),
+            None => self.release(),
+        }
+    }
+
+    /// The release that is simulated.
+    pub(super) fn release(&self) -> Release {
+        self.release.get().copied().unwrap_or_default()
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, EmbeddedStoreState> {
@@ -242,7 +259,9 @@ impl EmbeddedStore {
             return Ok(());
         };
         let object = text.parse();
-        if let Err(fault) = structured_merge::check_manual_edit(layout::served_kind(&object.reference())?, &object) {
+        if let Err(fault) =
+            structured_merge::check_manual_edit(layout::served_kind(&object.reference())?, &object, self.release())
+        {
             state.update_file(path, ObjectFile { body: ObjectFileBody::Damaged(fault), ..entry });
             return Ok(());
         }

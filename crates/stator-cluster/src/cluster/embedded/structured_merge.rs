@@ -6,8 +6,9 @@ use crate::cluster::api_conventions::format_time;
 use crate::cluster::{ClusterError, FieldConflict, InvalidField};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, JOB, ObjectKind, RESOURCE_CLAIM_TEMPLATE, SERVICE};
+use stator_core::dynamo::release::{Definitions, RESTART_UNSET_ON_CREATE, Release};
 use stator_core::fields::{self, ApplyError, ApplyInput, StructuralSchema};
-use stator_core::object::{FieldPath, Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -27,8 +28,9 @@ static PERMISSIVE_SCHEMA: LazyLock<StructuralSchema> = LazyLock::new(|| {
     StructuralSchema::new(&kind.api_version(), kind.kind, &schema, true)
 });
 
-fn schema_of(kind: &ObjectKind) -> &'static StructuralSchema {
-    fields::bundled_schema(&kind.api_version(), kind.kind).unwrap_or(&PERMISSIVE_SCHEMA)
+/// The schema of a kind in the release that is simulated.
+pub(super) fn schema_of(kind: &ObjectKind, release: Release) -> &'static StructuralSchema {
+    Definitions::of_release(release).schema(&kind.api_version(), kind.kind).unwrap_or(&PERMISSIVE_SCHEMA)
 }
 
 /// Whether the API server counts generations of a kind: of custom resources, and of few of its own.
@@ -38,6 +40,7 @@ pub(super) fn has_generation(kind: &ObjectKind) -> bool {
 
 /// One server-side apply, as it reaches the field room.
 pub(super) struct ServerSideApply<'a> {
+    pub(super) release: Release,
     pub(super) kind: &'a ObjectKind,
     pub(super) live: Option<&'a Value>,
     pub(super) config: &'a Value,
@@ -51,7 +54,7 @@ pub(super) struct ServerSideApply<'a> {
 pub(super) fn apply(apply: &ServerSideApply<'_>) -> Result<Value, ApplyError> {
     let now = format_time(apply.now);
     let input = ApplyInput {
-        schema: schema_of(apply.kind),
+        schema: schema_of(apply.kind, apply.release),
         live: apply.live,
         config: apply.config,
         manager: apply.manager,
@@ -88,7 +91,7 @@ pub(super) fn apply_error(root: &Path, object: &ObjectRef, fault: ApplyError) ->
 
 /// Records a plain write.
 pub(super) fn track_managers(
-    kind: &ObjectKind,
+    schema: &StructuralSchema,
     old: Option<&Value>,
     mut new: Value,
     manager: &str,
@@ -97,29 +100,28 @@ pub(super) fn track_managers(
 ) -> Value {
     // What is left out when it is written is nobody's change.
     fields::tidy_metadata(&mut new);
-    fields::update(
-        schema_of(kind),
-        old.unwrap_or(&Value::Null),
-        new,
-        manager,
-        part == ObjectPart::Status,
-        &format_time(now),
-    )
+    fields::update(schema, old.unwrap_or(&Value::Null), new, manager, part == ObjectPart::Status, &format_time(now))
 }
 
 /// Fills in what the schema says.
-pub(super) fn fill_defaults(kind: &ObjectKind, value: &mut Value) {
-    fields::apply_defaults_after_merge(schema_of(kind), value);
+pub(super) fn fill_defaults(kind: &ObjectKind, release: Release, value: &mut Value) {
+    fields::apply_defaults_after_merge(schema_of(kind, release), value);
     if *kind == SERVICE {
         super::built_in_kinds::fill_service(value);
     }
 }
 
-/// What the schema and its rules refuse.
-pub(super) fn validate(kind: &ObjectKind, value: &Value, old: Option<&Value>) -> Vec<InvalidField> {
-    let faults = fields::validate(schema_of(kind), value, old);
+/// What the schema and its rules refuse, but for the rules with these messages.
+pub(super) fn validate(
+    kind: &ObjectKind,
+    release: Release,
+    value: &Value,
+    old: Option<&Value>,
+    except: &[&str],
+) -> Vec<InvalidField> {
+    let faults = fields::violations_except(schema_of(kind, release), value, old, except).into_iter();
     let mut causes: Vec<InvalidField> =
-        faults.into_iter().map(|(path, message)| InvalidField { path, message }).collect();
+        faults.map(|fault| InvalidField { path: fault.path, message: fault.message }).collect();
     if *kind == CLAIM {
         causes.extend(super::claim_validation::validate(value, old));
     }
@@ -138,17 +140,16 @@ pub(super) fn validate(kind: &ObjectKind, value: &Value, old: Option<&Value>) ->
     causes
 }
 
-/// Whether an object that a person edited may count as live; the error says what is wrong.
-pub(super) fn check_manual_edit(kind: &ObjectKind, object: &Object) -> Result<(), String> {
+/// Whether an object that a person edited may count as live; the error says what is wrong. A field that the release does
+/// not know is kept and shown: it may be of another one.
+pub(super) fn check_manual_edit(kind: &ObjectKind, object: &Object, release: Release) -> Result<(), String> {
     fields::managers(object).map_err(|fault| format!("`metadata.managedFields` is damaged: {fault}"))?;
-    let undeclared = fields::undeclared_fields(schema_of(kind), object.value()).into_iter();
-    let mut faults: Vec<(FieldPath, String)> =
-        undeclared.map(|path| (path, "field not declared in schema".to_owned())).collect();
-    faults.extend(validate(kind, object.value(), None).into_iter().map(|cause| (cause.path, cause.message)));
+    // What is there may have been made without a restart.
+    let faults = validate(kind, release, object.value(), None, &[RESTART_UNSET_ON_CREATE]);
     if faults.is_empty() {
         return Ok(());
     }
-    let list: Vec<String> = faults.into_iter().map(|(path, message)| format!("{path}: {message}")).collect();
+    let list: Vec<String> = faults.into_iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect();
     Err(format!("was edited into something that the schema refuses: {}", list.join("; ")))
 }
 

@@ -10,7 +10,7 @@ use crate::cluster::{
 };
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, ObjectKind};
-use stator_core::fields::{self, TransferError};
+use stator_core::fields::{self, StructuralSchema, TransferError};
 use stator_core::object::{FieldPath, Object, ObjectRef};
 use std::sync::atomic::Ordering;
 
@@ -71,7 +71,8 @@ pub(super) fn update(
         let mut value = live.value().clone();
         change(&mut value);
         restore_other_part(&mut value, live.value(), part);
-        let tracked = structured_merge::track_managers(write.kind, Some(live.value()), value, manager, part, write.now);
+        let tracked =
+            structured_merge::track_managers(write.schema(), Some(live.value()), value, manager, part, write.now);
         write.finish(tracked, manager, false, Some(part)).map(Some)
     })
 }
@@ -83,7 +84,7 @@ pub(super) fn create(store: &EmbeddedStore, object: Object, manager: &str) -> Re
             return Ok(ApplyResponse { object: live, outcome: ApplyOutcome::Unchanged });
         }
         let tracked = structured_merge::track_managers(
-            write.kind,
+            write.schema(),
             None,
             object.into_value(),
             manager,
@@ -121,6 +122,10 @@ pub(super) fn delete(
 }
 
 impl WriteTransaction<'_> {
+    fn schema(&self) -> &'static StructuralSchema {
+        structured_merge::schema_of(self.kind, self.store.release())
+    }
+
     fn apply(self, request: ApplyRequest) -> Result<ApplyResponse, ClusterError> {
         let moved = self.transfer_ownership(&request)?;
         let mut config = request.object.into_value();
@@ -131,6 +136,7 @@ impl WriteTransaction<'_> {
         let part = if request.status { ObjectPart::Status } else { ObjectPart::Main };
         let live = moved.as_ref().or(self.live.as_ref()).map(Object::value);
         let merged = structured_merge::apply(&structured_merge::ServerSideApply {
+            release: self.store.release(),
             kind: self.kind,
             live,
             config: &config,
@@ -172,8 +178,7 @@ impl WriteTransaction<'_> {
     /// The live object with the ownership moved that the request asks for; `None` where nothing moves.
     fn transfer_ownership(&self, request: &ApplyRequest) -> Result<Option<Object>, ClusterError> {
         let (Some(transfer), Some(live)) = (&request.transfer, &self.live) else { return Ok(None) };
-        let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else { return Ok(None) };
-        transfer.carry_out(schema, live, &request.manager).map_err(|fault| match fault {
+        transfer.carry_out(self.schema(), live, &request.manager).map_err(|fault| match fault {
             TransferError::MalformedManagedFields(fault) => {
                 structured_merge::apply_error(&self.store.root, &self.reference, fault.into())
             }
@@ -199,17 +204,17 @@ impl WriteTransaction<'_> {
             {
                 map.remove("status");
             }
-            if operated {
-                admission::mutate(self.kind.kind, &mut value);
-            }
         }
-        structured_merge::fill_defaults(self.kind, &mut value);
+        if operated {
+            admission::mutate(self.kind.kind, self.store.release(), live.is_none(), &mut value);
+        }
+        structured_merge::fill_defaults(self.kind, self.store.release(), &mut value);
         self.reject_new_finalizers(&value)?;
         self.set_system_fields(&mut value)?;
         if part != Some(ObjectPart::Status) {
-            admission::validate(&self.reference, live, &value, manager, operated)?;
+            admission::validate(&self.reference, live, &value, manager, operated.then(|| self.store.release()))?;
         }
-        let causes = structured_merge::validate(self.kind, &value, live);
+        let causes = structured_merge::validate(self.kind, self.store.release(), &value, live, &[]);
         if !causes.is_empty() {
             return Err(ClusterError::Invalid { object: self.reference, causes });
         }

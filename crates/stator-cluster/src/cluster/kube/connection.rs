@@ -14,9 +14,10 @@ use ::kube::client::Body;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::release::Definitions;
 use stator_core::fields::{self, FieldManager, PackedObject};
 use stator_core::object::{Object, ObjectRef};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -32,6 +33,8 @@ pub(super) struct KubeConnection {
     pub(super) gate: Arc<ConnectionGate>,
     pub(super) versions: ResourceVersionCache,
     pub(super) discovery: DiscoveryCache,
+    /// The definitions that the cluster served when they were last read.
+    pub(super) definitions: Mutex<Option<Definitions>>,
 }
 
 /// The kind of an object, and the URL of the object.

@@ -1,6 +1,6 @@
 //! Which kinds a cluster serves, and at which versions. Asked once; asked again after a kind turned out not to be there.
 
-use super::api_client::{self, ApiPayload, ApiUrl};
+use super::api_client::{self, ACCEPT_JSON, ApiPayload, ApiUrl};
 use super::api_error::{self, ApiCall};
 use super::connection::KubeConnection;
 use super::discovery_cache::ServedVersions;
@@ -60,10 +60,11 @@ impl KubeConnection {
     /// The names of the API groups that the cluster serves, `None` where the user may not ask. Asked every time: what is
     /// installed while a watch runs counts from then on.
     pub(super) async fn api_groups(&self) -> Result<Option<BTreeSet<String>>, ClusterError> {
-        let found = match self.get_document::<ApiGroupList>("get", &API_GROUPS, &ApiUrl::path("/apis")).await {
-            Err(ClusterError::Forbidden { .. }) => None,
-            other => other?,
-        };
+        let found =
+            match self.get_document::<ApiGroupList>("get", &API_GROUPS, &ApiUrl::path("/apis"), ACCEPT_JSON).await {
+                Err(ClusterError::Forbidden { .. }) => None,
+                other => other?,
+            };
         Ok(found.map(|found| found.groups.into_iter().map(|group| group.name).collect()))
     }
 
@@ -75,7 +76,8 @@ impl KubeConnection {
         let versions: Vec<String> = match kind.group {
             "" => vec![kind.version.to_owned()],
             group => {
-                let found = self.get_document::<ApiGroup>("get", kind, &ApiUrl::path("/apis").join(group)).await?;
+                let found =
+                    self.get_document::<ApiGroup>("get", kind, &ApiUrl::path("/apis").join(group), ACCEPT_JSON).await?;
                 found.into_iter().flat_map(|group| group.versions).map(|version| version.version).collect()
             }
         };
@@ -84,7 +86,10 @@ impl KubeConnection {
                 "" => ApiUrl::path("/api").join(&version),
                 group => ApiUrl::path("/apis").join(group).join(&version),
             };
-            let resources = self.get_document::<ApiResourceList>("get", kind, &url).await?.map(|found| found.resources);
+            let resources = self
+                .get_document::<ApiResourceList>("get", kind, &url, ACCEPT_JSON)
+                .await?
+                .map(|found| found.resources);
             // `name/status` and the like are parts of a kind.
             for resource in resources.into_iter().flatten().filter(|resource| !resource.name.contains('/')) {
                 served.entry(resource.kind).or_default().insert(version.clone());
@@ -94,14 +99,15 @@ impl KubeConnection {
         Ok(served)
     }
 
-    /// One document of the discovery API, `None` where there is none.
+    /// One document, in the form that is asked for; `None` where there is none.
     pub(super) async fn get_document<T: serde::de::DeserializeOwned>(
         &self,
         verb: &'static str,
         kind: &ObjectKind,
         url: &ApiUrl,
+        accept: &str,
     ) -> Result<Option<T>, ClusterError> {
-        let request = api_client::build_request(Method::GET, url, ApiPayload::None, api_client::ACCEPT_JSON)?;
+        let request = api_client::build_request(Method::GET, url, ApiPayload::None, accept)?;
         let answer = self.send(request, self.options.deadlines.get).await?;
         if answer.status.is_success() {
             return answer.json(url).map(Some);

@@ -1,6 +1,6 @@
 //! What a cluster's controllers say of objects: Kubernetes Events.
 
-use super::api_client::ApiUrl;
+use super::api_client::{ACCEPT_JSON, ApiUrl};
 use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use crate::cluster::api_conventions::format_time;
@@ -41,7 +41,7 @@ impl KubeCluster {
     /// When they may not be read, or the server does not answer.
     pub async fn list_events(&self, namespace: &str) -> Result<Vec<KubeEvent>, ClusterError> {
         let url = ApiUrl::of_kind(&EVENTS, Some(namespace)).query("limit", EVENT_LIMIT);
-        let list = self.inner.get_document::<Value>("list", &EVENTS, &url).await?.unwrap_or_default();
+        let list = self.inner.get_document::<Value>("list", &EVENTS, &url, ACCEPT_JSON).await?.unwrap_or_default();
         let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
         let mut events: Vec<KubeEvent> = items.map(parse_event).collect();
         events.sort();

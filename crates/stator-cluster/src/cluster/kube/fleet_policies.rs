@@ -1,6 +1,6 @@
 //! The administrators' policies: cluster-scoped objects, which are only ever read.
 
-use super::api_client::ApiUrl;
+use super::api_client::{ACCEPT_JSON, ApiUrl};
 use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ impl KubeCluster {
     /// it knows the kind, so discovery is asked then.
     pub async fn fleet_policies(&self) -> Result<Vec<Value>, ClusterError> {
         let url = ApiUrl::of_kind(&FLEET_POLICY, None);
-        match self.inner.get_document::<FleetPolicyList>("list", &FLEET_POLICY, &url).await {
+        match self.inner.get_document::<FleetPolicyList>("list", &FLEET_POLICY, &url, ACCEPT_JSON).await {
             Ok(found) => {
                 let (api_version, kind) = (FLEET_POLICY.api_version(), FLEET_POLICY.kind);
                 let mut items = found.map_or_else(Vec::new, |found| found.items);

@@ -116,6 +116,7 @@ impl KubeCluster {
                 gate,
                 versions: ResourceVersionCache::default(),
                 discovery: DiscoveryCache::default(),
+                definitions: std::sync::Mutex::default(),
             }),
         }
     }
@@ -164,9 +165,11 @@ impl Cluster for KubeCluster {
         format!("Kubernetes cluster of {} ({})", self.inner.name, self.inner.server)
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
+    async fn platform(&self, _: &Platform) -> Result<Platform, ClusterError> {
         let groups = self.inner.api_groups().await?;
-        Ok(groups.map_or_else(Platform::default, |groups| Platform::from_api_groups(groups.iter().map(String::as_str))))
+        let has = groups
+            .map_or_else(Platform::default, |groups| Platform::from_api_groups(groups.iter().map(String::as_str)));
+        Ok(Platform { served: self.inner.definitions().await?, ..has })
     }
 
     async fn list(

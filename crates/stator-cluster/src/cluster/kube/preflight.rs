@@ -4,26 +4,18 @@
 //! stator writes v1beta1, which is served since Dynamo 1.2. Up to 1.4 it is stored as v1alpha1 and converted by a webhook
 //! of Dynamo's operator; a definition without that webhook prunes the spec of every v1beta1 write (dynamo#10419).
 
-use super::api_client::ApiUrl;
+use super::api_client::{ACCEPT_JSON, ApiUrl};
 use super::connection::KubeConnection;
+use super::definitions::CRD_KIND;
 use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use serde_json::Value;
 use stator_core::dynamo::kinds::{GRAPH, JOURNAL, ObjectKind, RECORD};
+use stator_core::dynamo::release::{Definitions, Release};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// The definition of records as this stator needs it.
 const MODEL_CRD: &str = include_str!("../../../../../crds/stator.dev_models.yaml");
-
-/// Where kinds are defined.
-const CRD_KIND: ObjectKind = ObjectKind {
-    group: "apiextensions.k8s.io",
-    version: "v1",
-    kind: "CustomResourceDefinition",
-    plural: "customresourcedefinitions",
-    short: "crd",
-};
 
 /// Whose definitions something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,35 +39,11 @@ pub struct PreflightProblem {
     pub fix: String,
 }
 
-/// Which releases of Dynamo a cluster's definitions may be from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DynamoRelease {
-    /// Before 1.2: no v1beta1.
-    Before12,
-    /// 1.2 or 1.3: v1beta1 is served.
-    From12,
-    /// 1.4: components have `runtimeVersionOverride`.
-    From14,
-    /// 1.5 or later: v1beta1 is stored.
-    From15,
-}
-
-impl fmt::Display for DynamoRelease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Before12 => "older than 1.2",
-            Self::From12 => "1.2 or 1.3",
-            Self::From14 => "1.4",
-            Self::From15 => "1.5 or later",
-        })
-    }
-}
-
 /// What a look at the cluster finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreflightReport {
-    /// The releases that the graph's definition may be from, as far as known.
-    pub release: Option<DynamoRelease>,
+    /// The release that the graph's definition is from, as far as known.
+    pub release: Option<Release>,
     /// What the installer of the definitions says it is, where it says so.
     pub operator_version: Option<String>,
     /// What stands in the way.
@@ -114,9 +82,9 @@ impl KubeCluster {
         };
         let name = format!("{}.{}", GRAPH.plural, GRAPH.group);
         let url = ApiUrl::of_kind(&CRD_KIND, None).join(&name);
-        facts.graph_definition = none_if_forbidden(inner.get_document("get", &CRD_KIND, &url).await)?;
+        facts.graph_definition = none_if_forbidden(inner.get_document("get", &CRD_KIND, &url, ACCEPT_JSON).await)?;
         let url = ApiUrl::of_kind(&CRD_KIND, None).join(&format!("{}.{}", RECORD.plural, RECORD.group));
-        facts.record_definition = none_if_forbidden(inner.get_document("get", &CRD_KIND, &url).await)?;
+        facts.record_definition = none_if_forbidden(inner.get_document("get", &CRD_KIND, &url, ACCEPT_JSON).await)?;
         if let Some(service) = facts.graph_definition.as_ref().and_then(conversion_service) {
             facts.webhook_ready = has_ready_endpoint(inner, &service).await?;
         }
@@ -155,7 +123,7 @@ async fn has_ready_endpoint(inner: &KubeConnection, service: &WebhookService) ->
     };
     let url = ApiUrl::of_kind(&SLICES, Some(&service.namespace))
         .query("labelSelector", &format!("kubernetes.io/service-name={}", service.name));
-    let Some(slices) = none_if_forbidden(inner.get_document::<Value>("list", &SLICES, &url).await)? else {
+    let Some(slices) = none_if_forbidden(inner.get_document::<Value>("list", &SLICES, &url, ACCEPT_JSON).await)? else {
         return Ok(None);
     };
     let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -166,8 +134,10 @@ async fn has_ready_endpoint(inner: &KubeConnection, service: &WebhookService) ->
 }
 
 fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
-    let mut found = PreflightReport { release: detect_release(facts), ..PreflightReport::default() };
     let definition = facts.graph_definition.as_ref();
+    let served = definition.and_then(|definition| Definitions::from_served(std::slice::from_ref(definition)).ok());
+    let release = served.map(|served| served.release());
+    let mut found = PreflightReport { release, ..PreflightReport::default() };
     let annotations = definition.and_then(|definition| definition.pointer("/metadata/annotations"));
     found.operator_version = annotations
         .and_then(|annotations| annotations.get("dynamo.nvidia.com/operator-version"))
@@ -278,28 +248,6 @@ fn storage_version(definition: &Value) -> Option<&str> {
     version.get("name").and_then(Value::as_str)
 }
 
-/// The release that the definition is from, by what came with which.
-fn detect_release(facts: &PreflightFacts) -> Option<DynamoRelease> {
-    if facts.graph_versions.is_empty() {
-        return None;
-    }
-    if !facts.graph_versions.contains(GRAPH.version) {
-        return Some(DynamoRelease::Before12);
-    }
-    let definition = facts.graph_definition.as_ref()?;
-    let versions = definition.pointer("/spec/versions").and_then(Value::as_array)?;
-    let ours = versions.iter().find(|version| version.get("name").and_then(Value::as_str) == Some(GRAPH.version))?;
-    let component =
-        "/schema/openAPIV3Schema/properties/spec/properties/components/items/properties/runtimeVersionOverride";
-    let overrides = ours.pointer(component).is_some();
-    Some(match storage_version(definition) {
-        // Definitions before 1.5 that were changed to store v1beta1 lack what 1.4 brought.
-        Some(stored) if stored == GRAPH.version && overrides => DynamoRelease::From15,
-        Some(_) | None if overrides => DynamoRelease::From14,
-        Some(_) | None => DynamoRelease::From12,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,7 +260,7 @@ mod tests {
         };
         let definition = json!({
             "metadata": {"annotations": {"dynamo.nvidia.com/operator-version": "1.3.0"}},
-            "spec": {"conversion": conversion, "versions": versions.iter().map(version).collect::<Vec<_>>()},
+            "spec": {"group": "nvidia.com", "names": {"kind": "DynamoGraphDeployment"}, "conversion": conversion, "versions": versions.iter().map(version).collect::<Vec<_>>()},
         });
         PreflightFacts {
             graph_versions: versions.iter().map(|version| (*version).to_owned()).collect(),
@@ -329,14 +277,14 @@ mod tests {
         let own: Value = serde_saphyr::from_str(MODEL_CRD).unwrap();
         let current =
             PreflightFacts { record_definition: Some(own.clone()), ..facts(BOTH, "v1beta1", json!({}), json!({})) };
-        insta::assert_snapshot!(said(&current), @"1.2 or 1.3");
+        insta::assert_snapshot!(said(&current), @"1.2");
         let mut older = own;
         let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
         let fields = older.pointer_mut(status).unwrap().as_object_mut().unwrap();
         fields.retain(|name, _| !["gpuSku", "conditions"].contains(&name.as_str()));
         let older = PreflightFacts { record_definition: Some(older), ..current };
         insta::assert_snapshot!(said(&older), @"
-        1.2 or 1.3
+        1.2
         error: the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no conditions, gpuSku
           apply the one of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`
         ");
@@ -361,17 +309,15 @@ mod tests {
     const BOTH: &[&str] = &["v1alpha1", "v1beta1"];
 
     #[test]
-    fn releases_are_told_by_what_came_with_them() {
+    fn the_release_is_that_of_the_definition() {
         let newer = json!({"runtimeVersionOverride": {"type": "string"}});
         let none = json!({"strategy": "None"});
         for (facts, release) in [
-            (facts(&["v1alpha1"], "v1alpha1", none.clone(), json!({})), DynamoRelease::Before12),
-            (facts(BOTH, "v1alpha1", hook(), json!({})), DynamoRelease::From12),
-            (facts(BOTH, "v1beta1", none.clone(), json!({})), DynamoRelease::From12),
-            (facts(BOTH, "v1alpha1", hook(), newer.clone()), DynamoRelease::From14),
-            (facts(BOTH, "v1beta1", none, newer), DynamoRelease::From15),
+            (facts(&["v1alpha1"], "v1alpha1", none.clone(), json!({})), None),
+            (facts(BOTH, "v1alpha1", hook(), json!({})), Some(Release::V1_2)),
+            (facts(BOTH, "v1beta1", none, newer), Some(Release::V1_4)),
         ] {
-            assert_eq!(evaluate_facts(&facts).release, Some(release));
+            assert_eq!(evaluate_facts(&facts).release, release);
         }
         // A definition that may not be read says nothing, and nothing is made up.
         let unread = PreflightFacts { graph_definition: None, ..facts(BOTH, "v1beta1", hook(), json!({})) };
@@ -390,23 +336,23 @@ mod tests {
           install it: `kubectl apply --server-side -f crds/stator.dev_syncjournals.yaml`
         ");
         insta::assert_snapshot!(said(&facts(&["v1alpha1"], "v1alpha1", Value::Null, json!({}))), @"
-        older than 1.2
+        no release
         error: the cluster's Dynamo is older than 1.2: it serves DynamoGraphDeployment at v1alpha1 only, and stator writes v1beta1
           upgrade the Helm chart `dynamo-platform` to 1.2 or later, its definitions included
         ");
         insta::assert_snapshot!(said(&facts(BOTH, "v1alpha1", json!({"strategy": "None"}), json!({}))), @"
-        1.2 or 1.3
+        1.2
         error: the cluster stores DynamoGraphDeployment as v1alpha1 and has no conversion to it: the spec of a v1beta1 object would be lost
           install the definitions with the Helm chart `dynamo-platform` (upgradeCRD), which adds the conversion webhook; plain files of the definitions lack it
         ");
         let down = PreflightFacts { webhook_ready: Some(false), ..facts(BOTH, "v1alpha1", hook(), json!({})) };
         insta::assert_snapshot!(said(&down), @"
-        1.2 or 1.3
+        1.2
         warning: no pod answers for the conversion webhook of Dynamo's objects (service dynamo/operator): they can be neither read nor written
           start Dynamo's operator: `kubectl -n dynamo get pods` shows its state
         ");
         let up = PreflightFacts { webhook_ready: Some(true), ..down };
-        insta::assert_snapshot!(said(&up), @"1.2 or 1.3");
+        insta::assert_snapshot!(said(&up), @"1.2");
         assert_eq!(evaluate_facts(&up).operator_version.as_deref(), Some("1.3.0"));
     }
 }

@@ -55,7 +55,7 @@ impl Cluster for FaultyCluster {
         "a cluster made of answers".to_owned()
     }
 
-    async fn platform(&self) -> Result<Platform, ClusterError> {
+    async fn platform(&self, _: &Platform) -> Result<Platform, ClusterError> {
         Ok(Platform::default())
     }
 

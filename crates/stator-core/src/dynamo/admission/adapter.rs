@@ -1,6 +1,7 @@
 //! DynamoModel.
 
 use super::{AdmissionCollector, rules};
+use crate::dynamo::release::Behaviour;
 use crate::dynamo::v1beta1::AdapterSpec;
 use crate::object::{FieldPath, Object};
 use serde::Deserialize;
@@ -23,29 +24,45 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
     if spec.model_type.as_deref() != Some("lora") {
         return;
     }
-    let help = "copy the adapter to a bucket or to Hugging Face, and give its `s3://…` or `hf://…`";
+    let files = faults.has(Behaviour::FileSources);
+    let (sources, help, words) = if files {
+        (
+            "`s3://…`, `hf://…` or `file:///…`",
+            "give its `s3://…`, its `hf://…`, or the `file:///…` under which every worker has it",
+            "must start with \"s3://\", \"hf://\", or \"file:///\"",
+        )
+    } else {
+        (
+            "`s3://…` or `hf://…`",
+            "copy the adapter to a bucket or to Hugging Face, and give its `s3://…` or `hf://…`; Dynamo 1.3 and later also \
+             take `file:///…`",
+            "must start with 's3://' or 'hf://'",
+        )
+    };
     let path = FieldPath::from_fields(["spec", "source"]);
+    let known =
+        |uri: &str| uri.starts_with("s3://") || uri.starts_with("hf://") || (files && uri.starts_with("file:///"));
     match &spec.source {
         None => faults.deny(
             rules::ADAPTER_SOURCE,
             path,
-            "found no source; Dynamo loads adapters from `s3://…` or `hf://…`",
+            format!("found no source; Dynamo loads adapters from {sources}"),
             help,
             "spec.source is required when modelType is 'lora'",
         ),
         Some(source) if source.uri.is_empty() => faults.deny(
             rules::ADAPTER_SOURCE,
             path.field("uri"),
-            "the source is empty; Dynamo loads adapters from `s3://…` or `hf://…`",
+            format!("the source is empty; Dynamo loads adapters from {sources}"),
             help,
             "spec.source.uri must be specified when modelType is 'lora'",
         ),
-        Some(source) if !source.uri.starts_with("s3://") && !source.uri.starts_with("hf://") => faults.deny(
+        Some(source) if !known(&source.uri) => faults.deny(
             rules::ADAPTER_SOURCE,
             path.field("uri"),
-            format!("found `{}`; Dynamo loads adapters from `s3://…` or `hf://…`", source.uri),
+            format!("found `{}`; Dynamo loads adapters from {sources}", source.uri),
             help,
-            format!("source URI must start with 's3://' or 'hf://', got: {}", source.uri),
+            format!("source URI {words}, got: {}", source.uri),
         ),
         Some(_) => {}
     }

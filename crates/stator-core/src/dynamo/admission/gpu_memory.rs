@@ -1,8 +1,10 @@
 //! The GPU memory service and failover.
 
+use super::grove::words_of;
 use super::{AdmissionCollector, PlatformRequirement, component_path, names, rules};
 use crate::dynamo::gpus;
 use crate::dynamo::registry::annotation;
+use crate::dynamo::release::Behaviour;
 use crate::dynamo::v1beta1::{ComponentSpec, GraphSpec};
 use crate::object::Object;
 use serde_json::Value;
@@ -98,7 +100,9 @@ pub(super) fn check_inter_pod(
 }
 
 /// Source: the operator's `SharedSpecValidator`: `validateGPUMemoryService` and `validateFailover`.
-pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
+pub(super) fn check(spec: &GraphSpec, component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
+    check_clients(spec, component, faults);
+    check_checkpoint(spec, component, faults);
     let name = &component.name;
     let path = component_path(name).field("experimental");
     let gpus = component.pod_template.as_ref().map_or(0, gpus::pod_gpus);
@@ -176,6 +180,76 @@ pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'
             format!("`{name}` is of type {kind}, which has no failover"),
             "remove `failover`",
             format!("spec.services[{name}]: GMS failover is not supported for componentType \"{kind}\""),
+        );
+    }
+}
+
+/// Extra clients of the service are containers of the pod.
+pub(super) fn check_clients(spec: &GraphSpec, component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
+    let clients = component.experimental("gpuMemoryService").and_then(|service| service.get("extraClientContainers"));
+    let containers: Vec<&str> =
+        component.containers().filter_map(|container| container.get("name")?.as_str()).collect();
+    for (index, client) in clients.and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let Some(client) = client.as_str().filter(|client| !containers.contains(client)) else { continue };
+        let block = "experimental.gpuMemoryService.extraClientContainers";
+        faults.deny_since(
+            Behaviour::MemoryClientsChecked,
+            rules::MEMORY_SERVICE,
+            component_path(&component.name).field("experimental").field("gpuMemoryService").field("extraClientContainers"),
+            format!("`{client}` is no container of `{}`", component.name),
+            "name a container under `template.spec.containers`",
+            format!(
+                "{}.{block}[{index}]: Invalid value: {client:?}: does not name a container in podTemplate.spec.containers",
+                words_of(spec, component)
+            ),
+        );
+    }
+}
+
+/// A checkpoint that is on needs an operator that makes them, and a worker without failover or memory between pods.
+pub(super) fn check_checkpoint(spec: &GraphSpec, component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
+    let Some(checkpoint) = component.experimental("checkpoint").filter(|_| faults.has(Behaviour::CheckpointGated))
+    else {
+        return;
+    };
+    let path = component_path(&component.name).field("experimental").field("checkpoint");
+    match checkpoint.get("enabled") {
+        Some(Value::Bool(true)) => {}
+        Some(_) => return,
+        None => {
+            faults.warn(
+                rules::CHECKPOINT_SWITCH,
+                path.field("enabled"),
+                format!("the checkpoint of `{}` does not say `enabled`, and Dynamo switches it off", component.name),
+                "write `enabled: true`, or `enabled: false`",
+            );
+            return;
+        }
+    }
+    let words = format!("{}.experimental.checkpoint: Forbidden", words_of(spec, component));
+    faults.deny_unless_met(
+        PlatformRequirement::Checkpoints,
+        path.field("enabled"),
+        format!("the checkpoint of `{}` needs an operator whose chart has checkpoints enabled", component.name),
+        "enable them in the operator's chart and set `checkpoints: true` under the environment's `platform` in stator.yaml; \
+         or write `enabled: false`",
+        format!("{words}: checkpoint functionality is disabled in the operator configuration"),
+    );
+    if component.experimental("failover").is_some() {
+        faults.deny(
+            rules::FAILOVER,
+            path,
+            format!("`{}` has a checkpoint and failover, which do not go together yet", component.name),
+            "remove one of the two",
+            format!("{words}: Snapshot with active/passive failover is temporarily unsupported"),
+        );
+    } else if component.shares_gpus_between_pods() {
+        faults.deny(
+            rules::MEMORY_SERVICE,
+            path,
+            format!("`{}` has a checkpoint and GPU memory between pods, which do not go together", component.name),
+            "remove one of the two, or use mode IntraPod",
+            format!("{words}: is not supported with gpuMemoryService.mode=\"InterPod\""),
         );
     }
 }

@@ -1,7 +1,10 @@
 //! DynamoGraphDeployment, in the operator's order: the graph as a whole, then component by component.
 
-use super::{AdmissionCollector, Platform, endpoint_picker, gpu_memory, name_segment, names, pod, rules, topology};
+use super::{
+    AdmissionCollector, Platform, endpoint_picker, gpu_memory, grove, name_segment, names, pod, rules, topology,
+};
 use crate::dynamo::registry::annotation;
+use crate::dynamo::release::Behaviour;
 use crate::dynamo::v1beta1::{ComponentSpec, GraphSpec};
 use crate::object::{FieldPath, Object};
 use std::collections::BTreeSet;
@@ -21,7 +24,10 @@ pub(super) fn check(object: &Object, platform: &Platform, faults: &mut Admission
     }
     faults.next_operator_check();
     check_annotations(object, faults);
+    grove::check_annotations(object, faults);
     faults.next_operator_check();
+    grove::check_graph(object, &spec, platform, faults);
+    check_restart_on_create(&spec, faults);
     check_restart_order(&spec, faults);
     faults.next_operator_check();
     topology::check(object, &spec, platform, faults);
@@ -41,7 +47,8 @@ pub(super) fn check(object: &Object, platform: &Platform, faults: &mut Admission
         faults.next_operator_check();
         endpoint_picker::check(component, faults);
         faults.next_operator_check();
-        gpu_memory::check(component, faults);
+        gpu_memory::check(&spec, component, faults);
+        grove::check_component(object, &spec, component, faults);
     }
     endpoint_picker::check_single_picker(&spec, faults);
     check_frontends(&spec, faults);
@@ -74,6 +81,18 @@ fn check_annotations(object: &Object, faults: &mut AdmissionCollector<'_>) {
                 format!("annotation {name} has invalid value {value:?}: must be {one:?} or {other:?}"),
             );
         }
+    }
+}
+
+/// A graph is restarted once it runs, and not as it is made.
+fn check_restart_on_create(spec: &GraphSpec, faults: &mut AdmissionCollector<'_>) {
+    if spec.restart.is_some() && faults.has(Behaviour::RestartUnsetOnCreate) {
+        faults.deny_by_schema(
+            rules::RESTART_ON_CREATE,
+            FieldPath::from_fields(["spec", "restart"]),
+            "a graph is not created with a `restart`",
+            "leave it out until the graph is there",
+        );
     }
 }
 

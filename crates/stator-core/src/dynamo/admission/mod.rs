@@ -1,15 +1,19 @@
 //! What Dynamo's admission refuses, as far as it can be known without a cluster, and what it lets pass although it cannot
 //! work. `validate`, `plan` and the embedded cluster judge by these rules and no others.
 //!
-//! Source: the operator's validating webhooks of release 1.2, its CRDs, and the verdicts of a real API server in
-//! `tests/data/dynamo/oracle/`. Each rule carries the operator's own words, so that what is foreseen can be held against
+//! Source: the operator's validating webhooks of the releases 1.2 and 1.5, their definitions, and the verdicts of real API
+//! servers with both (`tests/data/dynamo/`). What holds from a release on asks [`super::release`]. Each rule carries the operator's own words, so that what is foreseen can be held against
 //! what was said; `docs/dynamo.md` counts them.
 
 mod adapter;
+mod defaulting;
 mod endpoint_picker;
 mod gpu_memory;
 mod graph;
+mod grove;
+mod image;
 mod names;
+mod operator_objects;
 mod platform;
 mod pod;
 mod request;
@@ -21,10 +25,13 @@ mod topology;
 mod update;
 mod v1alpha1;
 
+pub use defaulting::{fill_on_create, fill_on_write, refill_on_write};
+pub use image::{ImageTagFault, is_runtime_version, version_in_tag};
 pub use platform::{Platform, PlatformRequirement};
 pub use update::{ChangeRemedy, UpdateAuthor, check_update};
 
 use super::kinds;
+use super::release::{Behaviour, Release};
 use super::v1beta1::GraphSpec;
 use crate::finding::Rule;
 use crate::object::{FieldPath, KeyValue, Object, PathSegment};
@@ -39,17 +46,6 @@ pub enum AdmissionOutcome {
     /// Admission takes it, and it fails, or may fail, later: in the operator, on some clusters, or from a release on.
     /// These are stator's own findings.
     WouldFail,
-}
-
-/// Why no version can be read from an image's tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageTagFault {
-    /// The image has no tag.
-    Missing,
-    /// The tag is `latest`.
-    Latest,
-    /// The tag is something else that is not a version.
-    NotVersion,
 }
 
 /// One fault of an object, or of a change of one.
@@ -78,15 +74,24 @@ pub struct AdmissionFinding {
 /// Every fault of an object, in the operator's order, those of form last. Kinds without rules have none.
 ///
 /// With an unknown [`Platform`], what depends on it has [`AdmissionOutcome::DependsOnCluster`].
+///
+/// Of a release that is newer than the known ones nothing but the definitions that its cluster serves is known to refuse:
+/// all else is [`AdmissionOutcome::WouldFail`].
 pub fn check_object(object: &Object, platform: &Platform) -> Vec<AdmissionFinding> {
     let mut faults = run_webhook_checks(object, platform);
+    faults.soften_for_unknown_release();
     schema::check(object, &mut faults);
+    if platform.served.is_none() {
+        faults.soften_for_unknown_release();
+    }
     faults.findings
 }
 
 /// The part of [`check_object`] that the operator's webhooks judge, which is all that they see: form is the API server's matter.
 pub fn check_operator_webhooks(object: &Object, platform: &Platform) -> Vec<AdmissionFinding> {
-    run_webhook_checks(object, platform).findings
+    let mut faults = run_webhook_checks(object, platform);
+    faults.soften_for_unknown_release();
+    faults.findings
 }
 
 fn run_webhook_checks<'a>(object: &Object, platform: &'a Platform) -> AdmissionCollector<'a> {
@@ -102,6 +107,10 @@ fn run_webhook_checks<'a>(object: &Object, platform: &'a Platform) -> AdmissionC
         request::check(object, &mut faults);
     } else if kind == kinds::ADAPTER.kind {
         adapter::check(object, &mut faults);
+    } else if kind == operator_objects::COMPONENT {
+        operator_objects::check_component(object, &mut faults);
+    } else if kind == operator_objects::CHECKPOINT {
+        operator_objects::check_checkpoint(&mut faults);
     }
     faults
 }
@@ -148,6 +157,22 @@ impl<'a> AdmissionCollector<'a> {
         Self { findings: Vec::new(), operator_check: 0, platform }
     }
 
+    /// Whether the operator does that.
+    fn has(&self, behaviour: Behaviour) -> bool {
+        self.platform.release().has(behaviour)
+    }
+
+    /// What a release that stator does not know refuses is not known.
+    fn soften_for_unknown_release(&mut self) {
+        if self.platform.release() != Release::Newer {
+            return;
+        }
+        for finding in self.findings.iter_mut().filter(|finding| finding.outcome == AdmissionOutcome::Denied) {
+            finding.outcome = AdmissionOutcome::WouldFail;
+            finding.message = format!("Dynamo {} refuses: {}", Release::Newer.nearest_known(), finding.message);
+        }
+    }
+
     /// The operator's next check.
     fn next_operator_check(&mut self) {
         self.operator_check += 1;
@@ -191,10 +216,20 @@ impl<'a> AdmissionCollector<'a> {
         self.push(rule, path, message.into(), help.into(), AdmissionOutcome::WouldFail, None);
     }
 
-    fn warn_of_image_tag(&mut self, tag: ImageTagFault, path: FieldPath, message: String, help: &str) {
-        self.push(rules::IMAGE_VERSION, path, message, help.to_owned(), AdmissionOutcome::WouldFail, None);
-        if let Some(finding) = self.findings.last_mut() {
-            finding.image_tag = Some(tag);
+    /// Refused by the operator where it does that; on releases before, stator's own finding.
+    fn deny_since(
+        &mut self,
+        behaviour: Behaviour,
+        rule: Rule,
+        path: FieldPath,
+        message: impl Into<String>,
+        help: impl Into<String>,
+        words: impl Into<String>,
+    ) {
+        if self.has(behaviour) {
+            self.deny(rule, path, message, help, words);
+        } else {
+            self.warn(rule, path, message, help);
         }
     }
 

@@ -127,5 +127,14 @@ fn naming_inputs(component: &ComponentSpec) -> (&str, Option<i64>, bool) {
 
 /// True when the graph says that it does not run on Grove.
 pub(super) fn opts_out_of_grove(object: &Object) -> bool {
-    object.annotations().get(annotation::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"))
+    value_opts_out_of_grove(object.value())
+}
+
+/// As [`opts_out_of_grove`], of a graph that is not read as an object yet.
+pub(super) fn value_opts_out_of_grove(object: &serde_json::Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations");
+    let value = |name: &str| annotations.and_then(|all| all.get(name)).and_then(serde_json::Value::as_str);
+    // Where the operator has pinned what runs the graph, the wish is not looked at any more.
+    value(annotation::WORKLOAD_PROVIDER) != Some("grove")
+        && value(annotation::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"))
 }

@@ -1,9 +1,11 @@
 //! DynamoGraphDeployment: rules about one component's pod.
 
-use super::{AdmissionCollector, ImageTagFault, Platform, component_path, name_segment, rules};
-use crate::dynamo::registry::{MAIN_CONTAINER, env};
+use super::grove::words_of;
+use super::{AdmissionCollector, Platform, component_path, image, name_segment, rules};
+use crate::dynamo::registry::{MAIN_CONTAINER, annotation, env};
+use crate::dynamo::release::Behaviour;
 use crate::dynamo::v1beta1::{ComponentSpec, GraphSpec};
-use crate::object::FieldPath;
+use crate::object::{FieldPath, Quantity};
 use serde_json::Value;
 
 pub(super) fn check(
@@ -21,14 +23,8 @@ pub(super) fn check(
             "give 0 or more",
         );
     }
-    if component.shared_memory_size.as_ref().and_then(Value::as_str).is_some_and(|size| size.starts_with('-')) {
-        faults.warn(
-            rules::SHARED_MEMORY,
-            path.field("sharedMemorySize"),
-            "the size of shared memory is negative",
-            "give a size such as `16Gi`, or `\"0\"` for none",
-        );
-    }
+    let words = words_of(spec, component);
+    check_shared_memory(component, &words, faults);
     if component.multinode.is_some() && platform.grove == Some(false) && platform.leader_worker_set == Some(false) {
         faults.warn(
             rules::NEEDS_MULTINODE,
@@ -40,19 +36,30 @@ pub(super) fn check(
             "install one of them, or fit the component on one node",
         );
     }
-    check_image(component, faults);
+    if let Some(image) = check_image(component, &words, faults) {
+        let given = component.rest.contains_key("runtimeVersionOverride");
+        let words = format!(
+            "{words}.runtimeVersionOverride: Required value: is required when the specified main container image has no \
+             parseable semantic-version tag"
+        );
+        image::check_version(image, given, main_container_path(component).field("image"), words, faults);
+    }
     check_main_container(spec, component, faults);
+    check_power_limit(component, &words, faults);
+    check_elastic_experts(spec, component, &words, faults);
     if let Some(sidecar) = &component.frontend_sidecar {
         let exists = component
             .containers()
             .any(|container| container.get("name").and_then(Value::as_str) == Some(sidecar.as_str()));
-        if !exists || sidecar == MAIN_CONTAINER {
-            faults.warn(
-                rules::SIDECAR,
-                path.field("frontendSidecar"),
-                format!("`{sidecar}` is not the name of a second container of the pod"),
-                "name a container under `template.spec.containers` other than `main`",
-            );
+        let path = path.field("frontendSidecar");
+        let message = format!("`{sidecar}` is not the name of a second container of the pod");
+        let help = "name a container under `template.spec.containers` other than `main`";
+        if !exists {
+            let words =
+                format!("{words}.frontendSidecar: Invalid value: {sidecar:?}: must name a container of the pod");
+            faults.deny_since(Behaviour::SidecarChecked, rules::SIDECAR, path, message, help, words);
+        } else if sidecar == MAIN_CONTAINER {
+            faults.warn(rules::SIDECAR, path, message, help);
         }
     }
 }
@@ -65,35 +72,134 @@ fn main_container_path(component: &ComponentSpec) -> FieldPath {
         .join(name_segment(MAIN_CONTAINER))
 }
 
-fn check_image(component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
-    let path = main_container_path(component).field("image");
+/// The size of `/dev/shm` is not negative.
+pub(super) fn check_shared_memory(component: &ComponentSpec, words: &str, faults: &mut AdmissionCollector<'_>) {
+    if !component.shared_memory_size.as_ref().is_some_and(is_negative) {
+        return;
+    }
+    faults.deny_since(
+        Behaviour::SharedMemoryChecked,
+        rules::SHARED_MEMORY,
+        component_path(&component.name).field("sharedMemorySize"),
+        "the size of shared memory is negative",
+        "give a size such as `16Gi`, or `\"0\"` for none",
+        format!("{words}.sharedMemorySize: Invalid value: must be non-negative"),
+    );
+}
+
+/// The image of the main container, which there must be.
+pub(super) fn check_image<'a>(
+    component: &'a ComponentSpec,
+    words: &str,
+    faults: &mut AdmissionCollector<'_>,
+) -> Option<&'a str> {
     let image = component.main_container().and_then(|main| main.get("image")).and_then(Value::as_str);
-    let Some(image) = image.filter(|image| !image.is_empty()) else {
-        faults.warn(
+    let image = image.filter(|image| !image.is_empty());
+    if image.is_none() {
+        let name = &component.name;
+        let message = if faults.has(Behaviour::ImageRequired) {
+            format!("`{name}` has no image")
+        } else {
+            format!("`{name}` has no image; Dynamo accepts it, but no pod can start")
+        };
+        faults.deny_since(
+            Behaviour::ImageRequired,
             rules::IMAGE_MISSING,
-            path,
-            format!("`{}` has no image; Dynamo accepts it, but no pod can start", component.name),
+            main_container_path(component).field("image"),
+            message,
             "give `runtime` or `image`",
+            format!("{words}.podTemplate.spec.containers[0].image: Required value: is required"),
         );
+    }
+    image
+}
+
+/// Whether a quantity, as a text or a number, is below zero.
+fn is_negative(size: &Value) -> bool {
+    match size {
+        Value::String(text) => Quantity::parse(text).is_some_and(|size| size < Quantity::default()),
+        Value::Number(number) => number.as_f64().is_some_and(|number| number < 0.0),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+/// Source: the DGD webhook's `validatePowerLimit`.
+fn check_power_limit(component: &ComponentSpec, words: &str, faults: &mut AdmissionCollector<'_>) {
+    let name = annotation::GPU_POWER_LIMIT;
+    let template = component.pod_template.as_ref();
+    let annotations = template.and_then(|template| template.pointer("/metadata/annotations"));
+    let Some(value) = annotations.and_then(|all| all.get(name)).and_then(Value::as_str) else { return };
+    let path = component_path(&component.name).field("podTemplate");
+    let at = path.field("metadata").field("annotations").field(name);
+    let words = format!("{words}.podTemplate.metadata.annotations[{name}]");
+    let mut deny = |path: FieldPath, message: String, help: &str, reason: &str| {
+        let words = format!("{words}: Invalid value: {value:?}: {reason}");
+        faults.deny_since(Behaviour::PowerLimitChecked, rules::ANNOTATION, path, message, help, words);
+    };
+    match value.parse::<i64>() {
+        Err(_) => deny(
+            at.clone(),
+            format!("`{name}` is `{value}`, which is no whole number of watts"),
+            "write watts, such as `\"300\"`",
+            "must be a decimal integer",
+        ),
+        Ok(watts) if watts <= 0 => deny(
+            at.clone(),
+            format!("`{name}` is `{value}`; a limit is above zero"),
+            "write watts, such as `\"300\"`",
+            "must be greater than zero",
+        ),
+        Ok(_) => {}
+    }
+    let claims = component.containers().any(|container| {
+        container
+            .get("resources")
+            .and_then(|resources| resources.get("claims"))
+            .and_then(Value::as_array)
+            .is_some_and(|claims| !claims.is_empty())
+    });
+    if claims || component.experimental("gpuMemoryService").is_some() {
+        deny(
+            at,
+            format!("`{name}` does not go with GPUs by resource claim, nor with the GPU memory service"),
+            "remove one of the two",
+            "power-aware planning does not support DRA-backed device allocation",
+        );
+    }
+}
+
+/// Source: the DGD webhook's `validateElasticEPRequiresCommand`: the operator starts Ray around the command.
+fn check_elastic_experts(
+    spec: &GraphSpec,
+    component: &ComponentSpec,
+    words: &str,
+    faults: &mut AdmissionCollector<'_>,
+) {
+    let Some(main) = component.main_container().filter(|_| spec.backend_framework.as_deref() == Some("vllm")) else {
         return;
     };
-    if component.rest.contains_key("runtimeVersionOverride") {
+    let words_of = |field: &str| -> Vec<&str> {
+        main.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let args = words_of("args");
+    let on_ray = ["--data-parallel-backend", "-dpb"].iter().any(|flag| {
+        let joined = format!("{flag}=ray");
+        args.windows(2).any(|pair| pair == [*flag, "ray"]) || args.contains(&joined.as_str())
+    });
+    if !args.contains(&"--enable-elastic-ep") || !on_ray || !words_of("command").is_empty() {
         return;
     }
-    let tag = image_tag(image);
-    if !tag.is_some_and(is_version) {
-        let (fault, found) = match tag {
-            Some("latest") => (ImageTagFault::Latest, "tag `latest` is not a version".to_owned()),
-            Some(tag) => (ImageTagFault::NotVersion, format!("tag `{tag}` is not a version")),
-            None => (ImageTagFault::Missing, "there is no tag".to_owned()),
-        };
-        faults.warn_of_image_tag(
-            fault,
-            path,
-            format!("`{image}`: {found}; Dynamo 1.4 and later read the runtime's version from it and refuse others"),
-            "use a tag such as `1.2.0`",
-        );
-    }
+    faults.deny_since(
+        Behaviour::ElasticExpertsChecked,
+        rules::ELASTIC_EXPERTS,
+        main_container_path(component).field("command"),
+        format!("elastic expert parallelism on Ray needs a `command`, and `{}` has none", component.name),
+        "give `command: [python3, -m, dynamo.vllm]`",
+        format!(
+            "{words}.podTemplate.spec.containers[0].command: Required value: elastic expert parallelism \
+             (--enable-elastic-ep with --data-parallel-backend ray) requires an explicit container command"
+        ),
+    );
 }
 
 /// A semantic version as the operator's parser takes it: one to three numbers, a `v` before, a suffix after.
@@ -107,14 +213,6 @@ pub(super) fn is_version(text: &str) -> bool {
     numbers.len() <= 3
         && numbers.iter().all(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
         && suffix.is_none_or(|suffix| !suffix.is_empty())
-}
-
-/// The tag of an image reference, none with a digest alone or no tag.
-fn image_tag(image: &str) -> Option<&str> {
-    let name = image.split_once('@').map_or(image, |(name, _)| name);
-    // A colon before the last slash belongs to the registry's port.
-    let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
-    last.split_once(':').map(|(_, tag)| tag).filter(|tag| !tag.is_empty())
 }
 
 fn check_main_container(spec: &GraphSpec, component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {

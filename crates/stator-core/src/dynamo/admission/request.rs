@@ -1,6 +1,6 @@
 //! DynamoGraphDeploymentRequest.
 
-use super::{AdmissionCollector, PlatformRequirement, rules};
+use super::{AdmissionCollector, PlatformRequirement, image, rules};
 use crate::dynamo::v1beta1::RequestSpec;
 use crate::object::{FieldPath, Object};
 use serde::Deserialize;
@@ -27,6 +27,17 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
             "name the engine: vllm, sglang or trtllm; or search `rapid`",
             "spec.searchStrategy \"thorough\" is incompatible with spec.backend \"auto\": set spec.backend to a specific \
              backend (sglang, trtllm, or vllm)",
+        );
+    }
+    if let Some(found) = spec.image.as_deref().filter(|found| !found.is_empty()) {
+        let image = FieldPath::from_fields(["spec", "image"]);
+        let given = spec.rest.contains_key("runtimeVersionOverride");
+        image::check_version(
+            found,
+            given,
+            image,
+            "spec.runtimeVersionOverride: Required value: is required when spec.image has no parseable semantic-version tag",
+            faults,
         );
     }
     if spec.workload.contains_key("concurrency") && spec.workload.contains_key("requestRate") {

@@ -1,7 +1,7 @@
 //! The rules of Dynamo's admission, and those that stator adds.
 
 crate::rules! {
-    /// Source: the bundled CRDs of release 1.2, their CEL rules, and the API server's own rules for metadata.
+    /// Source: the CRDs of the release or of the cluster, their CEL rules, and the API server's own rules for metadata.
     SCHEMA = "dynamo/schema", "An object has the fields, types and values that Dynamo's CRDs declare.";
     /// Source: `sharedspec`/DGD webhook, "spec.services must have at least one service".
     NO_COMPONENTS = "dynamo/no-components", "A graph has at least one component.";
@@ -9,6 +9,8 @@ crate::rules! {
     COMPONENT_TWICE = "dynamo/component-twice", "The components of a graph have different names, ignoring case.";
     /// Source: DGD webhook.
     NEGATIVE_REPLICAS = "dynamo/negative-replicas", "Replicas are 0 or more.";
+    /// Source: CEL rule of the CRD, from 1.3 on.
+    RESTART_ON_CREATE = "dynamo/restart-on-create", "A graph is created without a restart.";
     /// Source: DGD webhook, `validateRestart`.
     RESTART_ORDER = "dynamo/restart-order", "A restart order names every component once, and only a sequential restart has one.";
     /// Source: DGD webhook, `validateTopologyConstraints`.
@@ -31,10 +33,16 @@ crate::rules! {
     NEEDS_TOPOLOGY = "dynamo/needs-topology", "Depends on the cluster: on Grove, a topology constraint names an existing topology and existing domains.";
     /// Source: DGDR webhook, `validateGPUHardwareInfo`.
     NEEDS_GPU_DISCOVERY = "dynamo/needs-gpu-discovery", "Depends on the cluster: a request names its GPUs where the operator cannot find them.";
+    /// Source: shared webhook rules of 1.3 and later.
+    NEEDS_CHECKPOINTS = "dynamo/needs-checkpoints", "Depends on the cluster: a checkpoint needs an operator that makes them.";
+    /// stator's own from 1.3 on: admitted, and off.
+    CHECKPOINT_SWITCH = "dynamo/checkpoint-switch", "A checkpoint says whether it is enabled, where Dynamo has the field.";
+    /// Source: DGD webhook of 1.5.
+    PROVIDER_OVERRIDE = "dynamo/provider-override", "An override of Grove's objects has the version and target of its place, and only a `topologyConstraint`.";
     /// stator's own: admitted, and the operator has nothing to run it on.
     NEEDS_MULTINODE = "dynamo/needs-multinode", "Depends on the cluster: a component of several nodes needs Grove or LeaderWorkerSet.";
     /// Source: DynamoModel webhook.
-    ADAPTER_SOURCE = "dynamo/adapter-source", "A LoRA adapter comes from s3:// or hf://.";
+    ADAPTER_SOURCE = "dynamo/adapter-source", "A LoRA adapter comes from s3://, hf://, or from 1.3 on file:///.";
     /// Source: DynamoModel webhook.
     ADAPTER_NAMES = "dynamo/adapter-names", "An adapter names itself and its base model.";
     /// Source: the `ValidateUpdate` of the webhooks of graphs, requests and adapters.
@@ -51,19 +59,21 @@ crate::rules! {
     WORKLOAD = "dynamo/workload", "A workload has a concurrency or a request rate.";
     /// Source: Kubernetes' limits on labels, and what the operator puts into them (`nvidia.com/selector`).
     NAME_BUDGET = "dynamo/name-budget", "Names leave room for what the operator derives from them.";
-    /// stator's own: admitted, and the pod cannot be made.
+    /// stator's own below 1.4: admitted, and the pod cannot be made.
     IMAGE_MISSING = "dynamo/image-missing", "Every component's main container has an image.";
-    /// stator's own; Dynamo's admission asks for it from release 1.4 on.
-    IMAGE_VERSION = "dynamo/image-version", "An image's tag is a version, which Dynamo 1.4 and later read.";
+    /// Source: shared webhook rules of 1.4 and later, `internal/runtimeversion`; stator's own below.
+    IMAGE_VERSION = "dynamo/image-version", "An image's tag is a semantic version, which Dynamo 1.4 and later read, or `runtimeVersion` is beside it.";
     /// stator's own: admitted, and requests are spread over both at random.
     TWO_FRONTENDS = "dynamo/two-frontends", "A graph has one frontend.";
-    /// stator's own: admitted, and no pod can be made.
+    /// stator's own below 1.5: admitted, and no pod can be made.
     SHARED_MEMORY = "dynamo/shared-memory", "The size of shared memory is not negative.";
     /// stator's own: the operator's value and the intent's fight.
     INJECTED_ENV = "dynamo/injected-env", "Variables that the operator injects are not set.";
     /// stator's own: probes look for the port by its name.
     SYSTEM_PORT = "dynamo/system-port", "A worker that lists ports has one named `system`.";
-    /// stator's own: admitted, and the operator looks for the container in vain.
+    /// Source: shared webhook rules of 1.4 and later, `validateElasticEPRequiresCommand`.
+    ELASTIC_EXPERTS = "dynamo/elastic-experts", "Elastic expert parallelism on Ray has an explicit command.";
+    /// stator's own below 1.5: admitted, and the operator looks for the container in vain.
     SIDECAR = "dynamo/frontend-sidecar", "The frontend sidecar is a container of the pod other than `main`.";
     /// Source: the table of [`crate::dynamo::deprecations`].
     DEPRECATED = "dynamo/deprecated", "Nothing deprecated is used: versions, fields, labels, variables, flags.";

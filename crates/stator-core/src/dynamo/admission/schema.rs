@@ -1,82 +1,124 @@
-//! Faults of form: fields, types, patterns and CEL rules of the bundled CRDs.
+//! Faults of form: fields, types, patterns and CEL rules of the definitions that judge.
 
-use super::{AdmissionCollector, AdmissionOutcome, rules};
-use crate::dynamo::graph_components::components;
+use super::{AdmissionCollector, AdmissionOutcome, defaulting, rules};
 use crate::dynamo::kinds::GRAPH;
-use crate::fields::{self, TypingErrorKind, ViolationKind};
+use crate::dynamo::release::{self, Behaviour, Definitions, Release};
+use crate::fields::{self, SchemaViolation, TypingErrorKind, ViolationKind};
 use crate::object::{FieldPath, KeyValue, Object, PathSegment};
 use serde_json::Value;
 
 /// CEL rules of the CRDs, by the message that each declares, that a rule of this room says in its own words, with the
 /// place of the fault.
 const COVERED_BY_RULES: &[&str] = &[
+    release::RESTART_UNSET_ON_CREATE,
     "component names must be unique case-insensitively",
     "eppConfig may only be set when type is epp",
     "at most one component may have type epp",
     "exactly one of configMapRef or config must be specified",
 ];
 
-/// Adds what the kind's schema refuses, but for fields that `faults` names already. Kinds and versions without a bundled
-/// schema are not judged.
+/// Adds what the kind's schema refuses, but for fields that `faults` names already. Kinds and versions without a schema are
+/// not judged.
 pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
-    let Some(schema) = fields::bundled_schema(object.api_version(), object.kind()) else { return };
+    let definitions = faults.platform.definitions();
+    let Some(schema) = definitions.schema(object.api_version(), object.kind()) else { return };
     let typing = fields::typing_errors(schema, object.value());
-    let found: Vec<(FieldPath, String, &'static str)> = if typing.is_empty() {
+    let found: Vec<(FieldPath, String, Fault)> = if typing.is_empty() {
         let mut value = object.value().clone();
-        fields::apply_defaults(schema, &mut value);
-        let violations = if is_covered_by_rules(object) {
-            fields::structure_violations(schema, &value)
+        let release = definitions.release();
+        if object.kind() == GRAPH.kind && object.api_version() == GRAPH.api_version() {
+            defaulting::fill_on_write(&mut value, release);
+        }
+        // Where objects are converted on their way to the store, a `null` does not survive that.
+        if object.kind() == GRAPH.kind && release.has(Behaviour::StoredAsWritten) {
+            fields::apply_defaults_after_merge(schema, &mut value);
         } else {
-            fields::violations(schema, &value, None)
-        };
-        let others = violations.into_iter().filter(|violation| !is_worded_by_rule(&violation.kind));
-        others.map(|violation| (violation.path, violation.summary, violation_help(&violation.kind))).collect()
+            fields::apply_defaults(schema, &mut value);
+        }
+        // Rules of this room stand for one version; for others those of the definition do.
+        let covered = if object.kind() == GRAPH.kind { COVERED_BY_RULES } else { &[] };
+        let violations = fields::violations_except(schema, &value, None, covered);
+        let fault = |violation: SchemaViolation| (violation.path, violation.summary, Fault::Violation(violation.kind));
+        violations.into_iter().map(fault).collect()
     } else {
-        typing.into_iter().map(|fault| (fault.path, fault.message, typing_help(fault.kind))).collect()
+        typing.into_iter().map(|fault| (fault.path, fault.message, Fault::Typing(fault.kind))).collect()
     };
-    for (path, message, help) in found {
+    for (path, message, fault) in found {
+        let newer = match fault {
+            Fault::Typing(TypingErrorKind::Undeclared) => release_that_has(object.kind(), &path, definitions),
+            Fault::Typing(_) | Fault::Violation(_) => None,
+        };
         let path = path_by_name(object.value(), &path);
         let known = faults.findings.iter().any(|fault| fault.path == path && fault.outcome == AdmissionOutcome::Denied);
         if known {
             continue;
         }
-        let text = format!("`{path}`: {message}");
-        faults.deny_by_schema(rules::SCHEMA, path, text, help);
-    }
-}
-
-/// True when the object has nothing that a CEL rule is about but what [`COVERED_BY_RULES`] covers: most graphs have no
-/// `experimental` block, and rules in CEL take most of the time of a judgement.
-fn is_covered_by_rules(object: &Object) -> bool {
-    object.kind() == GRAPH.kind
-        && object.api_version() == GRAPH.api_version()
-        && components(object.spec()).all(|component| component.get("experimental").is_none())
-}
-
-fn is_worded_by_rule(kind: &ViolationKind) -> bool {
-    match kind {
-        ViolationKind::BrokenRule { rule } => COVERED_BY_RULES.contains(&rule.as_str()),
-        ViolationKind::MissingValue | ViolationKind::UnsupportedValue | ViolationKind::InvalidValue => false,
-    }
-}
-
-const GENERAL_HELP: &str = "correct the value: Dynamo's CRD of release 1.2 refuses it";
-
-fn violation_help(kind: &ViolationKind) -> &'static str {
-    match kind {
-        ViolationKind::MissingValue => "set a value",
-        ViolationKind::UnsupportedValue => "use one of the allowed values",
-        ViolationKind::BrokenRule { .. } | ViolationKind::InvalidValue => GENERAL_HELP,
-    }
-}
-
-fn typing_help(kind: TypingErrorKind) -> &'static str {
-    match kind {
-        TypingErrorKind::Undeclared => {
-            "remove the field, or correct its name; `kubectl explain` lists the known fields"
+        let of_release = definitions.release();
+        let (text, help) = match newer {
+            Some(release) => (
+                format!("`{path}` is a field of Dynamo {release} and later; this is judged by {of_release}"),
+                format!("remove the field, or upgrade Dynamo; {}", how_to_say(definitions)),
+            ),
+            None => (format!("`{path}`: {message}"), fault.help(definitions)),
+        };
+        match fault {
+            // An API server may know what this evaluator does not.
+            Fault::Violation(ViolationKind::UnevaluatedRule) if definitions.are_served() => {
+                faults.warn(rules::SCHEMA, path, text, help);
+            }
+            Fault::Violation(_) | Fault::Typing(_) => faults.deny_by_schema(rules::SCHEMA, path, text, help),
         }
-        TypingErrorKind::Duplicate => "keep one of the two, or give them different names",
-        TypingErrorKind::Type { .. } | TypingErrorKind::ItemKey | TypingErrorKind::Unsupported => GENERAL_HELP,
+    }
+}
+
+/// The later release whose definitions have a field, where one does.
+fn release_that_has(kind: &str, path: &FieldPath, definitions: &Definitions) -> Option<Release> {
+    let names: Vec<&str> = path
+        .0
+        .iter()
+        .filter_map(|step| match step {
+            PathSegment::Field(name) => Some(name.as_str()),
+            PathSegment::Index(_) | PathSegment::Key(_) | PathSegment::Item(_) => None,
+        })
+        .collect();
+    release::release_of_field(kind, &names).filter(|release| *release > definitions.release())
+}
+
+fn how_to_say(definitions: &Definitions) -> &'static str {
+    if definitions.are_served() {
+        "the cluster decides by the definitions that it serves"
+    } else {
+        "where that is done, say so with `--dynamo`, or with `dynamo` under the environment's `platform` in stator.yaml"
+    }
+}
+
+/// What is wrong with the form of a value.
+enum Fault {
+    Typing(TypingErrorKind),
+    Violation(ViolationKind),
+}
+
+impl Fault {
+    fn help(&self, definitions: &Definitions) -> String {
+        let by_definition = || {
+            let whose = if definitions.are_served() { "the cluster's" } else { "Dynamo's" };
+            format!("correct the value: {whose} definition of release {} refuses it", definitions.release())
+        };
+        match self {
+            Self::Typing(TypingErrorKind::Undeclared) => {
+                let release = definitions.release();
+                format!(
+                    "remove the field, or correct its name: Dynamo {release} has no such field; `kubectl explain` lists those of a cluster"
+                )
+            }
+            Self::Typing(TypingErrorKind::Duplicate) => "keep one of the two, or give them different names".to_owned(),
+            Self::Violation(ViolationKind::MissingValue) => "set a value".to_owned(),
+            Self::Violation(ViolationKind::UnsupportedValue) => "use one of the allowed values".to_owned(),
+            Self::Typing(TypingErrorKind::Type { .. } | TypingErrorKind::ItemKey | TypingErrorKind::Unsupported)
+            | Self::Violation(
+                ViolationKind::BrokenRule { .. } | ViolationKind::UnevaluatedRule | ViolationKind::InvalidValue,
+            ) => by_definition(),
+        }
     }
 }
 

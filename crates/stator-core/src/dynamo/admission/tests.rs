@@ -1,6 +1,7 @@
 //! Verdicts of a real API server and of the operator against [`super::check_object`].
 
 use super::{AdmissionOutcome, Platform, PlatformRequirement, check_object, check_update};
+use crate::dynamo::release::Release;
 use crate::object::Object;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ fn objects() -> impl Iterator<Item = (String, Object)> {
 fn what_is_admitted_and_cannot_work_is_named() {
     let named = |part: &str| -> String {
         let (_, object) = objects().find(|(name, _)| name.contains(part)).unwrap();
-        check_object(&object, &Platform::default())
+        check_object(&object, &Platform { dynamo: Some(Release::V1_2), ..Platform::default() })
             .iter()
             .map(|refusal| format!("{} at {}: {}", refusal.rule.id, refusal.path, refusal.message))
             .collect::<Vec<_>>()
@@ -38,7 +39,7 @@ fn what_is_admitted_and_cannot_work_is_named() {
     insta::assert_snapshot!(named("two frontends (vllm-agg"), @"dynamo/two-frontends at spec.components[name=front2].type: `front2` is a second frontend; requests reach one or the other by chance");
     insta::assert_snapshot!(named("image missing (vllm-agg"), @"dynamo/image-missing at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `worker` has no image; Dynamo accepts it, but no pod can start");
     insta::assert_snapshot!(named("image without tag (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm-runtime`: there is no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others");
-    insta::assert_snapshot!(named("image by digest (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`: there is no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others");
+    insta::assert_snapshot!(named("image by digest (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`: there is a digest and no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others");
     insta::assert_snapshot!(named("image tag not semver (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm-runtime:my-tag`: tag `my-tag` is not a version; Dynamo 1.4 and later read the runtime's version from it and refuse others");
     insta::assert_snapshot!(named("shared memory -1Gi (vllm-agg"), @"dynamo/shared-memory at spec.components[name=worker].sharedMemorySize: the size of shared memory is negative");
     insta::assert_snapshot!(named("frontend sidecar is main (vllm-agg"), @"dynamo/frontend-sidecar at spec.components[name=worker].frontendSidecar: `main` is not the name of a second container of the pod");
@@ -160,7 +161,7 @@ fn an_object_of_any_shape_is_judged_without_a_panic() {
                 );
                 let object = Object::from_value(serde_json::from_str(&text).unwrap()).unwrap();
                 let _ = check_object(&object, &Platform::default());
-                let _ = check_update(&object, &object, super::UpdateAuthor::User);
+                let _ = check_update(&object, &object, super::UpdateAuthor::User, Release::V1_5);
             }
         }
     }
@@ -192,8 +193,64 @@ fn fields_that_only_v1alpha1_has_are_judged_too() {
     refused dynamo/v1alpha1 at spec.services.Worker.sharedMemory.size: the shared memory of `Worker` has no size
     refused dynamo/v1alpha1 at spec.services.Worker.extraPodSpec.containers: `Worker` has a container `sidecar-frontend` already, which is the name of the frontend sidecar
     refused dynamo/annotation-value at spec.services.Worker.annotations["nvidia.com/vllm-distributed-executor-backend"]: `nvidia.com/vllm-distributed-executor-backend` is `mpi`; allowed: `mp` and `ray`
-    would fail dynamo/image-missing at spec.services.Worker: `Worker` has no image; Dynamo accepts it, but no pod can start
+    refused dynamo/image-missing at spec.services.Worker: `Worker` has no image
     refused dynamo/schema at spec.pvcs[name=cache]: `spec.pvcs[name=cache]`: Invalid value: When create is true, size, storageClass, and volumeAccessMode are required
     refused dynamo/schema at spec.services.Worker.sharedMemory: `spec.services.Worker.sharedMemory`: Invalid value: size is required when disabled is false
     "#);
+}
+
+/// Graphs on a cluster with Grove, whose one topology is `t`, without checkpoints.
+#[test]
+fn graphs_on_grove_are_judged_as_the_newest_operator_judges_them() {
+    let platform = Platform {
+        dynamo: Some(Release::V1_5),
+        checkpoints: Some(false),
+        topologies: Some(BTreeMap::from([("t".to_owned(), ["zone", "rack", "host"].map(str::to_owned).to_vec())])),
+        ..Platform::from_api_groups(["grove.io"])
+    };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/1.5/oracle/creates-grove.jsonl");
+    let text = fs_err::read_to_string(file).unwrap();
+    let wrong: Vec<String> = text
+        .lines()
+        .filter_map(|line| {
+            let row: Value = serde_json::from_str(line).unwrap();
+            let found = check_object(&Object::from_value(row["object"].clone()).unwrap(), &platform);
+            let refused = found.iter().find(|finding| finding.outcome == AdmissionOutcome::Denied);
+            (row["admitted"] == refused.is_some()).then(|| format!("{}: {} {refused:?}", row["name"], row["denied"]))
+        })
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(text.lines().count(), 90);
+}
+
+#[test]
+fn a_field_of_a_later_release_is_said_to_be_one() {
+    let newer = graph(json!({
+        "priorityClassName": "high",
+        "components": [{
+            "name": "worker", "type": "worker", "minAvailable": 1, "runtimeVersionOverride": "1.4.0", "mystery": 1,
+            "experimental": {"grove": {"forceScalingGroup": true}},
+            "podTemplate": {"spec": {"containers": [{"name": "main", "image": "x/vllm@sha256:00"}]}},
+        }],
+    }));
+    let by = |release| said(&newer, &Platform { dynamo: Some(release), grove: Some(true), ..Platform::default() });
+    insta::assert_snapshot!(by(Release::V1_2), @"
+    refused dynamo/schema at spec.components[name=worker].experimental.grove: `spec.components[name=worker].experimental.grove` is a field of Dynamo 1.5 and later; this is judged by 1.2
+    refused dynamo/schema at spec.components[name=worker].minAvailable: `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    refused dynamo/schema at spec.components[name=worker].mystery: `spec.components[name=worker].mystery`: field not declared in schema
+    refused dynamo/schema at spec.components[name=worker].runtimeVersionOverride: `spec.components[name=worker].runtimeVersionOverride` is a field of Dynamo 1.4 and later; this is judged by 1.2
+    refused dynamo/schema at spec.priorityClassName: `spec.priorityClassName` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    ");
+    insta::assert_snapshot!(by(Release::V1_4), @"
+    refused dynamo/schema at spec.components[name=worker].experimental.grove: `spec.components[name=worker].experimental.grove` is a field of Dynamo 1.5 and later; this is judged by 1.4
+    refused dynamo/schema at spec.components[name=worker].mystery: `spec.components[name=worker].mystery`: field not declared in schema
+    ");
+    insta::assert_snapshot!(by(Release::Newer), @"would fail dynamo/schema at spec.components[name=worker].mystery: Dynamo 1.5 refuses: `spec.components[name=worker].mystery`: field not declared in schema");
+}
+
+#[test]
+fn without_a_cluster_and_a_word_about_it_the_stable_release_judges() {
+    assert_eq!(Platform::default().release(), Release::STABLE);
+    let stated = Platform { dynamo: Some(Release::V1_2), ..Platform::default() };
+    assert_eq!((stated.release(), stated.release_mismatch()), (Release::V1_2, None));
 }

@@ -1,6 +1,7 @@
 //! Topology constraints: where the pods of a graph must lie together.
 
 use super::{AdmissionCollector, Platform, PlatformRequirement, component_path, names, rules};
+use crate::dynamo::release::Behaviour;
 use crate::dynamo::v1beta1::GraphSpec;
 use crate::object::{FieldPath, Object};
 use serde_json::Value;
@@ -48,7 +49,17 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
     let topology = graph.get("clusterTopologyName").and_then(Value::as_str).unwrap_or_default();
     let path = FieldPath::from_fields(["spec", "topologyConstraint"]);
     let of_graph = domain(graph);
-    if of_graph.is_none() {
+    if of_graph.is_none() && faults.has(Behaviour::GraphTopologyOptional) {
+        if constrained.is_empty() {
+            faults.deny(
+                rules::TOPOLOGY,
+                path.field("packDomain"),
+                "neither the graph nor one of its components names a domain",
+                "give `packDomain`, such as `rack`, to the graph or to a component",
+                "spec.topologyConstraint.packDomain: Required value: is required when no component topologyConstraint is set",
+            );
+        }
+    } else if of_graph.is_none() {
         let mut without: Vec<&str> = spec
             .components
             .iter()

@@ -1,8 +1,11 @@
 //! What admission forbids to change after creation.
 
 use super::{AdmissionCollector, AdmissionFinding, Platform, component_path, rules};
+use crate::dynamo::gpus;
 use crate::dynamo::graph_components::named_components;
 use crate::dynamo::kinds;
+use crate::dynamo::registry::annotation;
+use crate::dynamo::release::{Behaviour, Release};
 use crate::object::{FieldPath, Object};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,10 +30,10 @@ pub enum UpdateAuthor {
     User,
 }
 
-/// What Dynamo forbids about a change from one object to another of the same kind and name, in the operator's order.
-/// What it refuses of the new object as such is [`super::check_object`]'s matter.
-pub fn check_update(old: &Object, new: &Object, writer: UpdateAuthor) -> Vec<AdmissionFinding> {
-    let platform = Platform::default();
+/// What Dynamo of a release forbids about a change from one object to another of the same kind and name, in the operator's
+/// order. What it refuses of the new object as such is [`super::check_object`]'s matter.
+pub fn check_update(old: &Object, new: &Object, writer: UpdateAuthor, release: Release) -> Vec<AdmissionFinding> {
+    let platform = Platform { dynamo: Some(release), ..Platform::default() };
     let mut faults = AdmissionCollector::new(&platform);
     let kind = new.kind();
     if kind == kinds::GRAPH.kind {
@@ -96,6 +99,14 @@ fn check_graph(old: &Object, new: &Object, writer: UpdateAuthor, faults: &mut Ad
                 format!("Dynamo forbids changing the topology constraint of component `{name}` in place"),
                 format!("spec.services[{name}].topologyConstraint {tail}"),
             );
+        }
+    }
+    check_transfer_policy(old, new, faults);
+    check_provider(old, new, faults);
+    for (name, now) in &after {
+        if let Some(was) = before.get(name) {
+            check_frozen_fields(name, was, now, faults);
+            check_power_limit(name, was, now, faults);
         }
     }
     faults.next_operator_check();
@@ -170,12 +181,120 @@ fn check_gpu_memory(name: &str, was: &Value, now: &Value, faults: &mut Admission
     }
 }
 
-/// The adapter that counts is the one of the new graph.
+/// How transferred KV cache finds its way is settled when the graph is created. From 1.3 on, with the field.
+fn check_transfer_policy(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>) {
+    let policy = |object: &Object| {
+        let mut policy = object.spec().pointer("/experimental/kvTransferPolicy").filter(|one| !one.is_null())?.clone();
+        // The default of the definition.
+        policy.as_object_mut()?.entry("enforcement").or_insert_with(|| "required".into());
+        Some(policy)
+    };
+    if policy(old) != policy(new) {
+        faults.deny_immutable(
+            FieldPath::from_fields(["spec", "experimental", "kvTransferPolicy"]),
+            "Dynamo forbids adding, removing or changing the transfer policy of a graph in place",
+            "spec.experimental.kvTransferPolicy: is immutable and cannot be added, removed, or changed after creation",
+        );
+    }
+}
+
+/// What runs the graph stays as the operator wrote it when the graph was created.
+fn check_provider(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>) {
+    let provider =
+        |object: &Object| object.annotations().get(annotation::WORKLOAD_PROVIDER).map(|value| (*value).to_owned());
+    if faults.has(Behaviour::ProviderPinned) && provider(old) != provider(new) {
+        let name = annotation::WORKLOAD_PROVIDER;
+        faults.deny_immutable(
+            FieldPath::from_fields(["metadata", "annotations", name]),
+            format!("`{name}` is the operator's, and Dynamo forbids adding, changing or removing it"),
+            format!("metadata.annotations[{name}]: Invalid value: field is immutable"),
+        );
+    }
+}
+
+/// Fields of a component that later releases froze as they brought them.
+fn check_frozen_fields(name: &str, was: &Value, now: &Value, faults: &mut AdmissionCollector<'_>) {
+    let path = component_path(name);
+    if let Some(before) = non_null_field(was, "minAvailable")
+        && non_null_field(now, "minAvailable") != Some(before)
+    {
+        faults.deny_immutable(
+            path.field("minAvailable"),
+            format!("Dynamo forbids changing `minAvailable` of `{name}` in place"),
+            "minAvailable is immutable after creation",
+        );
+    }
+    let forced =
+        |component: &Value| component.pointer("/experimental/grove/forceScalingGroup") == Some(&Value::Bool(true));
+    if forced(was) != forced(now) {
+        faults.deny_immutable(
+            path.field("experimental").field("grove").field("forceScalingGroup"),
+            format!("Dynamo forbids putting `{name}` into a scaling group, or taking it out of one, in place"),
+            "experimental.grove.forceScalingGroup: field is immutable",
+        );
+    }
+    for place in ["/providerOverride", "/multinode/leader/providerOverride", "/multinode/worker/providerOverride"] {
+        let both = was.pointer(place).zip(now.pointer(place));
+        for field in ["apiVersion", "target"] {
+            let (Some((before, after)), Some(of)) = (both, place.strip_prefix('/')) else { continue };
+            // The webhook puts a target in where none is given.
+            if after.get(field).is_some() && before.get(field) != after.get(field) {
+                let at = of.split('/').fold(path.clone(), |path, name| path.field(name));
+                faults.deny_immutable(
+                    at.field(field),
+                    format!("Dynamo forbids changing what the override of `{name}` is laid over in place"),
+                    format!("{}.{field}: field is immutable", of.replace('/', ".")),
+                );
+            }
+        }
+    }
+}
+
+/// A planner that keeps to a power budget counts on the limit, and on the GPUs that it is for.
+fn check_power_limit(name: &str, was: &Value, now: &Value, faults: &mut AdmissionCollector<'_>) {
+    if !faults.has(Behaviour::PowerLimitChecked) {
+        return;
+    }
+    let limit = |component: &Value| {
+        let annotations = component.pointer("/podTemplate/metadata/annotations")?;
+        annotations.get(annotation::GPU_POWER_LIMIT)?.as_str().map(str::to_owned)
+    };
+    let (before, after) = (limit(was), limit(now));
+    let template = component_path(name).field("podTemplate");
+    if before != after {
+        faults.deny_immutable(
+            template.field("metadata").field("annotations").field(annotation::GPU_POWER_LIMIT),
+            format!("Dynamo forbids changing the power limit of `{name}` in place"),
+            format!("podTemplate.metadata.annotations[{}]: field is immutable", annotation::GPU_POWER_LIMIT),
+        );
+    } else if before.is_some() {
+        let gpus = |component: &Value| component.get("podTemplate").map_or(0, gpus::pod_gpus);
+        let nodes = |component: &Value| component.pointer("/multinode/nodeCount").and_then(Value::as_u64);
+        if gpus(was) != gpus(now) {
+            faults.deny_immutable(
+                template,
+                format!("Dynamo forbids changing the GPUs of `{name}` in place, as it has a power limit"),
+                "podTemplate.spec.containers[0].resources.limits: field is immutable",
+            );
+        }
+        if nodes(was) != nodes(now) {
+            faults.deny_immutable(
+                component_path(name).field("multinode").field("nodeCount"),
+                format!("Dynamo forbids changing the nodes of `{name}` in place, as it has a power limit"),
+                "multinode.nodeCount: field is immutable",
+            );
+        }
+    }
+}
+
+/// The adapter that counts is the one of the new graph, from 1.5 on also that of the old one.
 fn check_replicas(before: &ComponentsByName<'_>, after: &ComponentsByName<'_>, faults: &mut AdmissionCollector<'_>) {
     let count = |component: &Value| component.get("replicas").and_then(Value::as_i64).unwrap_or(1);
     for (name, now) in after {
         let Some(was) = before.get(name) else { continue };
-        if non_null_field(now, "scalingAdapter").is_some() && count(was) != count(now) {
+        let adapted = non_null_field(now, "scalingAdapter").is_some()
+            || (non_null_field(was, "scalingAdapter").is_some() && faults.has(Behaviour::AdapterLocksBothWays));
+        if adapted && count(was) != count(now) {
             faults.deny(
                 rules::SCALED,
                 component_path(name).field("replicas"),
@@ -216,7 +335,11 @@ fn check_request(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>
         return;
     }
     let path = FieldPath::from_fields(["spec"]);
-    if matches!(phase, "Ready" | "Failed") {
+    let frozen = faults.has(Behaviour::ReadyRequestFrozen);
+    if frozen && is_free_change(old, new, phase) {
+        return;
+    }
+    if phase == "Failed" || (phase == "Ready" && !frozen) {
         let message = format!("Dynamo ignores edits of a request that is {phase}");
         faults.warn(rules::FROZEN, path, message, "create the request again under another name");
         faults.set_last_remedy(ChangeRemedy::Replace);
@@ -229,6 +352,25 @@ fn check_request(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>
             ),
         );
     }
+}
+
+/// What may change of a request that does not apply its result by itself: the version of its runtime, and once it is Ready
+/// also that it applies it.
+fn is_free_change(old: &Object, new: &Object, phase: &str) -> bool {
+    let applies = |object: &Object| object.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true);
+    let rest = |object: &Object| {
+        let mut spec = object.spec().clone();
+        if let Value::Object(fields) = &mut spec {
+            fields.retain(|name, _| !["runtimeVersionOverride", "autoApply"].contains(&name.as_str()));
+        }
+        spec
+    };
+    let version = |object: &Object| object.spec().get("runtimeVersionOverride").cloned();
+    let same_rest = rest(old) == rest(new);
+    let nothing = same_rest && version(old) == version(new) && applies(old) == applies(new);
+    let stays = !applies(old) && !applies(new);
+    let switched_on = !applies(old) && applies(new) && phase == "Ready";
+    nothing || (same_rest && matches!(phase, "Profiling" | "Ready") && (stays || switched_on))
 }
 
 /// Source: the DynamoModel webhook.

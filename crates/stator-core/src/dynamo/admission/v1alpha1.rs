@@ -5,6 +5,7 @@
 
 use super::{AdmissionCollector, Platform, graph, rules};
 use crate::dynamo::conversion;
+use crate::dynamo::release::Behaviour;
 use crate::object::{FieldPath, Object, PathSegment};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -40,7 +41,7 @@ pub(super) fn check(object: &Object, platform: &Platform, faults: &mut Admission
     faults.next_operator_check();
     let before = faults.findings.len();
     // What cannot be converted has faults of form.
-    if let Ok(beta) = conversion::convert(object.value())
+    if let Ok(beta) = conversion::convert(object.value(), platform.release())
         && let Ok(beta) = Object::from_value(beta.document)
     {
         graph::check(&beta, platform, faults);
@@ -162,6 +163,20 @@ fn check_service(name: &str, service: &Value, faults: &mut AdmissionCollector<'_
                 "{subject}: cannot inject frontend sidecar: a container named \"{sidecar}\" already exists in \
                  extraPodSpec.containers"
             ),
+        );
+    }
+    faults.next_operator_check();
+    let failover = service.get("failover").filter(|failover| is_enabled(failover, "enabled"));
+    let shadows = failover.and_then(|failover| failover.get("numShadows")).and_then(Value::as_i64);
+    if let Some(shadows) = shadows.filter(|shadows| *shadows != 1 && faults.has(Behaviour::PointedDenials))
+        && failover.is_some_and(|failover| text(failover, "mode") != "interPod")
+    {
+        faults.deny(
+            rules::FAILOVER,
+            path.field("failover").field("numShadows"),
+            format!("failover inside the pods of `{name}` has one shadow, not {shadows}"),
+            "leave `numShadows` out, or use `mode: interPod`",
+            format!("{subject}.failover.numShadows: Invalid value: {shadows}: is invalid for mode=\"intraPod\""),
         );
     }
     faults.next_operator_check();

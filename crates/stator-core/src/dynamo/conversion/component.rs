@@ -7,6 +7,7 @@ use super::pod::{self, insert_map};
 use super::preserved_spec;
 use super::restore;
 use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
+use crate::dynamo::release::{Behaviour, Release};
 use crate::dynamo::v1alpha1::{AlphaServiceSpec, SharedMemory};
 use crate::object::{FieldPath, PathSegment};
 use serde_json::{Map, Value, json};
@@ -25,6 +26,7 @@ pub(super) fn to_v1beta1(
     source: &Value,
     path: &FieldPath,
     hub: Option<&Map<String, Value>>,
+    release: Release,
     aside: &mut UnmappedCollector,
 ) -> ConvertedComponent {
     let mut fields = Map::new();
@@ -50,8 +52,8 @@ pub(super) fn to_v1beta1(
     if is_on(service.scaling_adapter.as_ref()) {
         fields.insert("scalingAdapter".to_owned(), json!({}));
     }
-    insert_map(&mut fields, "experimental", &experimental(service));
-    if let Some(template) = pod::pod_template(service) {
+    insert_map(&mut fields, "experimental", &experimental(service, release));
+    if let Some(template) = pod::pod_template(service, release) {
         if service.frontend_sidecar.is_some() {
             fields.insert("frontendSidecar".to_owned(), SIDECAR_FRONTEND.into());
         }
@@ -60,7 +62,7 @@ pub(super) fn to_v1beta1(
     if let Some(kept) = hub {
         restore::restore_component(&mut fields, kept, service);
     }
-    record_unmapped(service, source, path, aside);
+    record_unmapped(service, source, path, release, aside);
     ConvertedComponent { fields, preserved: preserved_spec::preserved_service_fields(service, hub.is_some()) }
 }
 
@@ -72,7 +74,7 @@ fn shared_memory_size(memory: &SharedMemory) -> Option<Value> {
     memory.size.clone().filter(|size| !is_zero(size))
 }
 
-fn experimental(service: &AlphaServiceSpec) -> Map<String, Value> {
+fn experimental(service: &AlphaServiceSpec, release: Release) -> Map<String, Value> {
     let mut experimental = Map::new();
     let switches = [
         ("gpuMemoryService", &service.gpu_memory_service),
@@ -93,13 +95,22 @@ fn experimental(service: &AlphaServiceSpec) -> Map<String, Value> {
                 *mode = beta.into();
             }
         }
+        if name == "checkpoint" && release.has(Behaviour::CheckpointSwitched) {
+            settings.insert("enabled".to_owned(), true.into());
+        }
         experimental.insert(name.to_owned(), Value::Object(settings));
     }
     experimental
 }
 
 /// Names what has no place in a component.
-fn record_unmapped(service: &AlphaServiceSpec, source: &Value, path: &FieldPath, aside: &mut UnmappedCollector) {
+fn record_unmapped(
+    service: &AlphaServiceSpec,
+    source: &Value,
+    path: &FieldPath,
+    release: Release,
+    aside: &mut UnmappedCollector,
+) {
     let mut put = |field: &str, value: Option<Value>| {
         if let Some(value) = value {
             aside.record(&format!("spec.services.*.{field}"), path.field(field), value);
@@ -126,7 +137,7 @@ fn record_unmapped(service: &AlphaServiceSpec, source: &Value, path: &FieldPath,
         let path = path.field("extraPodSpec").field("mainContainer").field("name");
         aside.record_with_reason(path, name.clone(), ALWAYS_MAIN);
     }
-    let lost = pod::overridden_fields(service);
+    let lost = pod::overridden_fields(service, release);
     for field in &lost {
         let value = source.get(*field).cloned().unwrap_or_default();
         aside.record_with_reason(

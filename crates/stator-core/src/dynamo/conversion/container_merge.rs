@@ -46,6 +46,19 @@ pub(super) fn merge_variables(common: &[Value], special: &[Value]) -> Vec<Value>
     merged
 }
 
+/// Mounts of both, by their path: the special one stands in the place of the common one.
+pub(super) fn merge_mounts(common: &[Value], special: &[Value]) -> Vec<Value> {
+    let mut merged = common.to_vec();
+    for mount in special {
+        let path = mount.get("mountPath");
+        match merged.iter_mut().find(|other| other.get("mountPath") == path) {
+            Some(place) => *place = mount.clone(),
+            None => merged.push(mount.clone()),
+        }
+    }
+    merged
+}
+
 /// Variables as the operator writes them: one without a value has none, rather than an empty one.
 pub(super) fn serialize_variables(variables: &[Value]) -> Value {
     let mut variables = variables.to_vec();

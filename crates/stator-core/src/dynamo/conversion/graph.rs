@@ -3,6 +3,7 @@
 use super::field_mappings::{self, SAME_IN_GRAPHS};
 use super::pod::{insert_list, insert_map};
 use super::{BETA, ConversionError, ConvertedDocument, UnmappedCollector, UnmappedField, component, preserved_spec};
+use crate::dynamo::release::Release;
 use crate::dynamo::v1alpha1::AlphaGraphSpec;
 use crate::object::{FieldPath, PathSegment};
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Converts a v1alpha1 graph.
-pub(super) fn to_v1beta1(document: &Value) -> Result<ConvertedDocument, ConversionError> {
+pub(super) fn to_v1beta1(document: &Value, release: Release) -> Result<ConvertedDocument, ConversionError> {
     let alpha = parse_spec(document.get("spec").unwrap_or(&Value::Null))?;
     let mut aside = UnmappedCollector::default();
     let mut annotations = annotations_of(document);
@@ -40,8 +41,14 @@ pub(super) fn to_v1beta1(document: &Value) -> Result<ConvertedDocument, Conversi
             continue;
         };
         let written = document.get("spec").and_then(|spec| spec.get("services")?.get(name)).unwrap_or(&Value::Null);
-        let mut converted =
-            component::to_v1beta1(service, written, &path, preserved_component(hub.as_ref(), name), &mut aside);
+        let mut converted = component::to_v1beta1(
+            service,
+            written,
+            &path,
+            preserved_component(hub.as_ref(), name),
+            release,
+            &mut aside,
+        );
         converted.fields.insert("name".to_owned(), name.into());
         // The operator takes the service's key as its name, whatever this field says.
         if !service.service_name.is_empty() && service.service_name != name {
@@ -77,17 +84,17 @@ pub(super) fn to_v1beta1(document: &Value) -> Result<ConvertedDocument, Conversi
 }
 
 /// What the annotations of a v1beta1 graph keep, as the conversion from v1alpha1 would have named it.
-pub(super) fn preserved_fields(document: &Value) -> Vec<UnmappedField> {
+pub(super) fn preserved_fields(document: &Value, release: Release) -> Vec<UnmappedField> {
     let annotation =
         document.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(preserved_spec::GRAPH_SPEC));
     let spec = annotation.and_then(Value::as_str).and_then(preserved_spec::unwrap_spec);
-    spec.map(|spec| unmapped_fields(&Value::Object(spec))).unwrap_or_default()
+    spec.map(|spec| unmapped_fields(&Value::Object(spec), release)).unwrap_or_default()
 }
 
 /// What a v1alpha1 spec says that v1beta1 has no field for; `spec` may be the sparse one of an annotation.
-fn unmapped_fields(spec: &Value) -> Vec<UnmappedField> {
+fn unmapped_fields(spec: &Value, release: Release) -> Vec<UnmappedField> {
     let document = json!({"spec": spec});
-    to_v1beta1(&document).map(|converted| converted.unmapped).unwrap_or_default()
+    to_v1beta1(&document, release).map(|converted| converted.unmapped).unwrap_or_default()
 }
 
 fn parse_spec(spec: &Value) -> Result<AlphaGraphSpec, ConversionError> {

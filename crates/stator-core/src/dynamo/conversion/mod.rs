@@ -4,15 +4,15 @@
 //! operator restores the v1alpha1 form, and some of which it still honours. [`ConvertedDocument::unmapped`] names the same things
 //! for a person.
 //!
-//! Source: `deploy/operator/api/v1alpha1/*_conversion.go` of release 1.2, and the operator's own conversions of upstream's
-//! manifests in `tests/data/dynamo/oracle/manifests.jsonl`.
+//! Source: `deploy/operator/api/v1alpha1/*_conversion.go` of the releases 1.2 and 1.5, and the conversions of upstream's
+//! manifests by both operators (`oracle/manifests.jsonl` under `tests/data/dynamo/`).
 
 mod alpha_service;
 mod component;
 mod container_merge;
 pub mod field_mappings;
 mod graph;
-mod operator_objects;
+pub(super) mod operator_objects;
 mod pod;
 mod preserved_spec;
 mod request;
@@ -21,6 +21,7 @@ mod restore;
 mod tests;
 
 use super::kinds;
+use super::release::Release;
 use crate::fields::{self, ExpectedType};
 use crate::object::{FieldPath, JsonValueKind, KeyValue, PathSegment, json_type};
 use field_mappings::MappingTarget;
@@ -114,7 +115,7 @@ impl ConversionError {
 const ALPHA: &str = "nvidia.com/v1alpha1";
 const BETA: &str = "nvidia.com/v1beta1";
 
-/// Brings a document to the version that stator writes.
+/// Brings a document to the version that stator writes, as the operator of a release does.
 ///
 /// A document that is already there comes back as it is; what its annotations keep is listed all the same. The document
 /// needs no namespace. Structure is checked against the kind's bundled schema; fields that the schema does not know are
@@ -122,7 +123,7 @@ const BETA: &str = "nvidia.com/v1beta1";
 ///
 /// # Errors
 /// When the document is of another kind, or a field is of another type than the kind declares: all of them at once.
-pub fn convert(document: &Value) -> Result<ConvertedDocument, ConversionError> {
+pub fn convert(document: &Value, release: Release) -> Result<ConvertedDocument, ConversionError> {
     let fields = document.as_object().ok_or_else(|| ConversionError::NotAnObject(json_type(document).to_owned()))?;
     let text = |name: &str| match fields.get(name).and_then(Value::as_str) {
         Some(text) if !text.is_empty() => Ok(text),
@@ -133,12 +134,14 @@ pub fn convert(document: &Value) -> Result<ConvertedDocument, ConversionError> {
     let is = |wanted: kinds::ObjectKind| kind == wanted.kind;
     match api_version {
         ALPHA if is(kinds::ADAPTER) => Ok(unchanged(document)),
-        ALPHA if is(kinds::GRAPH) => graph::to_v1beta1(document),
+        ALPHA if is(kinds::GRAPH) => graph::to_v1beta1(document, release),
         ALPHA if is(kinds::REQUEST) => request::to_v1beta1(document),
         ALPHA if is(kinds::SCALING_ADAPTER) => Ok(operator_objects::convert_scaling_adapter(document)),
-        ALPHA if kind == operator_objects::COMPONENT => operator_objects::convert_component_deployment(document),
+        ALPHA if kind == operator_objects::COMPONENT => {
+            operator_objects::convert_component_deployment(document, release)
+        }
         BETA if is(kinds::GRAPH) => {
-            Ok(ConvertedDocument { unmapped: graph::preserved_fields(document), ..unchanged(document) })
+            Ok(ConvertedDocument { unmapped: graph::preserved_fields(document, release), ..unchanged(document) })
         }
         BETA if is(kinds::REQUEST) || is(kinds::SCALING_ADAPTER) || kind == operator_objects::COMPONENT => {
             Ok(unchanged(document))

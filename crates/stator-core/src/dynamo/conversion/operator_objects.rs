@@ -2,13 +2,14 @@
 
 use super::pod::insert_map;
 use super::{BETA, ConversionError, ConvertedDocument, UnmappedCollector, component, graph, preserved_spec};
+use crate::dynamo::release::Release;
 use crate::dynamo::v1alpha1::AlphaServiceSpec;
 use crate::object::FieldPath;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// The kind of one component's object.
-pub(super) const COMPONENT: &str = "DynamoComponentDeployment";
+pub(in crate::dynamo) const COMPONENT: &str = "DynamoComponentDeployment";
 const COMPONENT_SPEC: &str = "nvidia.com/dcd-spec";
 const COMPONENT_STATUS: &str = "nvidia.com/dcd-status";
 
@@ -25,7 +26,10 @@ pub(super) fn convert_scaling_adapter(document: &Value) -> ConvertedDocument {
 }
 
 /// A component's object: a service with its name and engine beside it.
-pub(super) fn convert_component_deployment(document: &Value) -> Result<ConvertedDocument, ConversionError> {
+pub(super) fn convert_component_deployment(
+    document: &Value,
+    release: Release,
+) -> Result<ConvertedDocument, ConversionError> {
     let spec = document.get("spec").filter(|spec| !spec.is_null()).cloned().unwrap_or_else(|| json!({}));
     let mut service = AlphaServiceSpec::deserialize(&spec).map_err(|error| ConversionError::malformed(&error))?;
     let backend = service.rest.remove("backendFramework");
@@ -40,7 +44,7 @@ pub(super) fn convert_component_deployment(document: &Value) -> Result<Converted
 
     let mut aside = UnmappedCollector::default();
     let mut converted =
-        component::to_v1beta1(&service, &spec, &FieldPath::from_fields(["spec"]), hub.as_ref(), &mut aside);
+        component::to_v1beta1(&service, &spec, &FieldPath::from_fields(["spec"]), hub.as_ref(), release, &mut aside);
     let own = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
     let name = if service.service_name.is_empty() { own } else { &service.service_name };
     converted.fields.insert("name".to_owned(), name.into());

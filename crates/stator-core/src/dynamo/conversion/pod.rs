@@ -2,6 +2,7 @@
 
 use super::container_merge;
 use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
+use crate::dynamo::release::{Behaviour, Release};
 use crate::dynamo::v1alpha1::{AlphaResources, AlphaServiceSpec, ExtraPodSpec, FrontendSidecar, ResourceItem};
 use crate::object::Quantity;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 const GPU: &str = "nvidia.com/gpu";
 
 /// The pod template, when the service says anything about its pods.
-pub(super) fn pod_template(service: &AlphaServiceSpec) -> Option<Map<String, Value>> {
+pub(super) fn pod_template(service: &AlphaServiceSpec, release: Release) -> Option<Map<String, Value>> {
     if !needs_pod_template(service) {
         return None;
     }
@@ -20,7 +21,7 @@ pub(super) fn pod_template(service: &AlphaServiceSpec) -> Option<Map<String, Val
         Some(Value::Array(containers)) => containers,
         Some(_) | None => Vec::new(),
     };
-    let mut containers = vec![Value::Object(main_container(service))];
+    let mut containers = vec![Value::Object(main_container(service, release))];
     containers.extend(others.into_iter().filter(|container| container_name(container) != Some(MAIN_CONTAINER)));
     if let Some(sidecar) = &service.frontend_sidecar
         && !containers.iter().any(|container| container_name(container) == Some(SIDECAR_FRONTEND))
@@ -41,8 +42,8 @@ pub(super) fn pod_template(service: &AlphaServiceSpec) -> Option<Map<String, Val
 }
 
 /// The fields of the service of which the main container says otherwise.
-pub(super) fn overridden_fields(service: &AlphaServiceSpec) -> Vec<&'static str> {
-    let (own, merged) = (dedicated_main_fields(service), main_container(service));
+pub(super) fn overridden_fields(service: &AlphaServiceSpec, release: Release) -> Vec<&'static str> {
+    let (own, merged) = (dedicated_main_fields(service), main_container(service, release));
     let fields = [
         ("envs", "env"),
         ("envFromSecret", "envFrom"),
@@ -91,9 +92,9 @@ pub(super) fn is_name_only(container: &Map<String, Value>) -> bool {
     container.iter().all(|(field, value)| field == "name" || container_merge::is_empty(value))
 }
 
-/// The container `main`: the dedicated fields, and `extraPodSpec.mainContainer` laid over them. Variables add up; of every
-/// other list the main container's replaces the dedicated one, mounts included.
-fn main_container(service: &AlphaServiceSpec) -> Map<String, Value> {
+/// The container `main`: the dedicated fields, and `extraPodSpec.mainContainer` laid over them. Variables add up, and from
+/// release 1.3 on mounts; of every other list the main container's replaces the dedicated one.
+fn main_container(service: &AlphaServiceSpec, release: Release) -> Map<String, Value> {
     let mut main = dedicated_main_fields(service);
     let extra = service.extra_pod_spec.as_ref().and_then(|extra| extra.main_container.as_ref());
     if let Some(extra) = extra {
@@ -102,7 +103,11 @@ fn main_container(service: &AlphaServiceSpec) -> Map<String, Value> {
             Some(_) | None => Vec::new(),
         };
         let variables = container_merge::merge_variables(&list(&main, "env"), &list(extra, "env"));
+        let mounts = container_merge::merge_mounts(&list(&main, "volumeMounts"), &list(extra, "volumeMounts"));
         container_merge::merge_over(&mut main, &without_nulls(extra.clone()));
+        if release.has(Behaviour::MountListsMerged) {
+            insert_list(&mut main, "volumeMounts", mounts);
+        }
         insert_list(&mut main, "env", variables);
     }
     main.insert("name".to_owned(), MAIN_CONTAINER.into());

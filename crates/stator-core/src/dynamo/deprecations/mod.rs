@@ -90,11 +90,12 @@ impl Deprecation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dynamo::release::Release;
     use serde_json::Value;
 
     fn shown(text: &str) -> String {
         let document: Value = serde_saphyr::from_str(text).unwrap();
-        find_deprecated(&document)
+        find_deprecated(&document, Release::V1_2)
             .into_iter()
             .map(|found| {
                 format!("{}: {}. {}\n", found.path, found.deprecation.message(), found.deprecation.replacement)
@@ -146,13 +147,19 @@ mod tests {
         let graph = |version: &str| {
             format!(
                 "{{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, metadata: {{name: q}}, spec: {{components: [
-                 {{name: epp, eppConfig: {{config: {{}}}}, podTemplate: {{spec: {{containers: [
-                 {{name: main, image: 'nvcr.io/nvidia/ai-dynamo/epp-image:{version}'}}]}}}}}}]}}}}"
+                 {{name: w, experimental: {{checkpoint: {{identity: {{model: m}}}}}}, podTemplate: {{spec: {{containers: [
+                 {{name: main, args: [--enforce-disagg], image: 'nvcr.io/nvidia/ai-dynamo/vllm-runtime:{version}'}}]}}}}}}]}}}}"
             )
         };
-        assert_eq!(shown(&graph("1.2.0")), "");
-        assert_eq!(shown(&graph("latest")), "");
-        insta::assert_snapshot!(shown(&graph("1.4.0-rc1")), @"spec.components[name=epp].eppConfig: `spec.components[].eppConfig` is deprecated since release 1.4; release 1.5 removes it. From runtime 1.5 on the endpoint picker is part of the frontend's image and has no settings: omit `config`.");
+        let told = |version: &str, release: Release| -> Vec<String> {
+            let document: Value = serde_saphyr::from_str(&graph(version)).unwrap();
+            let found = find_deprecated(&document, release).into_iter();
+            found.map(|found| found.deprecation.subject.name()).collect()
+        };
+        // The API is the operator's, and the command line the image's.
+        assert_eq!(told("1.2.0", Release::V1_2), Vec::<String>::new());
+        assert_eq!(told("latest", Release::V1_3), ["`spec.components[].experimental.checkpoint.identity`"]);
+        assert_eq!(told("1.4.0-rc1", Release::V1_2), ["the flag `--enforce-disagg`"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The table.
 
-use super::DeprecatedItem::{Annotation, Field, Flag, FlagValue, Kind, Label, Value, Variable, Version};
+use super::DeprecatedItem::{Annotation, Field, Flag, FlagValue, Label, Variable, Version};
 use super::Deprecation;
 
 const GRAPH: &str = "DynamoGraphDeployment";
@@ -30,7 +30,6 @@ deprecations! {
     Version(REQUEST, ALPHA), since "1.0" => "Write nvidia.com/v1beta1; `stator import` converts.";
     Version(ADAPTER, ALPHA), since "1.2" => "Read nvidia.com/v1beta1.";
     Version(COMPONENT, ALPHA), since "1.2" => "Read nvidia.com/v1beta1.";
-    Kind("DynamoCheckpoint"), since "1.3", removed in "1.5" => "Use a PodSnapshot of the snapshot operator.";
     Field(GRAPH, "spec.services.*.autoscaling"), since "0.7", removed in "1.0" =>
         "Switch a scaling adapter on (`scaling`) and scale that with an autoscaler or the planner.";
     Field(GRAPH, "spec.services.*.dynamoNamespace"), since "0.8", removed in "1.0" =>
@@ -39,13 +38,10 @@ deprecations! {
         "Write an Ingress or an HTTPRoute to the graph's frontend service.";
     Field(GRAPH, "spec.pvcs"), since "1.2" =>
         "Write a PersistentVolumeClaim beside the graph (`cache`), and name it in a volume.";
-    Field(GRAPH, "spec.components[].eppConfig"), since "1.4", removed in "1.5" =>
-        "From runtime 1.5 on the endpoint picker is part of the frontend's image and has no settings: omit `config`.";
-    Field(GRAPH, "spec.components[].experimental.checkpoint.identity"), since "1.3", removed in "1.5" =>
-        "Name a PodSnapshot in `checkpointRef`.";
+    Field(GRAPH, "spec.components[].experimental.checkpoint.identity"), since "1.3" =>
+        "Name the checkpoint in `checkpointRef`.";
     Field(REQUEST, "spec.enableGpuDiscovery"), since "1.2" =>
         "Leave it out: the operator discovers GPUs where it may; elsewhere give `hardware`.";
-    Value(REQUEST, "spec.hardware.gpuSku", "gb200_sxm"), since "1.4" => "Write `gb200`, on operators that know it.";
     Label("nvidia.com/dynamo-sub-component-type"), since "1.2" =>
         "Select by `nvidia.com/dynamo-component-type`, which is `prefill` or `decode` at v1beta1.";
     Annotation("nvidia.com/dgdr-config-map-ref"), since "1.2", removed in "1.4" =>

@@ -1,6 +1,7 @@
 //! Where a document uses what the table names.
 
 use super::{ALL, DeprecatedItem, Deprecation};
+use crate::dynamo::release::Release;
 use crate::object::{FieldPath, KeyValue, PathSegment};
 use serde_json::Value;
 
@@ -45,13 +46,25 @@ pub struct DeprecatedUsage {
 
 /// Everything deprecated that a document uses, in the order of the table and of its fields.
 ///
-/// What a release after [`OLDEST_SUPPORTED_RELEASE`] deprecates counts only for a document whose images are of that release or a later one:
-/// until then there may be nothing else to write.
-pub fn find_deprecated(document: &Value) -> Vec<DeprecatedUsage> {
+/// What `release` or one before gives up of the API counts. What is for the programs in the pods, flags and variables, counts
+/// from the release of their images on: until then there may be nothing else to write.
+pub fn find_deprecated(document: &Value, release: Release) -> Vec<DeprecatedUsage> {
     let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let running = newest_image_release(document, 0).unwrap_or(OLDEST_SUPPORTED_RELEASE).max(OLDEST_SUPPORTED_RELEASE);
-    let dated = ALL.iter().filter(|line| parse_release(line.since).is_some_and(|since| since <= running));
+    let of_api = parse_release(release.nearest_known().as_str()).unwrap_or(OLDEST_SUPPORTED_RELEASE);
+    let dated = ALL.iter().filter(|line| {
+        let by = match line.subject {
+            DeprecatedItem::Variable(_) | DeprecatedItem::Flag(_) | DeprecatedItem::FlagValue(..) => running,
+            DeprecatedItem::Version(..)
+            | DeprecatedItem::Kind(_)
+            | DeprecatedItem::Field(..)
+            | DeprecatedItem::Value(..)
+            | DeprecatedItem::Label(_)
+            | DeprecatedItem::Annotation(_) => of_api,
+        };
+        parse_release(line.since).is_some_and(|since| since <= by)
+    });
     let (mut found, mut anywhere) = (Vec::new(), Vec::new());
     for (rank, deprecation) in dated.enumerate() {
         let mut add = |path: FieldPath| found.push((rank, DeprecatedUsage { path, deprecation }));

@@ -2,8 +2,10 @@
 
 use super::immutable_fields;
 use super::{ChangeImpact, Disruption, DisruptionNote, RestartOrder};
+use crate::dynamo::admission;
 use crate::dynamo::graph_components::{is_worker_type, named_components};
-use crate::dynamo::registry::annotation;
+use crate::dynamo::registry::{MAIN_CONTAINER, annotation};
+use crate::dynamo::release::{Behaviour, Release};
 use crate::object::Object;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +21,15 @@ const COPIED_ANNOTATIONS: &[&str] = &[
 /// Fields of a component that start or stop pods but change none.
 const SCALE_FIELDS: &[&str] = &["replicas", "scalingAdapter", "minAvailable"];
 
-/// Fields of the spec that are looked at one by one; all others are taken to reach the workers.
-const KNOWN_FIELDS: &[&str] = &["components", "restart", "backendFramework", "topologyConstraint"];
+/// It counts by what it resolves to.
+const RUNTIME_VERSION: &str = "runtimeVersionOverride";
 
-pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact {
-    let forbidden = immutable_fields::forbidden_changes(old, new);
+/// Fields of the spec that are looked at one by one; all others are taken to reach the workers.
+const KNOWN_FIELDS: &[&str] =
+    &["components", "restart", "backendFramework", "topologyConstraint", "priorityClassName", "providerOverride"];
+
+pub(super) fn classify_graph_change(old: &Object, new: &Object, release: Release) -> ChangeImpact {
+    let forbidden = immutable_fields::forbidden_changes(old, new, release);
     let before: BTreeMap<&str, &Value> = named_components(old.spec()).collect();
     let after: BTreeMap<&str, &Value> = named_components(new.spec()).collect();
     let mut class = Disruption::None;
@@ -34,7 +40,10 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact 
     let mut workers_roll = false;
     for (name, component) in &after {
         let Some(previous) = before.get(name) else { continue };
-        if pod_fields(previous) != pod_fields(component) || shared {
+        let rehashed = release.has(Behaviour::ResolvedVersionHashed)
+            && is_worker(component)
+            && hashed_version(previous) != hashed_version(component);
+        if pod_fields(previous) != pod_fields(component) || shared || rehashed {
             if is_worker(previous) || is_worker(component) {
                 workers_roll = true;
             } else {
@@ -50,7 +59,7 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact 
     }
     if let Some(order) = requested_restart(old, new) {
         // Pods of several nodes are replaced in place, and a component may ask to stop all of its own first.
-        let replaced = worker_disruption(old, new, &after);
+        let replaced = worker_disruption(old, new, &after, release);
         let surges = replaced == Disruption::ManagedRoll;
         class = class.max(if surges { Disruption::RollingRestart } else { replaced });
         notes.push(DisruptionNote::RestartId { is_parallel: order == RestartOrder::Parallel });
@@ -58,7 +67,7 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact 
     if workers_roll {
         let workers: Vec<&str> =
             after.iter().filter(|(_, component)| is_worker(component)).map(|(name, _)| *name).collect();
-        class = class.max(worker_disruption(old, new, &after));
+        class = class.max(worker_disruption(old, new, &after, release));
         if workers.len() > 1 {
             notes.push(DisruptionNote::WorkersRoll { components: workers.into_iter().map(str::to_owned).collect() });
         }
@@ -93,7 +102,7 @@ pub(super) fn rolled_components(old: &Object, new: &Object, workers: bool) -> BT
 }
 
 /// How the workers are replaced: by the operator, by the thing that groups their nodes, or all at once.
-fn worker_disruption(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>) -> Disruption {
+fn worker_disruption(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>, release: Release) -> Disruption {
     let grouped = components.values().any(|component| component.get("multinode").is_some_and(Value::is_object));
     let provider = [old, new]
         .iter()
@@ -104,12 +113,13 @@ fn worker_disruption(old: &Object, new: &Object, components: &BTreeMap<&str, &Va
     if grouped || provider || kinds {
         return Disruption::NativeRoll;
     }
-    let recreate = components.values().filter(|component| is_worker(component)).any(|component| {
-        let of_pods =
-            component.pointer("/podTemplate/metadata/annotations").and_then(|all| all.get(annotation::STRATEGY));
-        let of_graph = || new.spec().get("annotations").and_then(|all| all.get(annotation::STRATEGY));
-        of_pods.or_else(of_graph).and_then(Value::as_str) == Some("Recreate")
-    });
+    let recreate = release.has(Behaviour::RecreateHonoured)
+        && components.values().filter(|component| is_worker(component)).any(|component| {
+            let of_pods =
+                component.pointer("/podTemplate/metadata/annotations").and_then(|all| all.get(annotation::STRATEGY));
+            let of_graph = || new.spec().get("annotations").and_then(|all| all.get(annotation::STRATEGY));
+            of_pods.or_else(of_graph).and_then(Value::as_str) == Some("Recreate")
+        });
     if recreate { Disruption::Recreate } else { Disruption::ManagedRoll }
 }
 
@@ -117,17 +127,26 @@ fn is_worker(component: &Value) -> bool {
     component.get("type").and_then(Value::as_str).is_some_and(is_worker_type)
 }
 
-/// What makes the pods of a component.
+/// What makes the pods of a component. The version of the runtime is none of it.
 fn pod_fields(component: &Value) -> Vec<(&str, &Value)> {
-    component
-        .as_object()
-        .map(|map| {
-            map.iter()
-                .filter(|(key, value)| !SCALE_FIELDS.contains(&key.as_str()) && !value.is_null())
-                .map(|(key, value)| (key.as_str(), value))
-                .collect()
-        })
-        .unwrap_or_default()
+    let fields = component.as_object().into_iter().flatten();
+    fields
+        .filter(|(key, value)| !SCALE_FIELDS.contains(&key.as_str()) && *key != RUNTIME_VERSION && !value.is_null())
+        .map(|(key, value)| (key.as_str(), value))
+        .collect()
+}
+
+/// The resolved version of a component's runtime, which is in the hash of its workers from 1.5.0 on. Source: `hash.go` of
+/// the operator.
+fn hashed_version(component: &Value) -> Option<String> {
+    let stated = component.get(RUNTIME_VERSION).and_then(Value::as_str).map(str::to_owned);
+    let resolved = stated.or_else(|| {
+        let containers = component.pointer("/podTemplate/spec/containers")?.as_array()?;
+        let main = containers.iter().find(|one| one.get("name").and_then(Value::as_str) == Some(MAIN_CONTAINER))?;
+        admission::version_in_tag(main.get("image")?.as_str()?)
+    })?;
+    let numbers: Vec<u64> = resolved.split('.').map_while(|number| number.parse().ok()).collect();
+    (numbers.as_slice() >= [1, 5, 0].as_slice()).then_some(resolved)
 }
 
 /// How many pods a component has, and who decides.

@@ -2,6 +2,7 @@
 
 use super::{ChangeRemedy, ForbiddenChange};
 use crate::dynamo::admission::{self, UpdateAuthor};
+use crate::dynamo::release::Release;
 use crate::object::{FieldPath, Object, Quantity};
 
 fn correction_needed(path: FieldPath, message: impl Into<String>) -> ForbiddenChange {
@@ -10,8 +11,8 @@ fn correction_needed(path: FieldPath, message: impl Into<String>) -> ForbiddenCh
 
 /// What admission forbids about a change; replicas under a scaling adapter are never stator's to write, so they are left
 /// out. A restart's order is refused whatever was there before.
-pub(super) fn forbidden_changes(old: &Object, new: &Object) -> Vec<ForbiddenChange> {
-    let changed = admission::check_update(old, new, UpdateAuthor::Operator).into_iter();
+pub(super) fn forbidden_changes(old: &Object, new: &Object, release: Release) -> Vec<ForbiddenChange> {
+    let changed = admission::check_update(old, new, UpdateAuthor::Operator, release).into_iter();
     changed
         .map(|one| ForbiddenChange { path: one.path, message: one.message, remedy: one.remedy })
         .chain(

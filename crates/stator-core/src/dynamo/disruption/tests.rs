@@ -1,5 +1,8 @@
 use super::*;
+use crate::dynamo::admission::{self, Platform};
+use crate::dynamo::equivalence;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -23,7 +26,7 @@ fn every_update_is_classified_as_the_operator_does() {
     let mut count = 0;
     for line in text.lines() {
         let pair: Pair = serde_json::from_str(line).unwrap();
-        let judgement = classify_change(&object(pair.old), &object(pair.new));
+        let judgement = classify_change(&object(pair.old), &object(pair.new), Release::V1_2);
         count += 1;
         let agrees = match (pair.admitted, pair.workers_roll) {
             (false, _) => !judgement.forbidden.is_empty() && judgement.disruption == Disruption::Recreate,
@@ -43,13 +46,145 @@ fn every_update_is_classified_as_the_operator_does() {
     assert_eq!(count, 168);
 }
 
+/// A pair that was applied to a live operator of 1.5.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MeasuredPair {
+    name: String,
+    admitted: bool,
+    denied: Option<String>,
+    workers_roll: Option<bool>,
+    #[serde(default)]
+    late: bool,
+    old: Value,
+    new: Value,
+}
+
+/// Puts into `new` what the webhook put into `old` when that was created, as an apply leaves it there.
+fn keep_what_was_filled_in(given: &Value, old: &Value, new: &mut Value) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (name, filled) in old {
+                match (given.get(name), new.get_mut(name)) {
+                    (Some(given), Some(new)) => keep_what_was_filled_in(given, filled, new),
+                    (None, Some(new)) => keep_what_was_filled_in(&json!({}), filled, new),
+                    (None, None) => {
+                        new.insert(name.clone(), filled.clone());
+                    }
+                    // What was given was taken away, and what was filled in beside it stays.
+                    (Some(given), None) => {
+                        let beside = filled.as_object().into_iter().flatten();
+                        let beside: serde_json::Map<String, Value> = beside
+                            .filter(|(name, _)| given.get(*name).is_none())
+                            .map(|(name, value)| (name.clone(), value.clone()))
+                            .collect();
+                        if !beside.is_empty() {
+                            new.insert(name.clone(), Value::Object(beside));
+                        }
+                    }
+                }
+            }
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            for (index, filled) in old.iter().enumerate() {
+                let same =
+                    new.iter_mut().find(|item| item.get("name").is_some() && item.get("name") == filled.get("name"));
+                if let (Some(given), Some(new)) = (given.get(index), same) {
+                    keep_what_was_filled_in(given, filled, new);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What the API server makes of an empty map that is applied over fields of the same manager, which is not for these rules.
+fn empties_a_map(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            (new.is_empty() && !old.is_empty())
+                || new.iter().any(|(name, new)| old.get(name).is_some_and(|old| empties_a_map(old, new)))
+        }
+        (Value::Array(old), Value::Array(new)) => old.iter().zip(new).any(|(old, new)| empties_a_map(old, new)),
+        _ => false,
+    }
+}
+
+#[test]
+fn updates_on_the_newest_operator_are_judged_as_they_were_measured() {
+    let grove = Platform {
+        topologies: Some(BTreeMap::from([("t".to_owned(), ["zone", "rack", "host"].map(str::to_owned).to_vec())])),
+        ..Platform::from_api_groups(["grove.io"])
+    };
+    let (mut faults, mut count) = (Vec::new(), 0);
+    let components = Platform::from_api_groups(["inference.networking.k8s.io"]);
+    for (file, platform) in [("updates", components), ("updates-grove", grove.clone()), ("updates-others", grove)] {
+        let platform = Platform { dynamo: Some(Release::V1_5), checkpoints: Some(false), ..platform };
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/1.5/oracle");
+        for line in fs_err::read_to_string(format!("{root}/{file}.jsonl")).unwrap().lines() {
+            let pair: MeasuredPair = serde_json::from_str(line).unwrap();
+            if empties_a_map(&pair.old["spec"], &pair.new["spec"]) {
+                continue;
+            }
+            count += 1;
+            let (mut old, mut new) = (pair.old, pair.new);
+            // What the server has is what its webhooks made of both.
+            let given = old.clone();
+            let kind = old["kind"].as_str().unwrap().to_owned();
+            admission::fill_on_create(&kind, &mut old, &platform, "1.5.0");
+            keep_what_was_filled_in(&given, &old, &mut new);
+            // The phase that a request was in is in the name of its case.
+            if let Some(phase) = pair.name.strip_prefix("request in ") {
+                old["status"] = json!({"phase": phase.split(' ').next()});
+            }
+            let respelled = equivalence::differences(&old, &new).is_empty();
+            let (old, new) = (object(old), object(new));
+            let judgement = classify_change(&old, &new, Release::V1_5);
+            let mut refused: Vec<String> =
+                admission::check_update(&old, &new, admission::UpdateAuthor::User, Release::V1_5)
+                    .into_iter()
+                    .chain(admission::check_object(&new, &platform))
+                    .filter(|finding| finding.outcome == admission::AdmissionOutcome::Denied)
+                    .filter(|finding| finding.rule != admission::rules::RESTART_ON_CREATE)
+                    .map(|finding| finding.message)
+                    .collect();
+            refused.dedup();
+            let class = judgement.disruption;
+            let restarts = judgement.notes.iter().any(|note| matches!(note, DisruptionNote::RestartId { .. }));
+            let rolls = matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll);
+            let agrees = if pair.admitted {
+                refused.is_empty()
+                    && match pair.workers_roll {
+                        // By another rule: every component, one after the other, or all at once.
+                        _ if class == Disruption::Recreate => true,
+                        Some(false) if restarts => true,
+                        Some(true) => rolls || pair.late,
+                        Some(false) => !rolls || respelled,
+                        None => true,
+                    }
+            } else {
+                !refused.is_empty()
+            };
+            if !agrees {
+                faults.push(format!(
+                    "{file}: {} {:?} {class:?} {:?} {refused:?}",
+                    pair.name, pair.workers_roll, pair.denied
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    // Two of them empty a map.
+    assert_eq!(count, 304 + 57 + 126 - 2);
+}
+
 #[test]
 fn the_edits_have_the_classes_that_people_expect() {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/updates.jsonl"));
     let mut classes = std::collections::BTreeMap::<String, std::collections::BTreeSet<String>>::new();
     for line in text.lines() {
         let pair: Pair = serde_json::from_str(line).unwrap();
-        let class = classify_change(&object(pair.old), &object(pair.new)).disruption.to_string();
+        let class = classify_change(&object(pair.old), &object(pair.new), Release::V1_2).disruption.to_string();
         let edit = pair.name.split(':').next().unwrap().to_owned();
         classes.entry(edit).or_default().insert(class);
     }
@@ -128,7 +263,8 @@ fn worker(image: &str, extra: Value) -> Value {
 #[test]
 fn multinode_workers_roll_natively() {
     let extra = json!({"multinode": {"nodeCount": 2}});
-    let judgement = classify_change(&graph(worker("a:1", extra.clone())), &graph(worker("a:2", extra)));
+    let judgement =
+        classify_change(&graph(worker("a:1", extra.clone())), &graph(worker("a:2", extra)), Release::STABLE);
     assert_eq!(judgement.disruption, Disruption::NativeRoll);
 }
 
@@ -139,7 +275,7 @@ fn the_recreate_strategy_stops_all_pods_first() {
         value["podTemplate"]["metadata"] = json!({"annotations": {"nvidia.com/deployment-strategy": "Recreate"}});
         graph(value)
     };
-    let judgement = classify_change(&with("a:1"), &with("a:2"));
+    let judgement = classify_change(&with("a:1"), &with("a:2"), Release::STABLE);
     assert_eq!(judgement.disruption, Disruption::Recreate);
     assert!(judgement.forbidden.is_empty());
 }
@@ -148,7 +284,7 @@ fn the_recreate_strategy_stops_all_pods_first() {
 fn left_out_replicas_are_one() {
     let old = graph(json!({"name": "decode", "type": "decode"}));
     let new = graph(json!({"name": "decode", "type": "decode", "replicas": 1}));
-    assert_eq!(classify_change(&old, &new).disruption, Disruption::None);
+    assert_eq!(classify_change(&old, &new, Release::STABLE).disruption, Disruption::None);
 }
 
 #[test]
@@ -161,7 +297,7 @@ fn a_claim_grows_but_never_shrinks_nor_moves() {
         }))
     };
     let of = |old: &Object, new: &Object| {
-        let judgement = classify_change(old, new);
+        let judgement = classify_change(old, new, Release::STABLE);
         assert!(!judgement.is_replaceable(), "weights are never deleted to change a claim");
         judgement.forbidden.into_iter().map(|one| one.path.to_string()).collect::<Vec<_>>().join(" ")
     };
@@ -182,9 +318,9 @@ fn an_adapter_cannot_change_its_base_in_place() {
             "spec": {"baseModelName": base, "modelName": "sql", "modelType": "lora", "source": {"uri": uri}},
         }))
     };
-    let moved = classify_change(&adapter("a", "s3://x"), &adapter("b", "s3://x"));
+    let moved = classify_change(&adapter("a", "s3://x"), &adapter("b", "s3://x"), Release::STABLE);
     assert!(moved.is_replaceable());
-    let loaded = classify_change(&adapter("a", "s3://x"), &adapter("a", "s3://y"));
+    let loaded = classify_change(&adapter("a", "s3://x"), &adapter("a", "s3://y"), Release::STABLE);
     assert_eq!((loaded.disruption, loaded.forbidden.len()), (Disruption::AdapterOnly, 0));
 }
 
@@ -210,7 +346,7 @@ fn a_restart_needs_the_pods_that_the_recording_shows() {
         object(value)
     };
     let (old, new) = (counted(&seen[restart - 1]), counted(&seen[restart]));
-    let judgement = classify_change(&old, &new);
+    let judgement = classify_change(&old, &new, Release::STABLE);
     assert_eq!(judgement.disruption, Disruption::RollingRestart);
     assert_eq!(judgement.notes, [DisruptionNote::RestartId { is_parallel: false }]);
     let most = seen[restart..].iter().map(pods).max().unwrap();
@@ -236,7 +372,7 @@ fn the_peak_of_a_restart_is_above_what_runs() {
     };
     let judge = |old: Value, new: Value| {
         let (old, new) = (graph(old), graph(new));
-        let class = classify_change(&old, &new).disruption;
+        let class = classify_change(&old, &new, Release::STABLE).disruption;
         (class.as_str(), crate::dynamo::gpu_change::gpu_change(Some(&old), Some(&new), class).totals.peak)
     };
     // 2 × 2 and 3 × 4 GPUs, and the surge of decode on top, or of both.

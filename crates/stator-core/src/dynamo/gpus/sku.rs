@@ -16,6 +16,7 @@ const GPU_LABELS: &[&str] = &[
 /// more telling ones come first.
 const SKU_BY_PRODUCT: &[(&[&str], &str)] = &[
     (&["gb200"], "gb200_sxm"),
+    (&["gb10"], "gb10"),
     (&["b200"], "b200_sxm"),
     (&["h200"], "h200_sxm"),
     (&["h100", "pcie"], "h100_pcie"),

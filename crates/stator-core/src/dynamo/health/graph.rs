@@ -1,6 +1,7 @@
 //! The health of a DynamoGraphDeployment.
 
 use super::{Health, HealthVerdict, find_condition, stale_generation_verdict};
+use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,7 +20,10 @@ pub(super) fn graph_health(object: &Object, healthy_at: Option<i64>) -> HealthVe
     let failed = ready.as_ref().filter(|ready| ready.status == "False" && is_failure_reason(ready.reason));
     if state == "failed" || failed.is_some() {
         let cause = ready.as_ref().map_or("the operator reports state failed", |ready| ready.message);
-        return HealthVerdict::new(Health::Failed, cause);
+        let verdict = HealthVerdict::new(Health::Failed, cause);
+        // What the cluster lacks no further attempt of the operator brings.
+        let is_final = ready.as_ref().is_some_and(|ready| LACKS.contains(&ready.reason));
+        return if is_final { verdict.into_terminal() } else { verdict };
     }
     if let Some(verdict) = stale_generation_verdict(object) {
         return verdict;
@@ -47,8 +51,21 @@ pub(super) fn graph_health(object: &Object, healthy_at: Option<i64>) -> HealthVe
     }
     let is_ready = state == "successful" && ready.as_ref().is_some_and(|ready| ready.status == "True");
     if !is_ready {
-        let message = waiting_message(object, ready.as_ref().map_or("", |ready| ready.message));
-        let was_healthy = healthy_at.is_some() && healthy_at == object.generation();
+        let (reason, message) = ready.as_ref().map_or(("", ""), |ready| (ready.reason, ready.message));
+        if reason == UPDATING && waits_for_deletion(object) {
+            return HealthVerdict::progressing(format!(
+                "waits for a person: by `{}: OnDelete` a pod changes only when somebody deletes it ({message})",
+                annotation::GROVE_UPDATE_STRATEGY
+            ));
+        }
+        let message = match WAITING_REASONS.iter().find(|(known, _)| *known == reason) {
+            Some((_, words)) if message.is_empty() => (*words).to_owned(),
+            Some((_, words)) => format!("{words}: {message}"),
+            None => waiting_message(object, message),
+        };
+        // What is on its way is no fault of what ran before.
+        let is_change = [UPDATING, WAITING_FOR_CHECKPOINT].contains(&reason);
+        let was_healthy = healthy_at.is_some() && healthy_at == object.generation() && !is_change;
         return HealthVerdict::new(if was_healthy { Health::Degraded } else { Health::Progressing }, message);
     }
     if all_at_zero(object) {
@@ -57,9 +74,31 @@ pub(super) fn graph_health(object: &Object, healthy_at: Option<i64>) -> HealthVe
     HealthVerdict::new(Health::Healthy, "all components are ready")
 }
 
+const UPDATING: &str = "updating";
+const WAITING_FOR_CHECKPOINT: &str = "waiting_for_checkpoint";
+
+/// Reasons of `Ready=False` from 1.4 on with which the operator waits, and what it waits for. Source:
+/// `api/v1beta1/dynamographdeployment_types.go`.
+const WAITING_REASONS: &[(&str, &str)] = &[
+    ("insufficient_capacity", "waiting for capacity"),
+    ("pods_not_ready", "waiting for pods"),
+    (UPDATING, "pods are updated"),
+    ("mixed_not_ready_reasons", "waiting for capacity and pods"),
+    (WAITING_FOR_CHECKPOINT, "waiting for a checkpoint"),
+];
+
+/// Reasons of `Ready=False` with which the operator gives up, since the cluster lacks what runs the graph.
+const LACKS: &[&str] =
+    &["selected_workload_provider_unavailable", "unsupported_workload_provider", "no_multinode_orchestrator_available"];
+
 /// Reasons of `Ready=False` with which the operator says that it failed rather than waits.
 fn is_failure_reason(reason: &str) -> bool {
-    reason.starts_with("failed_to_") || reason == "rolling_update_failed"
+    reason.starts_with("failed_to_") || reason == "rolling_update_failed" || LACKS.contains(&reason)
+}
+
+/// Whether Grove leaves it to a person to delete pods that are to change.
+fn waits_for_deletion(graph: &Object) -> bool {
+    graph.annotations().get(annotation::GROVE_UPDATE_STRATEGY) == Some(&"OnDelete")
 }
 
 fn components(object: &Object) -> impl Iterator<Item = (&str, &Value)> {

@@ -18,8 +18,11 @@ pub(super) fn request_health(object: &Object) -> HealthVerdict {
     if phase == "Failed" {
         return HealthVerdict::new(Health::Failed, failure_message(object)).into_terminal();
     }
+    let auto_apply = object.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true);
     if let Some(verdict) = stale_generation_verdict(object) {
-        if verdict.health == Health::Progressing && matches!(phase, "Ready" | "Deployed") {
+        // From 1.4 on a request that is Ready goes on once it is to apply what it found.
+        let goes_on = phase == "Ready" && auto_apply;
+        if !goes_on && verdict.health == Health::Progressing && matches!(phase, "Ready" | "Deployed") {
             return HealthVerdict::new(
                 Health::Degraded,
                 "was edited after it completed, which Dynamo ignores: delete it, and the next sync creates it again",
@@ -28,7 +31,6 @@ pub(super) fn request_health(object: &Object) -> HealthVerdict {
         }
         return verdict;
     }
-    let auto_apply = object.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true);
     match phase {
         "Deployed" => HealthVerdict::new(Health::Healthy, format!("deployed as {}", status_str(object, "/dgdName"))),
         "Ready" if !auto_apply => {
@@ -136,6 +138,11 @@ pub(super) fn adapter_health(object: &Object) -> HealthVerdict {
         (_, 0) => HealthVerdict::progressing("the base model has no endpoints yet"),
         (loaded, total) if loaded >= total => {
             HealthVerdict::new(Health::Healthy, format!("loaded on {total} of {total} endpoints"))
+        }
+        // From 1.4 on the operator calls endpoints ready that another one covers, and does not load the adapter there.
+        (loaded, total) if ready.status == "True" => {
+            let covered = if total.saturating_sub(loaded) == 1 { "the other" } else { "the others" };
+            HealthVerdict::new(Health::Healthy, format!("loaded on {loaded} of {total} endpoints, {covered} covered"))
         }
         (0, total) => HealthVerdict::progressing(format!("loaded on 0 of {total} endpoints: {}", ready.message)),
         (loaded, total) => {

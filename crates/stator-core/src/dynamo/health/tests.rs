@@ -16,7 +16,9 @@ fn story(recording: &str) -> String {
         let frame: Frame = serde_json::from_str(line).unwrap();
         let object = Object::from_value(frame.object).unwrap();
         let verdict = assess_health_in_context(&object, HealthContext { healthy_at, ..HealthContext::default() });
-        let settled = object.status().get("observedGeneration").and_then(Value::as_i64) == object.generation();
+        // Not every kind of Dynamo says which generation its status is of.
+        let observed = object.status().get("observedGeneration").and_then(Value::as_i64);
+        let settled = observed.is_none_or(|observed| Some(observed) == object.generation());
         let rolling = object.status().pointer("/rollingUpdate/phase").and_then(Value::as_str);
         if verdict.health == Health::Healthy {
             healthy_at = object.generation();
@@ -47,6 +49,71 @@ macro_rules! recording {
             ".jsonl"
         )))
     };
+}
+
+/// What a person reads of each recording of the newest release, by its name.
+#[test]
+fn the_newest_operators_recordings_are_told() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/1.5/recordings");
+    let mut names: Vec<_> = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let told = names.iter().map(|path| {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        format!("{name}\n{}\n", story(&fs_err::read_to_string(path).unwrap()))
+    });
+    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
+}
+
+/// A graph of generation 2 with this condition, as the operator of 1.4 and later writes it.
+fn not_ready(state: &str, reason: &str, message: &str, annotations: Value) -> HealthVerdict {
+    let graph = Object::from_value(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "llama", "namespace": "prod", "generation": 2, "annotations": annotations},
+        "spec": {"components": [{"name": "decode", "type": "decode"}]},
+        "status": {"state": state, "observedGeneration": 2, "conditions": [
+            {"type": "Ready", "status": "False", "reason": reason, "message": message},
+        ]},
+    }))
+    .unwrap();
+    assess_health(&graph, Some(2))
+}
+
+#[test]
+fn the_reasons_of_later_releases_have_their_cause_and_their_end() {
+    let told = |state: &str, reason: &str, message: &str| {
+        let verdict = not_ready(state, reason, message, json!({}));
+        format!("{}{}: {}", verdict.health, if verdict.terminal { "!" } else { "" }, verdict.message)
+    };
+    insta::assert_snapshot!(told("pending", "insufficient_capacity", "decode: 0/4 nodes are available"), @"Progressing: waiting for capacity: decode: 0/4 nodes are available");
+    insta::assert_snapshot!(told("pending", "pods_not_ready", "decode: 1 of 2 pods ready"), @"Progressing: waiting for pods: decode: 1 of 2 pods ready");
+    insta::assert_snapshot!(told("pending", "updating", "decode: 1 of 2 updated"), @"Progressing: pods are updated: decode: 1 of 2 updated");
+    insta::assert_snapshot!(told("pending", "mixed_not_ready_reasons", "decode: no capacity; frontend: not ready"), @"Progressing: waiting for capacity and pods: decode: no capacity; frontend: not ready");
+    insta::assert_snapshot!(told("pending", "waiting_for_checkpoint", ""), @"Progressing: waiting for a checkpoint");
+    insta::assert_snapshot!(told("failed", "selected_workload_provider_unavailable", "grove is not available"), @"Failed!: grove is not available");
+    insta::assert_snapshot!(told("pending", "unsupported_workload_provider", "lws"), @"Failed!: lws");
+    insta::assert_snapshot!(told("failed", "no_multinode_orchestrator_available", "no multinode orchestrator available"), @"Failed!: no multinode orchestrator available");
+    let on_delete = json!({"nvidia.com/grove-update-strategy": "OnDelete"});
+    insta::assert_snapshot!(not_ready("pending", "updating", "decode: 0 of 2 updated", on_delete).message, @"waits for a person: by `nvidia.com/grove-update-strategy: OnDelete` a pod changes only when somebody deletes it (decode: 0 of 2 updated)");
+}
+
+#[test]
+fn an_adapter_is_healthy_where_another_endpoint_covers_one() {
+    let adapter = |ready: &str, loaded: u64| {
+        let object = Object::from_value(json!({
+            "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel",
+            "metadata": {"name": "sql", "namespace": "prod", "generation": 1},
+            "spec": {"modelName": "sql", "baseModelName": "m", "modelType": "lora", "source": {"uri": "hf://a/b"}},
+            "status": {"readyEndpoints": loaded, "totalEndpoints": 2, "loraFallbackCoveredEndpoints": 1, "conditions": [
+                {"type": "ServicesFound", "status": "True", "reason": "ServicesFound", "observedGeneration": 1},
+                {"type": "EndpointsReady", "status": ready, "reason": "x", "message": "said", "observedGeneration": 1},
+            ]},
+        }));
+        let verdict = assess_health(&object.unwrap(), Some(1));
+        format!("{}: {}", verdict.health, verdict.message)
+    };
+    insta::assert_snapshot!(adapter("True", 1), @"Healthy: loaded on 1 of 2 endpoints, the other covered");
+    insta::assert_snapshot!(adapter("False", 1), @"Degraded: loaded on 1 of 2 endpoints: said");
+    insta::assert_snapshot!(adapter("False", 0), @"Progressing: loaded on 0 of 2 endpoints: said");
 }
 
 #[test]

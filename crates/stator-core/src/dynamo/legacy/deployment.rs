@@ -2,6 +2,7 @@
 
 use super::{DEPLOYMENT, LegacyGraph, UnmappedLegacyField};
 use crate::dynamo::conversion::{self, ConversionError, MalformedFieldError, MalformedFieldReason};
+use crate::dynamo::release::Release;
 use crate::dynamo::{kinds, registry};
 use crate::fields::ExpectedType;
 use crate::object::{FieldPath, JsonValueKind, PathSegment};
@@ -319,7 +320,7 @@ pub(super) fn build_graph(
     let spec = json!({"services": services});
     let alpha =
         json!({"apiVersion": "nvidia.com/v1alpha1", "kind": kinds::GRAPH.kind, "metadata": metadata, "spec": spec});
-    let converted = conversion::convert(&alpha)?;
+    let converted = conversion::convert(&alpha, Release::STABLE)?;
     for aside in converted.unmapped {
         // `spec.services.NAME.…` stands in the document of the service, below the service's own path there.
         let Some(PathSegment::Field(name)) = aside.path.0.get(2) else { continue };

@@ -100,6 +100,12 @@ pub mod annotation {
     pub const MAX_UNAVAILABLE: &str = "nvidia.com/deployment-rolling-update-max-unavailable";
     /// `false` keeps a graph off Grove.
     pub const ENABLE_GROVE: &str = "nvidia.com/enable-grove";
+    /// `RollingRecreate` or `OnDelete`: how Grove brings a change to its pods.
+    pub const GROVE_UPDATE_STRATEGY: &str = "nvidia.com/grove-update-strategy";
+    /// `grove` or `component`: what runs the graph, pinned by the operator.
+    pub const WORKLOAD_PROVIDER: &str = "nvidia.com/workload-provider";
+    /// Watts that one GPU of a pod may draw, on the pod.
+    pub const GPU_POWER_LIMIT: &str = "dynamo.nvidia.com/gpu-power-limit";
 }
 
 /// Labels of nodes and of Dynamo's objects.

@@ -1,15 +1,15 @@
 //! Rules in CEL (`x-kubernetes-validations`), with the functions that Kubernetes adds to the language and the bundled
 //! schemas use: `quantity` and its comparisons, and the string extensions.
 //!
-//! No rule of a bundled schema is left out. One that could not be compiled would fail every object it stands over, with
-//! the reason, rather than be passed over in silence.
+//! No rule is left out. One that cannot be evaluated is a violation of its own kind, with the reason, rather than passed over
+//! in silence: a cluster may serve rules that use what this evaluator does not have.
 
 use super::{ValidationIssue, ViolationKind, predecessor};
 use crate::fields::schema::{CelRule, JsonType, SchemaNode};
 use crate::fields::type_ref::TypeRef;
 use crate::object::{PathSegment, Quantity};
 use cel::extractors::This;
-use cel::objects::Opaque;
+use cel::objects::{Opaque, OptionalValue};
 use cel::{Context, Env, ExecutionError, Value as CelValue};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -23,18 +23,21 @@ static CEL_ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
-/// Judges a value and everything in it by the rules of its schema.
+/// Judges a value and everything in it by the rules of its schema, but for those whose message is `covered`.
 pub(super) fn check(
     node: &SchemaNode,
     value: &Value,
     old: Option<&Value>,
+    covered: &[&str],
     path: &mut Vec<PathSegment>,
     faults: &mut Vec<ValidationIssue>,
 ) {
     for rule in &node.rules {
-        if let Err(message) = evaluate_rule(rule, node, value, old) {
-            let rule = rule.message.as_ref().unwrap_or(&rule.rule).clone();
-            faults.push(ValidationIssue::new(path, message).of_kind(ViolationKind::BrokenRule { rule }));
+        if rule.message.as_deref().is_some_and(|message| covered.contains(&message)) {
+            continue;
+        }
+        if let Err((message, kind)) = evaluate_rule(rule, node, value, old) {
+            faults.push(ValidationIssue::new(path, message).of_kind(kind));
         }
     }
     node.for_each_child(value, path, |child, value, path| {
@@ -44,29 +47,49 @@ pub(super) fn check(
                 old.and_then(Value::as_array).and_then(|old| predecessor(TypeRef::Declared(node), value, old))
             }
         };
-        check(child, value, before, path, faults);
+        check(child, value, before, covered, path, faults);
     });
 }
 
-/// The message when the rule does not hold.
-fn evaluate_rule(rule: &CelRule, node: &SchemaNode, value: &Value, old: Option<&Value>) -> Result<(), String> {
+/// The message when the rule does not hold, and whether that is known.
+fn evaluate_rule(
+    rule: &CelRule,
+    node: &SchemaNode,
+    value: &Value,
+    old: Option<&Value>,
+) -> Result<(), (String, ViolationKind)> {
+    // Most rules are about a field that most values do not have, and a value is made ready for CEL as a whole.
+    if rule.holds_without.iter().any(|field| value.as_object().is_some_and(|map| !map.contains_key(field))) {
+        return Ok(());
+    }
+    let unknown = |message: String| (message, ViolationKind::UnevaluatedRule);
+    let broken = |message: String| {
+        let rule = rule.message.as_ref().unwrap_or(&rule.rule).clone();
+        (message, ViolationKind::BrokenRule { rule })
+    };
     let program = rule.program.get_or_init(|| CEL_ENV.compile(&rule.rule).map_err(|error| error.to_string()));
-    let program = program.as_ref().map_err(|error| format!("rule compile error: {error}: {}", rule.rule))?;
+    let program = program.as_ref().map_err(|error| unknown(format!("rule compile error: {error}: {}", rule.rule)))?;
     let mut context = cel_context();
     if program.references().has_variable("oldSelf") {
-        // A rule about a transition says nothing of what is new.
-        let Some(old) = old else { return Ok(()) };
-        context.add_variable_from_value("oldSelf", to_cel(Some(node), old));
+        let old = match (old, rule.optional_old_self) {
+            // A rule about a transition says nothing of what is new.
+            (None, false) => return Ok(()),
+            (None, true) => CelValue::Opaque(Arc::new(OptionalValue::none())),
+            (Some(old), false) => to_cel(Some(node), old),
+            (Some(old), true) => CelValue::Opaque(Arc::new(OptionalValue::of(to_cel(Some(node), old)))),
+        };
+        context.add_variable_from_value("oldSelf", old);
     }
     context.add_variable_from_value("self", to_cel(Some(node), value));
     match program.execute(&context) {
         Ok(CelValue::Bool(true)) => Ok(()),
-        Ok(CelValue::Bool(false)) => Err(match &rule.message {
+        Ok(CelValue::Bool(false)) => Err(broken(match &rule.message {
+            Some(message) if value.is_string() => format!("Invalid value: {value}: {message}"),
             Some(message) => format!("Invalid value: {message}"),
             None => format!("Invalid value: failed rule: {}", rule.rule),
-        }),
-        Ok(_) => Err(format!("Invalid value: the rule does not evaluate to true or false: {}", rule.rule)),
-        Err(error) => Err(format!("Invalid value: rule evaluation error: {error}: {}", rule.rule)),
+        })),
+        Ok(_) => Err(broken(format!("Invalid value: the rule does not evaluate to true or false: {}", rule.rule))),
+        Err(error) => Err(unknown(format!("Invalid value: rule evaluation error: {error}: {}", rule.rule))),
     }
 }
 

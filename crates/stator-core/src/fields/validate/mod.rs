@@ -35,6 +35,8 @@ pub enum ViolationKind {
         /// The message that the schema declares for the rule, by which it is known; its expression where it has none.
         rule: String,
     },
+    /// A rule in CEL could not be evaluated: an API server may say either.
+    UnevaluatedRule,
     /// The value has another type, length, range, form or number of items than it may have.
     InvalidValue,
 }
@@ -92,6 +94,17 @@ pub fn validate(schema: &StructuralSchema, value: &Value, old: Option<&Value>) -
 
 /// What [`validate`] finds, with the kind of each fault.
 pub fn violations(schema: &StructuralSchema, value: &Value, old: Option<&Value>) -> Vec<SchemaViolation> {
+    violations_except(schema, value, old, &[])
+}
+
+/// As [`violations`], without the rules in CEL that declare one of these messages, for callers who judge by those
+/// themselves: a rule over a whole list takes most of the time.
+pub fn violations_except(
+    schema: &StructuralSchema,
+    value: &Value,
+    old: Option<&Value>,
+    covered: &[&str],
+) -> Vec<SchemaViolation> {
     if too_deep(value) || old.is_some_and(too_deep) {
         return vec![too_deep_violation()];
     }
@@ -100,35 +113,19 @@ pub fn violations(schema: &StructuralSchema, value: &Value, old: Option<&Value>)
     structure::check(&schema.root, value, &mut Vec::new(), &mut faults);
     // As an API server: the rules may take for granted that values have their types and are not too many.
     if !faults.iter().any(|fault| fault.blocking) {
-        cel_rules::check(&schema.root, value, old, &mut Vec::new(), &mut faults);
+        cel_rules::check(&schema.root, value, old, covered, &mut Vec::new(), &mut faults);
     }
     if let Some(old) = old {
         faults.retain(|fault| !is_unchanged_at(&schema.root, value, old, &fault.checked_path.0));
     }
-    sort_violations(faults)
-}
-
-/// The part of [`violations`] that no rule in CEL has a say in: names and labels, and the structural schema. Much
-/// quicker, for callers who judge what the rules ask for themselves.
-pub fn structure_violations(schema: &StructuralSchema, value: &Value) -> Vec<SchemaViolation> {
-    if too_deep(value) {
-        return vec![too_deep_violation()];
-    }
-    let mut faults = Vec::new();
-    metadata::check(&schema.root, value, true, &mut faults);
-    structure::check(&schema.root, value, &mut Vec::new(), &mut faults);
-    sort_violations(faults)
+    let mut violations: Vec<_> = faults.into_iter().map(|issue| issue.violation).collect();
+    violations.sort();
+    violations.dedup();
+    violations
 }
 
 fn too_deep_violation() -> SchemaViolation {
     ValidationIssue::new(&[], format!("nested more than {MAX_DEPTH} levels deep")).violation
-}
-
-fn sort_violations(issues: Vec<ValidationIssue>) -> Vec<SchemaViolation> {
-    let mut violations: Vec<_> = issues.into_iter().map(|issue| issue.violation).collect();
-    violations.sort();
-    violations.dedup();
-    violations
 }
 
 /// True when what stands at a path of the new object is what stood there before. Items of a list without keys have no

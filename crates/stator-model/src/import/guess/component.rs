@@ -5,7 +5,7 @@ use crate::intent::model::{
     CompilationCache, EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret, EnvValue, GraphVariable, Probes,
     Resources, Secrets,
 };
-use crate::intent::scalar::{EnvName, ImageReference, ImageRegistry, Quantity, RuntimeVersion};
+use crate::intent::scalar::{DynamoVersion, EnvName, ImageReference, ImageRegistry, Quantity, RuntimeVersion};
 use serde_json::{Map, Value};
 use stator_core::dynamo::list_order::is_env_order_significant;
 use stator_core::dynamo::registry::{self, MAIN_CONTAINER, env};
@@ -87,6 +87,17 @@ impl<'a> ComponentManifest<'a> {
             readiness: probe("readinessProbe"),
         };
         (probes != Probes::default()).then_some(probes)
+    }
+
+    /// `minAvailable`.
+    pub fn min_available(self) -> Option<u32> {
+        let least = self.0.get("minAvailable").and_then(Value::as_u64).and_then(|least| u32::try_from(least).ok());
+        least.filter(|least| (1..=10_000).contains(least))
+    }
+
+    /// `runtimeVersionOverride`.
+    pub fn runtime_version(self) -> Option<DynamoVersion> {
+        self.text("runtimeVersionOverride")?.parse().ok()
     }
 
     /// `sharedMemorySize`.

@@ -18,6 +18,7 @@ pub fn component(target: ComponentManifest<'_>) -> Component {
     Component {
         component_type,
         replicas: target.replicas(),
+        min_available: target.min_available(),
         gpus,
         nodes,
         config: picker_config(target).filter(|_| component_type == Some(ComponentType::Epp)),

@@ -102,6 +102,8 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
             spec_of_model.components.insert(name, extra_components::component(*target));
         }
     }
+    spec_of_model.priority_class_name =
+        spec.get("priorityClassName").and_then(Value::as_str).and_then(|class| class.parse().ok());
     spec_of_model.restart =
         spec.get("restart").and_then(|restart| restart.get("id")).and_then(Value::as_str).map(str::to_owned);
     let mut model = Model {
@@ -141,6 +143,7 @@ pub fn empty_spec(engine: Engine) -> ModelSpec {
         backend_framework: None,
         runtime: None,
         image: None,
+        runtime_version: None,
         image_registry: None,
         hardware: None,
         serving: None,
@@ -155,6 +158,7 @@ pub fn empty_spec(engine: Engine) -> ModelSpec {
         graph_env: Vec::new(),
         pod: None,
         rollout: None,
+        priority_class_name: None,
         restart: None,
         components: BTreeMap::new(),
         take_over: Vec::new(),
@@ -204,6 +208,7 @@ fn guess_frontend(target: ComponentManifest<'_>, serving: &Serving) -> Frontend 
     let implied = line.command.is_none() && line.args.is_empty();
     Frontend {
         replicas: target.replicas(),
+        min_available: target.min_available(),
         router,
         resources: target.resources(None),
         command: (!plain && !implied).then(|| line.command.clone().unwrap_or_default()),

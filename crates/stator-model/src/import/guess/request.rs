@@ -28,6 +28,9 @@ pub fn request(name: ModelName, spec: &Map<String, Value>) -> Model {
     let model = text("model").unwrap_or_default().to_owned();
     let spec_of_model = ModelSpec {
         model: if model.is_empty() { name.to_string() } else { model },
+        runtime_version: text("runtimeVersionOverride")
+            .filter(|_| runtime.is_none())
+            .and_then(|version| version.parse().ok()),
         image: image.filter(|_| runtime.is_none()),
         runtime,
         image_registry,

@@ -7,7 +7,7 @@ use crate::intent::model::{
     Cache, ComponentType, CountOrPercent, EnvValue, ExternalScaling, GpuSku, Hardware, ModelSpec, Rollout,
     RolloutStrategy, Scaling, Secrets,
 };
-use crate::intent::scalar::{DnsName, EnvName, ImageReference};
+use crate::intent::scalar::{DnsName, DynamoVersion, EnvName, ImageReference};
 use crate::render::engine::EngineTable;
 use crate::render::hardware::gpu_products;
 use serde_json::{Map, Value, json};
@@ -56,15 +56,34 @@ pub fn lift_images(spec: &mut ModelSpec, shape: &ComponentRoles<'_>, table: &Eng
     let own = |target: ComponentManifest<'_>, default: Option<String>| {
         target.image().filter(|image| Some(image.as_str()) != default.as_deref())
     };
+    // The version that most components with the model's image give of it; others give their own.
+    let with_image: Vec<ComponentManifest<'_>> = shape
+        .workers
+        .iter()
+        .map(|(_, target)| *target)
+        .chain(shape.frontend)
+        .chain(shape.extra.iter().copied())
+        .filter(|target| target.image().is_some() && target.image() == spec.image)
+        .collect();
+    let versions: Vec<Option<DynamoVersion>> = with_image.iter().map(|target| target.runtime_version()).collect();
+    if versions.iter().all(Option::is_some) {
+        spec.runtime_version = most_common(&versions).flatten();
+    }
+    let of_model = spec.runtime_version.clone();
+    let version = |target: ComponentManifest<'_>, has_own_image: bool| {
+        target.runtime_version().filter(|own| has_own_image || Some(own) != of_model.as_ref())
+    };
     let engine = image.map(|image| image.to_string());
     let (of_planner, of_picker) = (spec.runtime_image(PLANNER_IMAGE), spec.runtime_image(EPP_IMAGE));
     if let Some(serving) = &mut spec.serving {
         if let (Some(target), Some(frontend)) = (shape.frontend, &mut serving.frontend) {
             frontend.image = own(target, engine.clone());
+            frontend.runtime_version = version(target, frontend.image.is_some());
         }
         for (role, target) in &shape.workers {
             if let Some(worker) = worker_field(serving, *role) {
                 worker.image = own(*target, engine.clone());
+                worker.runtime_version = version(*target, worker.image.is_some());
             }
         }
     }
@@ -83,6 +102,7 @@ pub fn lift_images(spec: &mut ModelSpec, shape: &ComponentRoles<'_>, table: &Eng
                 | None => engine.clone(),
             },
         );
+        component.runtime_version = version(*target, component.image.is_some());
     }
 }
 

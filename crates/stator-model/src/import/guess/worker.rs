@@ -26,6 +26,7 @@ pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 pub fn base_worker(target: ComponentManifest<'_>, common: GraphSettings<'_>) -> (Worker, Vec<FoundSetting>) {
     let mut worker = Worker {
         replicas: target.replicas(),
+        min_available: target.min_available(),
         nodes: target.nodes(),
         shared_memory: target.shared_memory(),
         resources: target.resources(target.gpus(GPU_RESOURCE).map(|_| GPU_RESOURCE)),

@@ -1,11 +1,11 @@
 //! Input that nobody wrote for stator: hostile, cut, enormous, odd.
 
-use crate::import::{ImportResult, ManifestFile, import};
+use crate::import::{ImportOptions, ImportResult, ManifestFile, import};
 use insta::assert_snapshot;
 use stator_core::finding::Finding;
 
 fn of(text: impl Into<Vec<u8>>) -> ImportResult {
-    import(&[ManifestFile { file: "x.yaml".into(), content: text.into() }])
+    import(&[ManifestFile { file: "x.yaml".into(), content: text.into() }], ImportOptions::default())
 }
 
 /// What is said, a line each.
@@ -159,16 +159,16 @@ metadata: {name: later}
     let right = alpha
         .replace("{name: y, value: '1'}", "{name: 'y', value: '1'}")
         .replace("{name: N, value: yes}", "{name: 'N', value: 'yes'}");
-    assert_snapshot!(said(&of(right)), @r#"
+    assert_snapshot!(said(&of(right)), @"
     14:11 import/note document 1: type `main` of component `Frontend` is omitted: v1beta1 has no such type, and Dynamo's operator treats the component as one without a type
         nothing, unless something selects pods by the label of the type
     15:11 import/not-carried document 1: DynamoGraphDeployment `chat`: `spec.services.Frontend.ingress` is not imported: the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead
-        v1beta1 has no field for it
+        v1beta1 has no field for it: write it in another way, or leave it out with --lossy
     32:3 import/not-carried document 2: DynamoModel `sql` is not imported: `spec.baseModelName`: no graph beside it serves `nobody/serves-this`
         import it together with the one graph that it is loaded into
     36:1 import/unknown-kind document 3: unknown version `nvidia.com/v7` of DynamoGraphDeployment
         known: `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`
-    "#);
+    ");
 }
 
 #[test]

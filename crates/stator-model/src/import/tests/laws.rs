@@ -1,7 +1,7 @@
 //! Laws that hold for every manifest, and the manifests that once broke one.
 
 use super::{inputs, rendered};
-use crate::import::{ImportResult, ManifestFile, import};
+use crate::import::{ImportOptions, ImportResult, ManifestFile, import};
 use crate::intent::model::OverrideKind;
 use crate::render::tests::{of_model, strategy, target};
 use crate::render::{RenderedObject, emit, render};
@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 use stator_core::dynamo::admission::{self, AdmissionOutcome, Platform};
+use stator_core::dynamo::release::Release;
 use stator_core::dynamo::{equivalence, kinds};
 use stator_core::object::Object;
 
@@ -277,12 +278,12 @@ proptest! {
         model.spec.overrides.retain(|change| change.target.kind != OverrideKind::Job);
         let objects: Vec<Object> = render(&of_model(model), &target()).objects.iter().map(RenderedObject::with_initial_replicas).collect();
         let text: Vec<String> = objects.iter().map(|object| emit::object_yaml(object).unwrap()).collect();
-        let import = import(&[manifest(text.join("---\n"))]);
+        let import = import(&[manifest(text.join("---\n"))], ImportOptions::default());
         let errors = errors(&import);
         let of_jobs = errors.lines().filter(|line| line.contains("Job `weights-") && line.contains("is not imported")).count();
         prop_assert!(errors.lines().count() == of_jobs, "{errors}\n{}\n{:#?}", text.join("---\n"), import.models);
         prop_assume!(!objects.is_empty());
-        let again = rendered(&import.models[0].text);
+        let again = rendered(&import.models[0].text, Release::STABLE);
         // A Job that may do anything, or whose graph cannot be told to serve from it, is left behind, and nothing else is.
         let is_left = |object: &&Object| of_jobs == 0 || object.kind() != kinds::JOB.kind;
         for object in objects.iter().filter(is_left) {
@@ -309,9 +310,9 @@ proptest! {
             make(&mut graph, change);
         }
         prop_assume!(works(&graph));
-        let import = import(&[manifest(graph.to_string())]);
+        let import = import(&[manifest(graph.to_string())], ImportOptions::default());
         prop_assert!(import.models[0].round_trips, "{}\n{graph}\n{}", errors(&import), import.models[0].text);
-        let differing: Vec<_> = rendered(&import.models[0].text)
+        let differing: Vec<_> = rendered(&import.models[0].text, Release::V1_2)
             .iter()
             .filter(|object| object.kind() == kinds::GRAPH.kind)
             .flat_map(|object| equivalence::differences(&graph, object.value()))
@@ -321,7 +322,7 @@ proptest! {
 
     #[test]
     fn no_bytes_stop_it(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[-a-z:{}\\[\\]\"'|>&*!#%@ \n\t]{0,80}") {
-        import(&[manifest(bytes), manifest(text)]);
+        import(&[manifest(bytes), manifest(text)], ImportOptions::default());
     }
 
     #[test]
@@ -329,10 +330,10 @@ proptest! {
         (file, at, byte) in (select(inputs()), any::<Index>(), any::<u8>()),
     ) {
         let at = at.index(file.content.len());
-        import(&[manifest(&file.content[..at])]);
+        import(&[manifest(&file.content[..at])], ImportOptions::default());
         let mut changed = file.content.clone();
         changed[at] = byte;
-        import(&[manifest(changed)]);
+        import(&[manifest(changed)], ImportOptions::default());
     }
 
     #[test]
@@ -344,7 +345,7 @@ proptest! {
         let mut places = Vec::new();
         pointers(&graph["spec"], "/spec".to_owned(), &mut places);
         *graph.pointer_mut(at.get::<String>(&places).as_str()).unwrap() = value;
-        import(&[manifest(graph.to_string())]);
+        import(&[manifest(graph.to_string())], ImportOptions::default());
     }
 }
 
@@ -373,7 +374,7 @@ fn more_gpus_than_a_field_takes_stay_as_the_manifest_has_them() {
         component["multinode"] = json!({"nodeCount": 128});
         main(pod(component))["resources"] = json!({"limits": {"nvidia.com/gpu": "16"}});
     }
-    let import = import(&[manifest(graph.to_string())]);
+    let import = import(&[manifest(graph.to_string())], ImportOptions::default());
     assert!(import.models[0].round_trips, "{:#?}\n{}", import.findings, import.models[0].text);
 }
 
@@ -386,7 +387,7 @@ fn a_claim_that_only_some_workers_mount_is_the_caches_all_the_same() {
     add(pod(component), "volumes", claim);
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "weights"},
         "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}});
-    let import = import(&[manifest(format!("{graph}\n---\n{claim}"))]);
+    let import = import(&[manifest(format!("{graph}\n---\n{claim}"))], ImportOptions::default());
     assert!(import.models[0].round_trips, "{:#?}\n{}", import.findings, import.models[0].text);
     assert!(import.findings.iter().all(|finding| !finding.is_error()), "{:#?}", import.findings);
 }
@@ -406,7 +407,7 @@ fn with_line(command: &[&str], args: &[&str]) -> Value {
 #[test]
 fn a_text_that_looks_like_the_name_of_a_setting_stays_a_text() {
     let graph = with_line(&["python3", "-m", "dynamo.vllm"], &["--model", "<model>", "--note", "<tensorParallel>"]);
-    let import = import(&[manifest(graph.to_string())]);
+    let import = import(&[manifest(graph.to_string())], ImportOptions::default());
     assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
 }
 
@@ -414,7 +415,7 @@ fn a_text_that_looks_like_the_name_of_a_setting_stays_a_text() {
 fn a_value_in_quotes_is_named_and_one_of_a_variable_stays_one() {
     let line = "python3 -m dynamo.vllm --model 'a/b' --max-model-len \"4096\" --max-num-seqs $SEQS --dtype=\"bf$X\" --served-model-name $NAME";
     let graph = with_line(&["bash", "-c"], &[line]);
-    let import = import(&[manifest(graph.to_string())]);
+    let import = import(&[manifest(graph.to_string())], ImportOptions::default());
     assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
     let text = &import.models[0].text;
     let line = "--model '<model>' --max-model-len \"<maxLength>\" --max-num-seqs $SEQS --dtype=\"bf$X\" --served-model-name $NAME";
@@ -434,7 +435,7 @@ fn labels_of_the_graph_are_not_the_claims_and_the_adapters() {
         "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}});
     let adapter = json!({"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel", "metadata": {"name": "sql"},
         "spec": {"modelName": "sql", "baseModelName": "a/b", "modelType": "lora", "source": {"uri": "s3://x/sql"}}});
-    let import = import(&[manifest(format!("{graph}\n---\n{claim}\n---\n{adapter}"))]);
+    let import = import(&[manifest(format!("{graph}\n---\n{claim}\n---\n{adapter}"))], ImportOptions::default());
     assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
     assert_eq!(errors(&import), "");
 }
@@ -446,7 +447,7 @@ fn a_field_that_an_api_server_fills_in_is_not_taken_out() {
         component.as_object_mut().unwrap().remove("replicas");
         pod(component)["priorityClassName"] = json!("high");
     }
-    let import = import(&[manifest(graph.to_string())]);
+    let import = import(&[manifest(graph.to_string())], ImportOptions::default());
     assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
     assert!(!import.models[0].text.contains("overrides"), "{}", import.models[0].text);
 }
@@ -454,7 +455,7 @@ fn a_field_that_an_api_server_fills_in_is_not_taken_out() {
 #[test]
 fn a_program_that_is_none_of_dynamos_may_name_its_model_all_the_same() {
     let graph = with_line(&["python", "serve.py"], &["--model=BAAI/bge-m3"]);
-    let import = import(&[manifest(graph.to_string())]);
+    let import = import(&[manifest(graph.to_string())], ImportOptions::default());
     assert!(
         import.models[0].round_trips && import.models[0].text.contains("model: BAAI/bge-m3"),
         "{}",
@@ -482,9 +483,9 @@ fn variables_that_refer_to_others_keep_their_order() {
         json!([{"name": "Z", "value": "$(HF_HOME)"}, {"name": "HF_HOME", "value": "/w"}, {"name": "A", "value": "x"}]),
         json!([{"name": "P", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, {"name": "A", "value": "$(P)"}]),
     ] {
-        let import = import(&[manifest(with_env(&env).to_string())]);
+        let import = import(&[manifest(with_env(&env).to_string())], ImportOptions::default());
         assert!(import.models[0].round_trips, "{env}: {}\n{}", errors(&import), import.models[0].text);
-        let again = rendered(&import.models[0].text);
+        let again = rendered(&import.models[0].text, Release::V1_2);
         let mut again = again.iter().find(|object| object.kind() == kinds::GRAPH.kind).unwrap().value().clone();
         assert_eq!(main(pod(worker_of(&mut again)))["env"], env, "{}", import.models[0].text);
     }
@@ -498,7 +499,7 @@ fn variables_that_refer_to_nothing_may_come_back_sorted() {
         json!([{"name": "B", "value": "$$(A)"}, {"name": "A", "value": "z"}]),
         json!([{"name": "B", "value": "$(OTHER)"}, {"name": "A", "value": "z"}]),
     ] {
-        let import = import(&[manifest(with_env(&env).to_string())]);
+        let import = import(&[manifest(with_env(&env).to_string())], ImportOptions::default());
         assert!(import.models[0].round_trips, "{env}: {}\n{}", errors(&import), import.models[0].text);
         assert!(!import.models[0].text.contains("overrides"), "{}", import.models[0].text);
     }

@@ -1,15 +1,19 @@
 //! Recipes: a graph with what is applied beside it.
 
 use super::rendered;
-use crate::import::{ImportResult, ManifestFile, import, rules};
+use crate::import::{ImportOptions, ImportResult, ManifestFile, import, rules};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds;
+use stator_core::dynamo::release::Release;
 use stator_core::finding::Finding;
 use std::path::Path;
 
 fn import_all(documents: &[Value]) -> ImportResult {
     let text: Vec<String> = documents.iter().map(ToString::to_string).collect();
-    import(&[ManifestFile { file: "recipe.yaml".into(), content: text.join("\n---\n").into() }])
+    import(
+        &[ManifestFile { file: "recipe.yaml".into(), content: text.join("\n---\n").into() }],
+        ImportOptions::default(),
+    )
 }
 
 fn messages(import: &ImportResult) -> Vec<String> {
@@ -46,7 +50,7 @@ fn a_config_map_that_a_graph_mounts_is_the_models() {
     let volume = json!({"name": "config", "configMap": {"name": "llm-config"}});
     let import = import_all(&[config_map("llm-config"), graph("chat", &[volume])]);
     assert_eq!(messages(&import), Vec::<String>::new());
-    let objects = rendered(&import.models[0].text);
+    let objects = rendered(&import.models[0].text, Release::V1_2);
     let map = objects.iter().find(|object| object.kind() == "ConfigMap").unwrap();
     assert_eq!(map.name(), "llm-config");
     assert_eq!(map.value()["data"], config_map("llm-config")["data"], "{}", import.models[0].text);
@@ -135,7 +139,7 @@ fn a_job_that_downloads_to_the_claim_of_the_workers_is_the_models_weights() {
             "tokenSecret": "hf-token-secret"})
     );
     // Claim, download, graph: the order that a person had to keep by hand.
-    let kinds: Vec<String> = rendered(text).iter().map(|object| object.kind().to_owned()).collect();
+    let kinds: Vec<String> = rendered(text, Release::V1_2).iter().map(|object| object.kind().to_owned()).collect();
     assert_eq!(kinds, ["PersistentVolumeClaim", "Job", "DynamoGraphDeployment"]);
 }
 
@@ -169,7 +173,7 @@ fn what_else_the_job_says_is_said_of_the_job() {
         (&weights["image"], &weights["deadline"], &weights["env"]),
         (&json!("registry.example.com/hf:1.2"), &json!("120m"), &json!({"HTTPS_PROXY": "http://proxy:3128"}))
     );
-    let objects = rendered(text);
+    let objects = rendered(text, Release::V1_2);
     let job = objects.iter().find(|object| object.kind() == "Job").unwrap().spec().clone();
     assert_eq!((&job["backoffLimit"], &job["activeDeadlineSeconds"]), (&json!(9), &json!(7200)));
     assert_eq!(job.get("ttlSecondsAfterFinished"), None, "it would be made again");
@@ -190,7 +194,7 @@ fn models_that_share_a_claim_share_the_download() {
     let jobs: Vec<String> = import
         .models
         .iter()
-        .flat_map(|model| rendered(&model.text))
+        .flat_map(|model| rendered(&model.text, Release::V1_2))
         .filter(|object| object.kind() == "Job")
         .map(|object| object.name().to_owned())
         .collect();
@@ -367,7 +371,7 @@ fn of_upstreams_recipes_only_jobs_and_what_no_model_may_have_are_left_behind() {
         |message: &str| kinds::IN_MANIFESTS.iter().any(|kind| message.contains(&format!(": {} `", kind.kind)));
     let mut count = 0;
     for (file, files) in deployments() {
-        let import = import(&files);
+        let import = import(&files, ImportOptions::default());
         let [model] = import.models.as_slice() else { panic!("{file}: {:#?}", messages(&import)) };
         assert!(model.round_trips, "{file}: {:#?}", messages(&import));
         let left = import.findings.iter().filter(|finding| finding.rule == rules::NOT_CARRIED);

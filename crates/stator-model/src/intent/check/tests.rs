@@ -20,11 +20,11 @@ fn a_misspelt_field_names_the_one_that_was_meant() {
     insta::assert_snapshot!(faults("  serving:\n    prefil: {gpus: 2}\n    decode: {tensorParalel: 4, gups: 1}\n  colour: red\n"), @"
     model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed: `decode`, `frontend`, `headless`, `prefill`, `worker`
       help: Did you mean `prefill`?
-    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
+    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `minAvailable`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `runtimeVersion`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
       help: Did you mean `tensorParallel`?
-    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
+    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `minAvailable`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `runtimeVersion`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
       help: Did you mean `gpus`?
-    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `imageRegistry`, `manifests`, `model`, `overrides`, `pod`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`, `workers`
+    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `imageRegistry`, `manifests`, `model`, `overrides`, `pod`, `priorityClassName`, `restart`, `rollout`, `route`, `runtime`, `runtimeVersion`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`, `workers`
       help: Remove it, or move it to where it belongs: check the indentation.
     ");
 }
@@ -198,21 +198,21 @@ fn a_wrong_type_says_what_was_found_and_how_to_fix_it() {
 
 #[test]
 fn a_wrong_word_lists_the_right_ones() {
-    insta::assert_snapshot!(faults("  engine: vlm\n  hardware: {gpu: H200-SXM}\n  serving:\n    frontend: {router: round_robin}\n    worker: {scaling: extrenal}\n"), @r#"
+    insta::assert_snapshot!(faults("  engine: vlm\n  hardware: {gpu: H200-SXM}\n  serving:\n    frontend: {router: round_robin}\n    worker: {scaling: extrenal}\n"), @"
     model.yaml:6:11 error schema/unknown-word: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
       help: Did you mean `vllm`?
-    model.yaml:7:19 error schema/unknown-word: `spec.hardware.gpu` is `H200-SXM`; expected one of `gb200_sxm`, `b200_sxm`, `h200_sxm`, `h100_sxm`, `h100_pcie`, `a100_sxm`, `a100_pcie`, `a30`, `l40s`, `l40`, `l4`, `v100_sxm`, `v100_pcie`, `t4`, `mi200`, `mi300`
+    model.yaml:7:19 error schema/unknown-word: `spec.hardware.gpu` is `H200-SXM`; expected one of `gb200_sxm`, `gb10`, `b200_sxm`, `h200_sxm`, `h100_sxm`, `h100_pcie`, `a100_sxm`, `a100_pcie`, `a30`, `l40s`, `l40`, `l4`, `v100_sxm`, `v100_pcie`, `t4`, `mi200`, `mi300`
       help: Did you mean `h200_sxm`?
     model.yaml:9:24 error schema/unknown-word: `spec.serving.frontend.router` is `round_robin`; expected one of `round-robin`, `random`, `power-of-two`, `kv`, `direct`, `least-loaded`, `device-aware-weighted`
       help: Did you mean `round-robin`?
     model.yaml:10:23 error schema/unknown-word: `spec.serving.worker.scaling` is `extrenal`; expected `external`
       help: Did you mean `external`?
-    "#);
+    ");
 }
 
 #[test]
 fn ranges_lengths_and_forms_are_checked() {
-    insta::assert_snapshot!(faults("  servedName: ''\n  image: vllm-runtime\n  cache: {claim: Model_Cache, size: 5 GB}\n  serving:\n    worker: {replicas: 20000, gpus: -1, memoryFraction: 1.5, maxLength: 0}\n  rollout: {maxSurge: 120%, maxUnavailable: one}\n  sla: {ttft: 300}\n  env: {1BAD: x}\n  components: {a_b: {}}\n  adapters: [{name: a}, {name: b, source: /tmp/x}]\n"), @r#"
+    insta::assert_snapshot!(faults("  servedName: ''\n  image: vllm-runtime\n  cache: {claim: Model_Cache, size: 5 GB}\n  serving:\n    worker: {replicas: 20000, gpus: -1, memoryFraction: 1.5, maxLength: 0}\n  rollout: {maxSurge: 120%, maxUnavailable: one}\n  sla: {ttft: 300}\n  env: {1BAD: x}\n  components: {a_b: {}}\n  adapters: [{name: a}, {name: b, source: /tmp/x}]\n"), @"
     model.yaml:6:15 error schema/length: `spec.servedName` has 0 characters; at least 1 are allowed
       help: Set a value, or omit the field.
     model.yaml:7:10 error schema/format: `spec.image` is `vllm-runtime`; expected an image with a tag or a digest, such as `nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0`
@@ -240,10 +240,10 @@ fn ranges_lengths_and_forms_are_checked() {
     model.yaml:14:16 error schema/format: `a_b` is not a name for `spec.components`: expected letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters
       help: Rename it, for example to `a-b`.
     model.yaml:15:14 error schema/missing-field: `spec.adapters[0]` is missing the required field `source`
-      help: Add `source`: `s3://…` or `hf://…`.
-    model.yaml:15:43 error schema/format: `spec.adapters[1].source` is `/tmp/x`; expected `s3://…` or `hf://…`
+      help: Add `source`: `s3://…`, `hf://…`, or from Dynamo 1.3 on `file:///…`.
+    model.yaml:15:43 error schema/format: `spec.adapters[1].source` is `/tmp/x`; expected `s3://…`, `hf://…`, or from Dynamo 1.3 on `file:///…`
       help: Write it like `s3://adapters/sql-assist-v4`.
-    "#);
+    ");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn the_head_of_a_file_is_checked() {
       help: Add `metadata`: `{name}`.
     d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
       help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.
-    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `imageRegistry`, `manifests`, `model`, `overrides`, `pod`, `restart`, `rollout`, `route`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`, `workers`
+    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `files`, `graphEnv`, `hardware`, `image`, `imageRegistry`, `manifests`, `model`, `overrides`, `pod`, `priorityClassName`, `restart`, `rollout`, `route`, `runtime`, `runtimeVersion`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`, `unset`, `weights`, `workers`
       help: Did you mean `engine`?
     ");
 }

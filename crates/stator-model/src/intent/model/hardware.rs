@@ -56,6 +56,7 @@ pub struct Hardware {
 #[strum(serialize_all = "snake_case")]
 pub enum GpuSku {
     Gb200Sxm,
+    Gb10,
     B200Sxm,
     H200Sxm,
     H100Sxm,

@@ -37,8 +37,8 @@ pub use weights::{Weights, WeightsClaim, WeightsLoad};
 pub use weights_source::{WeightsRevision, WeightsSource, WeightsSourceFault};
 
 use crate::intent::scalar::{
-    ComponentName, EnvName, FieldPathText, FileName, ImageReference, ImageRegistry, LabelValue, ModelName,
-    RuntimeVersion,
+    ComponentName, DnsName, DynamoVersion, EnvName, FieldPathText, FileName, ImageReference, ImageRegistry, LabelValue,
+    ModelName, RuntimeVersion,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,9 @@ pub struct ModelSpec {
     pub runtime: Option<RuntimeVersion>,
     /// A full image reference, in place of `runtime`.
     pub image: Option<ImageReference>,
+    /// The version of Dynamo in `image`, where its tag is no version: Dynamo 1.4 and later must know it. Older releases do not
+    /// ask, and it is left out there.
+    pub runtime_version: Option<DynamoVersion>,
     /// Where the images that `runtime` selects are taken from, by NVIDIA's names for them. Defaults to `nvcr.io/nvidia/ai-dynamo`.
     pub image_registry: Option<ImageRegistry>,
     /// The GPUs to run on.
@@ -148,7 +151,9 @@ pub struct ModelSpec {
     /// How workers are replaced when they change, unless a component says otherwise; and the graph, where it cannot be
     /// changed.
     pub rollout: Option<ModelRollout>,
-    /// A new value here restarts the graph once, component after component.
+    /// The priority class of the graph as a whole, where Grove runs it (Dynamo 1.3 and later). Pods have their own under `pod`.
+    pub priority_class_name: Option<DnsName>,
+    /// A new value here restarts the graph once, component after component. A graph that is only created is not restarted.
     #[schemars(length(min = 1))]
     pub restart: Option<String>,
     /// Further components of the graph by name: a planner, an endpoint picker, your own router.

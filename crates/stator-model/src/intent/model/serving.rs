@@ -4,7 +4,7 @@ use super::env::{EnvValue, Secrets};
 use super::pod::PodSettings;
 use super::scaling::{Resources, Rollout, Scaling};
 use super::storage::CompilationCache;
-use crate::intent::scalar::{ComponentName, EnvName, ImageReference, Quantity};
+use crate::intent::scalar::{ComponentName, DynamoVersion, EnvName, ImageReference, Quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -61,11 +61,17 @@ pub struct Frontend {
     /// How many. Defaults to 1.
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
+    /// How many replicas must be there for any to serve, where Grove runs the graph (Dynamo 1.3 and later). Dynamo never changes
+    /// it, and from 1.5 on takes 1 where it is left out.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub min_available: Option<u32>,
     /// How requests are spread over workers. Defaults to Dynamo's own default, round-robin.
     #[schemars(extend("x-stator-synonyms" = ["routerMode"]))]
     pub router: Option<RouterMode>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
+    /// The version of Dynamo in its own image, where the tag is no version: Dynamo 1.4 and later must know it.
+    pub runtime_version: Option<DynamoVersion>,
     /// CPU, memory and other resources.
     pub resources: Option<Resources>,
     /// The program, when `args` are not for `python3`; `[]` leaves it to the image.
@@ -160,6 +166,10 @@ pub struct Worker {
     /// How many. Defaults to 1; with `scaling`, how many to start with.
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
+    /// How many replicas must be there for any to serve, where Grove runs the graph (Dynamo 1.3 and later). Dynamo never changes
+    /// it, and from 1.5 on takes 1 where it is left out.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub min_available: Option<u32>,
     /// GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel; `trtllm`
     /// shares them among data parallel ranks, and `mocker` has none.
     #[schemars(range(max = 1024))]
@@ -210,6 +220,8 @@ pub struct Worker {
     pub shared_memory: Option<Quantity>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
+    /// The version of Dynamo in its own image, where the tag is no version: Dynamo 1.4 and later must know it.
+    pub runtime_version: Option<DynamoVersion>,
     /// CPU, memory and other resources besides the GPUs.
     pub resources: Option<Resources>,
     /// The program, in place of the engine's whole command line, of which `args` is then the rest; `[]` leaves it to the
@@ -268,6 +280,10 @@ pub struct Component {
     /// How many. Defaults to 1.
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
+    /// How many replicas must be there for any to serve, where Grove runs the graph (Dynamo 1.3 and later). Dynamo never changes
+    /// it, and from 1.5 on takes 1 where it is left out.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub min_available: Option<u32>,
     /// GPUs of one replica, over all its nodes.
     #[schemars(range(max = 1024))]
     pub gpus: Option<u32>,
@@ -284,6 +300,8 @@ pub struct Component {
     pub shared_memory: Option<Quantity>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
+    /// The version of Dynamo in its own image, where the tag is no version: Dynamo 1.4 and later must know it.
+    pub runtime_version: Option<DynamoVersion>,
     /// CPU, memory and other resources besides the GPUs.
     pub resources: Option<Resources>,
     /// The command. A planner has one by default.

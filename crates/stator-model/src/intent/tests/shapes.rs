@@ -136,7 +136,7 @@ fn what_an_edit_says_wrongly_is_pointed_out() {
       help: Remove it: a map in place of a list says what to add to it and to take from it.
     ");
     insta::assert_snapshot!(merged("", "serving: {worker: {}}, adapters: [{name: a, source: {append: [x]}}]", "").1, @"
-    m/model.yaml:4:78 error schema/type: `spec.adapters[0].source` is a map; expected `s3://…` or `hf://…`
+    m/model.yaml:4:78 error schema/type: `spec.adapters[0].source` is a map; expected `s3://…`, `hf://…`, or from Dynamo 1.3 on `file:///…`
       help: Write one value in place of a map, such as `s3://adapters/sql-assist-v4`.
     ");
     insta::assert_snapshot!(merged("", "serving: {worker: {env: {A: {append: [x]}}, engineOptions: {list: {append: [x]}}}}", "").1, @"

@@ -178,6 +178,14 @@ fn check_images(judge: &mut ModelValidator<'_>) {
         ),
         (Some(_), None) | (None, Some(_) | None) => {}
     }
+    if spec.runtime_version.is_some() && spec.image.is_none() {
+        judge.warning(
+            rules::MODEL_IMAGE,
+            "spec.runtimeVersion",
+            "`runtimeVersion` has no effect: it says which version is in `image`, and there is no `image`",
+            "Remove it, or put it beside the component's own `image`.",
+        );
+    }
     images.push(("spec".to_owned(), spec.image.as_ref()));
     for (path, image) in images {
         if image.is_some_and(|image| image.as_str().ends_with(":latest")) {

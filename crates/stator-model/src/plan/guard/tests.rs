@@ -80,3 +80,41 @@ fn what_a_branch_that_went_back_would_change_is_held_and_the_move_itself() {
     assert_eq!(found(&limits(&rewound, &allow), &[change(0, Action::Keep)]), []);
     assert_eq!(found(&limits(&rewound, &allow), &[change(0, Action::Update)]), [HoldKind::Rollback]);
 }
+
+/// What takes its place is there already, or it comes with what it belongs to: nothing is lost with it.
+#[test]
+fn what_another_object_follows_is_no_deletion_to_be_approved() {
+    let allow = BTreeSet::new();
+    let limits =
+        GuardLimits { max_deletions: Some(0), max_gpus: None, present: 9, other_gpus: 0, rewound: None, allow: &allow };
+    let deleted = |kind: &str| {
+        let mut one = change(0, Action::Delete);
+        one.object.kind = kind.to_owned();
+        one
+    };
+    let successor = change(1, Action::Keep).object;
+    let mut outgoing = deleted("DynamoGraphDeployment");
+    outgoing.step = PlanStep::Write(PlannedWrite::Delete(crate::plan::DeleteStep {
+        object: outgoing.object.clone(),
+        stage: crate::render::ApplyStage::Graph,
+        uid: "uid".to_owned(),
+        resource_version: "1".to_owned(),
+        after: Some(Box::new(successor.clone())),
+    }));
+    let mut superseded = deleted("ConfigMap");
+    superseded.reasons = vec![ChangeReason::FileSuperseded { by: successor }];
+    let mut file = deleted("ConfigMap");
+    file.before = Some(JsonText::from(serde_json::json!({"metadata": {"labels": {LABEL_FILE: "engine"}}})));
+    let mut other = deleted("ConfigMap");
+    other.before = Some(JsonText::from(serde_json::json!({"metadata": {"labels": {}}})));
+    for (one, expected) in [
+        (outgoing, vec![]),
+        (superseded, vec![]),
+        (file, vec![]),
+        (deleted("Job"), vec![]),
+        (other, vec![HoldKind::MassDelete]),
+        (deleted("DynamoModel"), vec![HoldKind::MassDelete]),
+    ] {
+        assert_eq!(found(&limits, std::slice::from_ref(&one)), expected, "{} {:?}", one.object.kind, one.reasons);
+    }
+}

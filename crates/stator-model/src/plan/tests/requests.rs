@@ -92,6 +92,22 @@ fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
     "#);
 }
 
+/// A graph serves until the request's own does; an adapter of it is nothing that a request's graph could take over.
+#[test]
+fn a_model_that_asks_instead_keeps_its_graph_meanwhile_and_nothing_else() {
+    let mut story = PlanScenario::synced([with_adapter(small("llama"), "llama-sql")]);
+    story.rendered = vec![asked("aaaa", 300, true)];
+    insta::assert_snapshot!(story.show(), @"
+    Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
+      - keeps serving until the graph of request llama-aaaa is Ready
+    Create llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 8 [apply]
+      - is not in the cluster yet
+      - profiling is simulated and uses no GPUs; the graph that it creates uses up to 8 GPUs
+    Delete llama DynamoModel prod/llama-sql adapter-only 0->0 peak 0 [delete]
+      - the model no longer has it
+    ");
+}
+
 #[test]
 fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_the_next_attempt() {
     let mut story = PlanScenario::synced([asked("aaaa", 300, false)]);

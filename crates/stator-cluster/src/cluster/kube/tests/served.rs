@@ -6,6 +6,7 @@ use crate::cluster::{ApplyOutcome, ApplyRequest, Cluster as _, ClusterError};
 use serde_json::{Value, json};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{CLAIM, FIELD_MANAGER, GRAPH};
+use stator_core::dynamo::release::Release;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -113,12 +114,40 @@ async fn what_a_cluster_has_is_told_by_its_groups_and_left_open_where_they_are_k
     let group =
         |name: &str| json!({"name": name, "versions": [{"groupVersion": format!("{name}/v1"), "version": "v1"}]});
     let groups = json!({"kind": "APIGroupList", "groups": [group("apps"), group("grove.io"), group("nvidia.com")]});
-    let kept_back = status(403, "Forbidden", "forbidden: User \"me\" cannot get path \"/apis\"", json!({}));
-    let server = Server::new([Reply::json(200, &groups), kept_back, Reply::text(200, "none")]);
+    let kept_back =
+        |what: &str| status(403, "Forbidden", &format!("forbidden: User \"me\" cannot get {what}"), json!({}));
+    let graphs = |version: &str| {
+        json!({
+            "metadata": {"name": "dynamographdeployments.nvidia.com", "uid": "u", "resourceVersion": version},
+            "spec": {"group": "nvidia.com", "names": {"kind": "DynamoGraphDeployment"}, "versions": [{
+                "name": "v1beta1", "served": true, "schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {
+                    "components": {"items": {"properties": {"minAvailable": {"type": "integer"}}}}}}}}},
+            }]},
+        })
+    };
+    let absent = || status(404, "NotFound", "not found", json!({}));
+    let definitions = |version: &str| [Reply::json(200, &graphs(version)), absent(), kept_back("definitions")];
+    let server = Server::new(
+        [Reply::json(200, &groups)]
+            .into_iter()
+            .chain(definitions("7"))
+            // The same, and then another.
+            .chain([Reply::json(200, &groups)])
+            .chain(definitions("7"))
+            .chain([kept_back("path \"/apis\"")])
+            .chain(definitions("8"))
+            .chain(definitions("8"))
+            .chain([Reply::text(200, "none")]),
+    );
     let cluster = server.cluster();
-    let found = cluster.platform().await.unwrap();
+    let found = cluster.platform(&Platform::default()).await.unwrap();
     assert_eq!((found.grove, found.leader_worker_set, found.inference_gateway), (Some(true), Some(false), Some(false)));
-    assert_eq!(cluster.platform().await.unwrap(), Platform::default());
-    assert!(cluster.platform().await.is_err(), "no answer at all is not an empty one");
-    assert_eq!(server.asked(), ["GET /apis"; 3]);
+    assert_eq!(found.release(), Release::V1_3);
+    assert_eq!(cluster.platform(&Platform::default()).await.unwrap(), found);
+    let again = cluster.platform(&Platform::default()).await.unwrap();
+    assert_eq!((again.grove, again.release()), (None, Release::V1_3));
+    assert!(again.served != found.served, "they were read again");
+    assert!(cluster.platform(&Platform::default()).await.is_err(), "no answer at all is not an empty one");
+    let reads = server.asked().iter().filter(|line| line.contains("customresourcedefinitions")).count();
+    assert_eq!((server.asked().len(), reads), (4 + 12, 12));
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 /// Reads one version of a bundled CRD's schema below `spec`.
 fn spec_schema(file: &str) -> Value {
-    let path = format!("{}/crds/dynamo/nvidia.com_{file}.yaml", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let path = format!("{}/crds/dynamo/1.2/nvidia.com_{file}.yaml", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let crd: Value = serde_saphyr::from_str(&fs_err::read_to_string(path).unwrap()).unwrap();
     let versions = crd["spec"]["versions"].as_array().unwrap();
     let alpha = versions.iter().find(|version| version["name"] == "v1alpha1").unwrap();
@@ -62,7 +62,7 @@ fn vanished(file: &str, kind: &str, change: impl FnOnce(&mut Value)) -> Vec<Stri
     let mut spec = filled(&spec_schema(file), "spec", "spec", &mut 0, &mut marks);
     change(&mut spec);
     let document = json!({"apiVersion": ALPHA, "kind": kind, "metadata": {"name": "full"}, "spec": spec});
-    let converted = convert(&document).unwrap();
+    let converted = super::convert(&document).unwrap();
     let mut text = converted.document["spec"].to_string();
     for left in &converted.unmapped {
         text.push_str(&left.value.to_string());
@@ -184,12 +184,12 @@ proptest! {
         if let Some(fields) = document["spec"].as_object_mut() {
             fields.insert("services".to_owned(), json!({"Frontend": services}));
         }
-        let converted = convert(&document);
-        prop_assert_eq!(&converted, &convert(&document), "deterministic");
+        let converted = super::convert(&document);
+        prop_assert_eq!(&converted, &super::convert(&document), "deterministic");
         if let Ok(converted) = converted
             && converted.document["apiVersion"] == BETA
         {
-            let again = convert(&converted.document);
+            let again = super::convert(&converted.document);
             if let Ok(again) = again {
                 prop_assert_eq!(again.document, converted.document, "v1beta1 stays as it is");
             }

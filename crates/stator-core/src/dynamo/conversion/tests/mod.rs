@@ -17,18 +17,29 @@ struct Verdict {
     v1beta1: Option<Value>,
 }
 
-fn verdicts() -> Vec<Verdict> {
-    let manifests =
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/manifests.jsonl"));
-    let recipes = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/recipes.jsonl"));
-    manifests.lines().chain(recipes.lines()).map(|line| serde_json::from_str(line).unwrap()).collect()
+/// Where the verdicts of a release's operator are.
+fn folder(release: Release) -> std::path::PathBuf {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo"));
+    if release == Release::V1_2 { root.to_owned() } else { root.join(release.as_str()) }
 }
 
-fn source(verdict: &Verdict) -> Value {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/dynamo");
-    let text = fs_err::read_to_string(root.join(&verdict.file)).unwrap();
+fn verdicts(release: Release) -> Vec<Verdict> {
+    let read = |name: &str| fs_err::read_to_string(folder(release).join(format!("oracle/{name}.jsonl"))).unwrap();
+    let texts = [read("manifests"), read("recipes")];
+    texts.iter().flat_map(|text| text.lines()).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The canonical graphs are the same for every release, and stand beside the oldest one's verdicts.
+fn source(verdict: &Verdict, release: Release) -> Value {
+    let of = if verdict.file.starts_with("canonical/") { Release::V1_2 } else { release };
+    let text = fs_err::read_to_string(folder(of).join(&verdict.file)).unwrap();
     let is_it = |document: &Value| document["kind"] == verdict.kind && document["metadata"]["name"] == verdict.name;
     documents(&text).into_iter().find(is_it).unwrap()
+}
+
+/// By the oldest release, where nothing depends on that.
+fn convert(document: &Value) -> Result<ConvertedDocument, ConversionError> {
+    super::convert(document, Release::V1_2)
 }
 
 fn documents(text: &str) -> Vec<Value> {
@@ -39,18 +50,21 @@ fn documents(text: &str) -> Vec<Value> {
 #[test]
 fn every_upstream_manifest_becomes_what_the_operator_makes_of_it() {
     let mut differing = Vec::new();
-    let mut equal = 0;
-    for verdict in verdicts() {
-        let Some(expected) = &verdict.v1beta1 else { continue };
-        let converted = convert(&source(&verdict)).unwrap_or_else(|fault| panic!("{}: {fault}", verdict.file));
-        let differences = equivalence::differences(&converted.document, expected);
-        equal += usize::from(differences.is_empty());
-        for difference in differences {
-            differing.push(format!("{} {} {difference:?}", verdict.file, verdict.version));
+    for (release, count) in [(Release::V1_2, 141 + 36), (Release::V1_5, 116 + 83)] {
+        let mut equal = 0;
+        for verdict in verdicts(release) {
+            let Some(expected) = &verdict.v1beta1 else { continue };
+            let converted = super::convert(&source(&verdict, release), release);
+            let converted = converted.unwrap_or_else(|fault| panic!("{}: {fault}", verdict.file));
+            let differences = equivalence::differences(&converted.document, expected);
+            equal += usize::from(differences.is_empty());
+            for difference in differences {
+                differing.push(format!("{release}: {} {} {difference:?}", verdict.file, verdict.version));
+            }
         }
+        assert!(differing.is_empty(), "{}", differing.join("\n"));
+        assert_eq!(equal, count);
     }
-    assert!(differing.is_empty(), "{}", differing.join("\n"));
-    assert_eq!(equal, 141 + 36);
 }
 
 #[test]
@@ -59,10 +73,12 @@ fn what_the_operator_keeps_in_its_annotation_is_kept() {
         let text = document.pointer("/metadata/annotations/nvidia.com~1dgd-spec")?.as_str()?.to_owned();
         Some(serde_json::from_str(&text).unwrap())
     };
-    for verdict in verdicts().iter().filter(|verdict| verdict.version == ALPHA) {
-        let Some(expected) = &verdict.v1beta1 else { continue };
-        let converted = convert(&source(verdict)).unwrap().document;
-        assert_eq!(kept(&converted), kept(expected), "{}", verdict.file);
+    for release in [Release::V1_2, Release::V1_5] {
+        for verdict in verdicts(release).iter().filter(|verdict| verdict.version == ALPHA) {
+            let Some(expected) = &verdict.v1beta1 else { continue };
+            let converted = super::convert(&source(verdict, release), release).unwrap().document;
+            assert_eq!(kept(&converted), kept(expected), "{release}: {}", verdict.file);
+        }
     }
 }
 
@@ -214,7 +230,7 @@ fn every_field_that_v1alpha1_declares_has_a_rule() {
         ("dynamographdeploymentrequests", "DynamoGraphDeploymentRequest"),
         ("dynamographdeploymentscalingadapters", "DynamoGraphDeploymentScalingAdapter"),
     ] {
-        let path = format!("{}/crds/dynamo/nvidia.com_{file}.yaml", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let path = format!("{}/crds/dynamo/1.2/nvidia.com_{file}.yaml", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let crd = documents(&fs_err::read_to_string(path).unwrap()).swap_remove(0);
         let versions = crd["spec"]["versions"].as_array().unwrap();
         let alpha = versions.iter().find(|version| version["name"] == "v1alpha1").unwrap();

@@ -15,8 +15,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-const GPUS: [GpuSku; 16] = [
+const GPUS: [GpuSku; 17] = [
     GpuSku::Gb200Sxm,
+    GpuSku::Gb10,
     GpuSku::B200Sxm,
     GpuSku::H200Sxm,
     GpuSku::H100Sxm,
@@ -321,6 +322,7 @@ prop_compose! {
         labels in btree_map("[a-z]{1,6}", scalar("[a-z]{0,6}"), 0..2),
         annotations in btree_map("example\\.com/[a-z]{1,6}", "\\PC{0,6}", 0..2),
         (model, served_name) in ("[A-Za-z0-9./-]{1,20}", option::of("[A-Za-z0-9./-]{1,12}")),
+        (runtime_version, priority_class_name) in (option::of(scalar("1\\.[0-9]\\.[0-9]")), option::of(scalar("[a-z]{1,6}"))),
         (runtime, own_image, image_registry) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image()), option::weighted(0.3, scalar("r\\.example/[a-z]{1,4}"))),
         (hardware, cache, secrets) in (option::of(hardware().boxed()), option::of(cache().boxed()), option::of(secrets().boxed())),
         (weights, route) in (option::weighted(0.3, weights().boxed()), option::weighted(0.3, route().boxed())),
@@ -338,8 +340,8 @@ prop_compose! {
             kind: ModelKind::default(),
             metadata: Metadata { name, labels, annotations },
             spec: ModelSpec {
-                model, served_name, engine, backend_framework, runtime, image, image_registry, hardware, serving, workers: None, sla, adapters, cache, weights, files, route, secrets, env, graph_env, pod,
-                rollout, restart, components, take_over, manifests: [manifests.0, manifests.1].into_iter().take(has_manifests).collect(), overrides: vec![], unset,
+                model, served_name, engine, backend_framework, runtime, image, runtime_version, image_registry, hardware, serving, workers: None, sla, adapters, cache, weights, files, route, secrets, env, graph_env, pod,
+                rollout, priority_class_name, restart, components, take_over, manifests: [manifests.0, manifests.1].into_iter().take(has_manifests).collect(), overrides: vec![], unset,
             },
         };
         // Where there are workers of its own, a merged model has these in them.

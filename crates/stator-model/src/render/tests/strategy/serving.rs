@@ -15,7 +15,7 @@ prop_compose! {
         (gpus, nodes) in (size(), size()),
         (dtype, max_sequences, max_length) in (option::of("[a-z0-9]{1,8}"), option::of(1_u32..9), option::of(1_u32..9)),
         (memory_fraction, block_size) in (option::of((1_u8..=100).prop_map(|share| f64::from(share) / 100.0)), size()),
-        (shared_memory, image) in (option::of(scalar("[0-9]Gi|0")), option::of(image())),
+        (shared_memory, image, runtime_version, min_available) in (option::of(scalar("[0-9]Gi|0")), option::of(image()), option::of(scalar("1\\.[0-9]\\.[0-9]")), option::of(Just(1))),
         (args, env) in (vec("\\PC{0,8}", 0..3), env()),
         ((command, shell, module), working_dir, own_secrets) in (program(), option::of("/[a-z]{1,4}"), option::of(secrets())),
         compilation_cache in option::of(compilation_cache()),
@@ -30,7 +30,7 @@ prop_compose! {
         Worker {
             replicas, gpus, nodes, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel, dtype,
             max_sequences, max_length, memory_fraction, block_size, eager, trust_remote_code, tool_call_parser,
-            reasoning_parser, engine_config, shared_memory, image, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod: pod.map(Box::new), template, command, working_dir, component_type, probes,
+            reasoning_parser, engine_config, shared_memory, image, runtime_version, min_available, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod: pod.map(Box::new), template, command, working_dir, component_type, probes,
             secrets: own_secrets,
             name: None,
         }
@@ -109,6 +109,8 @@ fn frontend() -> BoxedStrategy<Frontend> {
                 ((command, shell, module), working_dir, secrets, name, probes),
             )| {
                 Frontend {
+                    runtime_version: None,
+                    min_available: replicas.map(|_| 1),
                     command,
                     args: with_script(args, &shell),
                     shell,
@@ -181,6 +183,8 @@ pub(super) fn component() -> BoxedStrategy<Component> {
                 (scaling, rollout, template, pod),
                 (working_dir, secrets, probes),
             )| Component {
+                runtime_version: None,
+                min_available: replicas.map(|_| 1),
                 probes,
                 working_dir,
                 secrets,

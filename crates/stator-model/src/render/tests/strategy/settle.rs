@@ -1,7 +1,9 @@
 //! From a model of well-formed fields to a valid one: what does not fit the rest is taken away, never added.
 
 use crate::intent::model::*;
+use crate::intent::scalar::{DynamoVersion, ImageReference};
 use serde_json::{Map, Value, json};
+use stator_core::dynamo::admission::version_in_tag;
 use std::collections::BTreeSet;
 
 /// Gives overrides to the model that there is something to merge over, and names their targets.
@@ -38,6 +40,7 @@ pub(super) fn settle(mut model: Model) -> Model {
     weights(spec);
     files(spec);
     route(spec);
+    versions(spec);
     if let Some(rollout) = &mut spec.rollout {
         settle_surge(&mut rollout.max_surge);
     }
@@ -201,6 +204,29 @@ fn route(spec: &mut ModelSpec) {
     let implied = serving.headless != Some(true) && serving.workers().next().is_some();
     if !(replaced || serving.frontend.is_some() || implied) {
         spec.route = None;
+    }
+}
+
+/// An image whose tag is no version has one beside it, and one is beside an image.
+fn versions(spec: &mut ModelSpec) {
+    let settle = |image: Option<&ImageReference>, version: &mut Option<DynamoVersion>| match image {
+        Some(image) if version_in_tag(image.as_str()).is_none() => {
+            version.get_or_insert_with(|| "1.4.0".parse().unwrap_or_else(|error| panic!("{error}")));
+        }
+        Some(_) => {}
+        None => *version = None,
+    };
+    settle(spec.image.as_ref(), &mut spec.runtime_version);
+    if let Some(serving) = &mut spec.serving {
+        if let Some(frontend) = &mut serving.frontend {
+            settle(frontend.image.as_ref(), &mut frontend.runtime_version);
+        }
+        for worker in [&mut serving.worker, &mut serving.prefill, &mut serving.decode].into_iter().flatten() {
+            settle(worker.image.as_ref(), &mut worker.runtime_version);
+        }
+    }
+    for component in spec.components.values_mut() {
+        settle(component.image.as_ref(), &mut component.runtime_version);
     }
 }
 
