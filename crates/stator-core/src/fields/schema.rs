@@ -284,30 +284,6 @@ fn absent_field(part: &str) -> Option<&str> {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(name)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_that_holds_without_a_field_says_so() {
-        let fields = |rule: &str| CelRule::parse(&json!({"rule": rule})).unwrap().holds_without;
-        assert_eq!(fields("!has(self.minAvailable) || self.minAvailable <= 3"), ["minAvailable"]);
-        assert_eq!(fields("oldSelf.hasValue() || !has(self.restart)"), ["restart"]);
-        assert_eq!(fields("!has(self.job) || !has(self.ref) || size(self.ref) == 0"), ["job", "ref"]);
-        for rule in [
-            "!has(self.a) && self.b",
-            "(!has(self.a) || self.b) && self.c",
-            "!has(self.a.b) || self.c",
-            "self.t == 'x || !has(self.a)'",
-            "self.t == \"\\\" || !has(self.a)\"",
-            "!has(self.a) || self.b ? self.c : self.d",
-            "",
-        ] {
-            assert_eq!(fields(rule), Vec::<String>::new(), "{rule}");
-        }
-    }
-}
-
 impl ValueValidation {
     fn parse(schema: &Value, depth: usize) -> Option<Self> {
         let number = |name: &str| schema[name].as_u64();
@@ -430,4 +406,28 @@ fn object_meta() -> Value {
             "uid": text,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_holds_without_a_field_says_so() {
+        let fields = |rule: &str| CelRule::parse(&json!({"rule": rule})).unwrap().holds_without;
+        assert_eq!(fields("!has(self.minAvailable) || self.minAvailable <= 3"), ["minAvailable"]);
+        assert_eq!(fields("oldSelf.hasValue() || !has(self.restart)"), ["restart"]);
+        assert_eq!(fields("!has(self.job) || !has(self.ref) || size(self.ref) == 0"), ["job", "ref"]);
+        for rule in [
+            "!has(self.a) && self.b",
+            "(!has(self.a) || self.b) && self.c",
+            "!has(self.a.b) || self.c",
+            "self.t == 'x || !has(self.a)'",
+            "self.t == \"\\\" || !has(self.a)\"",
+            "!has(self.a) || self.b ? self.c : self.d",
+            "",
+        ] {
+            assert_eq!(fields(rule), Vec::<String>::new(), "{rule}");
+        }
+    }
 }
