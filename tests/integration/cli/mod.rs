@@ -10,6 +10,7 @@ mod lsp;
 mod odd;
 mod offline;
 mod policies;
+mod releases;
 mod rollback;
 mod secrets;
 mod sources;

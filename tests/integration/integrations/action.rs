@@ -112,8 +112,6 @@ fn findings_annotate_the_lines_of_the_checkout() {
     insta::assert_snapshot!(result.steps["Validate"], @"
     ::error file=fleet/chat/llama-3-70b/model.yaml,line=11,col=11,title=schema/unknown-word::`spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`%0ADid you mean `vllm`?
     0 files would change, 20 are formatted already
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ? 1
     ");
     assert!(result.summary.contains("error[schema/unknown-word]"), "{}", result.summary);
@@ -129,8 +127,6 @@ fn a_sound_repository_passes_and_is_planned_only_for_a_change() {
     let result = run(&bench, &[("sarif-file", "findings.sarif")]);
     insta::assert_snapshot!(result.steps["Validate"], @"
     0 files would change, 20 are formatted already
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ? 0
     ");
     insta::assert_snapshot!(result.steps["Plan"], @"
@@ -150,7 +146,6 @@ fn a_file_out_of_form_fails_unless_that_is_not_asked() {
     chat/qwen3-32b/model.yaml
     1 file would change, 19 are formatted already
     ::error title=stator fmt::files are not in canonical form: run `stator fmt` and commit what it changed
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ? 1
     ");
     assert!(run(&bench, &[("check-format", "false")]).steps["Validate"].ends_with("? 0"));

@@ -55,9 +55,6 @@ fn findings_are_in_the_log_and_in_both_reports() {
        = help: Did you mean `vllm`?
 
     Found 1 error (13 models checked).
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     0 files would change, 20 are formatted already
     ? 1
     ");

@@ -21,7 +21,6 @@ fn hooks_find_what_is_wrong_and_mend_what_they_can() {
     };
     insta::assert_snapshot!(run("stator-validate"), @"
     All checks passed (13 models).
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ? 0
     ");
     bench.replace("chat/llama-3-70b/model.yaml", "engine: vllm", "engine: vlm");

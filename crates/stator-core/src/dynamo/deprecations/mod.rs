@@ -15,12 +15,8 @@ pub use usages::{DeprecatedUsage, OLDEST_SUPPORTED_RELEASE, find_deprecated};
 pub enum DeprecatedItem {
     /// A version of a kind.
     Version(&'static str, &'static str),
-    /// A kind.
-    Kind(&'static str),
     /// A field of a kind, with `*` for names and `[]` for items.
     Field(&'static str, &'static str),
-    /// A value of such a field.
-    Value(&'static str, &'static str, &'static str),
     /// A label.
     Label(&'static str),
     /// An annotation.
@@ -37,9 +33,8 @@ impl DeprecatedItem {
     /// The kind whose field it is.
     pub fn kind(self) -> Option<&'static str> {
         match self {
-            Self::Field(kind, _) | Self::Value(kind, ..) => Some(kind),
+            Self::Field(kind, _) => Some(kind),
             Self::Version(..)
-            | Self::Kind(_)
             | Self::Label(_)
             | Self::Annotation(_)
             | Self::Variable(_)
@@ -52,9 +47,7 @@ impl DeprecatedItem {
     pub fn name(self) -> String {
         match self {
             Self::Version(kind, version) => format!("{kind} at {version}"),
-            Self::Kind(kind) => format!("the kind {kind}"),
             Self::Field(_, path) => format!("`{path}`"),
-            Self::Value(_, path, value) => format!("`{value}` of `{path}`"),
             Self::Label(name) => format!("the label `{name}`"),
             Self::Annotation(name) => format!("the annotation `{name}`"),
             Self::Variable(name) => format!("the variable `{name}{}`", if name.ends_with('_') { "…" } else { "" }),

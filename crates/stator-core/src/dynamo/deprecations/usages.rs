@@ -57,9 +57,7 @@ pub fn find_deprecated(document: &Value, release: Release) -> Vec<DeprecatedUsag
         let by = match line.subject {
             DeprecatedItem::Variable(_) | DeprecatedItem::Flag(_) | DeprecatedItem::FlagValue(..) => running,
             DeprecatedItem::Version(..)
-            | DeprecatedItem::Kind(_)
             | DeprecatedItem::Field(..)
-            | DeprecatedItem::Value(..)
             | DeprecatedItem::Label(_)
             | DeprecatedItem::Annotation(_) => of_api,
         };
@@ -74,25 +72,10 @@ pub fn find_deprecated(document: &Value, release: Release) -> Vec<DeprecatedUsag
                     add(FieldPath::from_fields(["apiVersion"]));
                 }
             }
-            DeprecatedItem::Kind(of) => {
-                if of == kind {
-                    add(FieldPath::from_fields(["kind"]));
-                }
-            }
             DeprecatedItem::Field(of, pattern) => {
                 if of == kind {
                     let pattern: Vec<&str> = pattern.split('.').collect();
                     match_pattern(document, &Trail::ROOT, &pattern, &mut |trail, _| add(trail.to_path()));
-                }
-            }
-            DeprecatedItem::Value(of, pattern, wanted) => {
-                if of == kind {
-                    let pattern: Vec<&str> = pattern.split('.').collect();
-                    match_pattern(document, &Trail::ROOT, &pattern, &mut |trail, found| {
-                        if found.as_str() == Some(wanted) {
-                            add(trail.to_path());
-                        }
-                    });
                 }
             }
             DeprecatedItem::Label(_)
@@ -242,9 +225,7 @@ fn find_in_part(part: NamedPart<'_>, trail: &Trail<'_>, subject: DeprecatedItem,
         (
             NamedPart::Labels(_) | NamedPart::Annotations(_) | NamedPart::Variables(_) | NamedPart::Words(_),
             DeprecatedItem::Version(..)
-            | DeprecatedItem::Kind(_)
             | DeprecatedItem::Field(..)
-            | DeprecatedItem::Value(..)
             | DeprecatedItem::Label(_)
             | DeprecatedItem::Annotation(_)
             | DeprecatedItem::Variable(_)
@@ -270,9 +251,7 @@ fn find_flag(words: &Value, trail: &Trail<'_>, subject: DeprecatedItem, add: &mu
                 (flag == wanted && inline == Some(value)) || (before == wanted && word == value)
             }
             DeprecatedItem::Version(..)
-            | DeprecatedItem::Kind(_)
             | DeprecatedItem::Field(..)
-            | DeprecatedItem::Value(..)
             | DeprecatedItem::Label(_)
             | DeprecatedItem::Annotation(_)
             | DeprecatedItem::Variable(_) => false,

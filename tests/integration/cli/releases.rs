@@ -1,0 +1,229 @@
+//! Which release of Dynamo models are judged by, and what each makes of the same file.
+
+use super::{MOCK, ROOT};
+use crate::cluster::place;
+use crate::testbed;
+use crate::workbench::Workbench;
+use insta::assert_snapshot;
+use stator_cluster::cluster::Cluster as _;
+use stator_core::dynamo::kinds::GRAPH;
+use std::collections::BTreeMap;
+
+const DIGEST: &str =
+    "image: registry.example/dynamo@sha256:c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
+
+fn bench_of(model: &str) -> Workbench {
+    Workbench::with(&[("stator.yaml", ROOT), ("models/mock/model.yaml", model)])
+}
+
+#[test]
+fn an_image_without_a_version_needs_one_beside_it_from_the_release_that_asks_for_it() {
+    let bench = bench_of(&MOCK.replace("runtime: 1.2.0", DIGEST));
+    let validate = |release: &str| bench.run(["validate", "-o", "concise", "--dynamo", release]);
+    assert_snapshot!(validate("1.2"), @"
+    exit 0
+    ----- stdout -----
+    models/mock/model.yaml:8:10: warning[dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others
+    Found 1 warning (1 model checked).
+    ----- stderr -----
+    ");
+    assert_snapshot!(validate("1.4"), @"
+    exit 1
+    ----- stdout -----
+    models/mock/model.yaml:8:10: error[dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag, and Dynamo 1.4 and later refuse an image without one
+    Found 1 error (1 model checked).
+    ----- stderr -----
+    ");
+    bench
+        .write("models/mock/model.yaml", MOCK.replace("runtime: 1.2.0", &format!("{DIGEST}\n  runtimeVersion: 1.4.0")));
+    let rendered = |release: &str| {
+        let output = bench.run(["render", "-e", "prod", "--dynamo", release]).success();
+        output.stdout.matches("runtimeVersionOverride: \"1.4.0\"").count()
+    };
+    // For the frontend and the worker, where Dynamo has the field.
+    assert_eq!(["1.2", "1.3", "1.4", "1.5", "2.0"].map(rendered), [0, 0, 2, 2, 2]);
+}
+
+#[test]
+fn a_field_of_a_later_release_is_named_with_it() {
+    let bench = bench_of(&MOCK.replace("      replicas: 2\n", "      replicas: 2\n      minAvailable: 2\n"));
+    assert_snapshot!(bench.run(["validate", "-o", "concise", "--dynamo", "1.2"]), @"
+    exit 1
+    ----- stdout -----
+    models/mock/model.yaml:14:21: error[dynamo/schema] `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    Found 1 error (1 model checked).
+    ----- stderr -----
+    ");
+    assert_snapshot!(bench.run(["validate", "-o", "concise", "--dynamo", "1.3"]), @"
+    exit 0
+    ----- stdout -----
+    models/mock/model.yaml:14:21: warning[dynamo/needs-grove] depends on the cluster: `minAvailable`, the smallest gang that serves, needs an operator that runs on Grove
+    Found 1 warning (1 model checked).
+    ----- stderr -----
+    ");
+    assert_snapshot!(bench.run(["validate", "-o", "concise", "--dynamo", "1.0"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value '1.0' for '--dynamo <RELEASE>': Dynamo 1.0 is not supported; the oldest release that stator works with is 1.2
+
+    For more information, try '--help'.
+    ");
+    // What the environment says holds without the flag, and then nothing is assumed.
+    bench.write(
+        "stator.yaml",
+        ROOT.replace("namespace: models\n", "namespace: models\n      platform: {dynamo: \"1.2\"}\n"),
+    );
+    assert_snapshot!(bench.run(["validate", "-o", "concise", "-e", "prod"]), @"
+    exit 1
+    ----- stdout -----
+    models/mock/model.yaml:14:21: error[dynamo/schema] `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    Found 1 error (1 model checked).
+    ----- stderr -----
+    ");
+}
+
+const NEW_GRAPH: &str = r#"apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: fresh, annotations: {nvidia.com/workload-provider: grove}}
+spec:
+  backendFramework: vllm
+  priorityClassName: high
+  experimental: {kvTransferPolicy: {labelKey: topology.kubernetes.io/zone, domain: zone, enforcement: required}}
+  components:
+    - name: frontend
+      type: frontend
+      replicas: 1
+      minAvailable: 1
+      runtimeVersionOverride: 1.5.0
+      podTemplate: {spec: {containers: [{name: main, image: "registry.example/vllm:nightly"}]}}
+    - name: worker
+      type: worker
+      replicas: 2
+      minAvailable: 2
+      runtimeVersionOverride: 1.5.0
+      experimental: {checkpoint: {enabled: true, mode: Auto}}
+      podTemplate: {spec: {containers: [{name: main, image: "registry.example/vllm:nightly",
+        command: [python3, -m, dynamo.vllm], args: [--model, Qwen/Qwen3-0.6B]}]}}
+"#;
+
+#[test]
+fn a_graph_of_the_newest_release_is_imported_whole() {
+    let bench = Workbench::with(&[("graph.yaml", NEW_GRAPH)]);
+    let imported = bench.run(["import", "graph.yaml", "--dynamo", "1.5", "--out", "new"]).success();
+    assert!(imported.stderr.contains("1 of them rendering back"), "{imported}");
+    assert_snapshot!(bench.read("new/fresh/model.yaml"), @r#"
+    # Imported by stator from graph.yaml, document 1.
+    apiVersion: stator.dev/v1alpha1
+    kind: Model
+    metadata:
+      name: fresh
+    spec:
+      model: Qwen/Qwen3-0.6B
+      engine: vllm
+      image: registry.example/vllm:nightly
+      runtimeVersion: "1.5.0"
+      serving:
+        frontend: {}
+        worker:
+          replicas: 2
+          minAvailable: 2
+          gpus: 0
+      priorityClassName: high
+      # Copied from the manifest: stator has no field for this.
+      overrides:
+        - target:
+            kind: DynamoGraphDeployment
+          merge:
+            spec:
+              components:
+                - experimental:
+                    checkpoint:
+                      enabled: true
+                      mode: Auto
+                  name: worker
+              experimental:
+                kvTransferPolicy:
+                  domain: zone
+                  enforcement: required
+                  labelKey: topology.kubernetes.io/zone
+    "#);
+}
+
+/// A service with mounts in two places: release 1.2 keeps one of them.
+const TWO_LISTS: &str = r#"apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: mounts}
+spec:
+  pvcs: [{name: weights, create: false}]
+  services:
+    Worker:
+      componentType: worker
+      replicas: 1
+      volumeMounts: [{name: weights, mountPoint: /models}]
+      extraPodSpec:
+        volumes: [{name: config, configMap: {name: config}}]
+        mainContainer:
+          image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0
+          command: [python3, -m, dynamo.vllm]
+          args: [--model, Qwen/Qwen3-0.6B]
+          volumeMounts: [{name: config, mountPath: /config}]
+"#;
+
+#[test]
+fn what_the_conversion_of_a_release_drops_is_an_error_unless_that_is_wanted() {
+    let bench = Workbench::with(&[("graph.yaml", TWO_LISTS)]);
+    let import = |more: &[&str]| bench.run([&["import", "graph.yaml", "--force", "--out", "new"], more].concat());
+    assert_snapshot!(import(&["--dynamo", "1.2"]), @"
+    exit 1
+    ----- stdout -----
+    new/mounts/model.yaml
+    ----- stderr -----
+    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names
+    graph.yaml:10:7: error[import/not-carried] document 1: DynamoGraphDeployment `mounts`: `spec.services.Worker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
+    1 model imported, 0 of them rendering back to their manifests; 1 thing not imported.
+    ");
+    assert_snapshot!(import(&["--dynamo", "1.2", "--lossy"]), @"
+    exit 0
+    ----- stdout -----
+    ----- stderr -----
+    new/mounts/model.yaml is up to date.
+    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names
+    graph.yaml:10:7: warning[import/not-carried] document 1: DynamoGraphDeployment `mounts`: `spec.services.Worker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
+    1 model imported, 0 of them rendering back to their manifests; 0 things not imported.
+    ");
+    assert_snapshot!(import(&["--dynamo", "1.3"]), @"
+    exit 0
+    ----- stdout -----
+    new/mounts/model.yaml
+    ----- stderr -----
+    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names
+    1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
+    ");
+    let model = bench.read("new/mounts/model.yaml");
+    assert!(model.contains("/models") && model.contains("/config"), "{model}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_serves_another_release_than_its_environment_says_is_warned_about() {
+    let Some(plane) = testbed::newest() else { return };
+    let namespace = plane.namespace("another-release").await;
+    let bench = bench_of(&MOCK.replace("      replicas: 2\n", "      replicas: 2\n      minAvailable: 2\n"));
+    let stated = format!("namespace: {namespace}\n      platform: {{dynamo: \"1.2\", grove: true}}\n");
+    bench.write("stator.yaml", ROOT.replace("namespace: models\n", &stated));
+    let kubeconfig = plane.kubeconfig();
+    let run = |args: &[&str]| {
+        let mut command = bench.command();
+        command.args(args).args(["-e", "prod", "--context", "admin"]).env("KUBECONFIG", &kubeconfig);
+        bench.finish(&mut command).success()
+    };
+    let planned = run(&["plan"]);
+    let warned = "environment prod is said to run Dynamo 1.2, and its cluster serves the definitions of 1.5";
+    assert!(planned.to_string().contains(warned), "{planned}");
+    // The cluster decides: the field is one of its own.
+    run(&["sync", "--yes"]);
+    let cluster = place::admin(plane).await;
+    let graphs = cluster.list(&GRAPH, Some(&namespace), &BTreeMap::new()).await.unwrap();
+    assert_eq!(graphs[0].spec()["components"][1]["minAvailable"], 2);
+    assert!(run(&["sync", "--yes"]).stdout.contains("0 writes"));
+}
