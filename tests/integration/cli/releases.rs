@@ -16,6 +16,11 @@ fn bench_of(model: &str) -> Workbench {
     Workbench::with(&[("stator.yaml", ROOT), ("models/mock/model.yaml", model)])
 }
 
+/// A model with a field of Dynamo 1.3.
+fn with_min_available() -> String {
+    MOCK.replace("      replicas: 2\n", "      replicas: 2\n      minAvailable: 2\n")
+}
+
 #[test]
 fn an_image_without_a_version_needs_one_beside_it_from_the_release_that_asks_for_it() {
     let bench = bench_of(&MOCK.replace("runtime: 1.2.0", DIGEST));
@@ -46,7 +51,7 @@ fn an_image_without_a_version_needs_one_beside_it_from_the_release_that_asks_for
 
 #[test]
 fn a_field_of_a_later_release_is_named_with_it() {
-    let bench = bench_of(&MOCK.replace("      replicas: 2\n", "      replicas: 2\n      minAvailable: 2\n"));
+    let bench = bench_of(&with_min_available());
     assert_snapshot!(bench.run(["validate", "-o", "concise", "--dynamo", "1.2"]), @"
     exit 1
     ----- stdout -----
@@ -208,7 +213,7 @@ fn what_the_conversion_of_a_release_drops_is_an_error_unless_that_is_wanted() {
 async fn a_cluster_that_serves_another_release_than_its_environment_says_is_warned_about() {
     let Some(plane) = testbed::newest() else { return };
     let namespace = plane.namespace("another-release").await;
-    let bench = bench_of(&MOCK.replace("      replicas: 2\n", "      replicas: 2\n      minAvailable: 2\n"));
+    let bench = bench_of(&with_min_available());
     let stated = format!("namespace: {namespace}\n      platform: {{dynamo: \"1.2\", grove: true}}\n");
     bench.write("stator.yaml", ROOT.replace("namespace: models\n", &stated));
     let kubeconfig = plane.kubeconfig();

@@ -35,25 +35,20 @@ pub(super) fn is_empty(value: &Value) -> bool {
 ///
 /// Source: `mergeEnvs`.
 pub(super) fn merge_variables(common: &[Value], special: &[Value]) -> Vec<Value> {
-    let mut merged = common.to_vec();
-    for variable in special {
-        let name = variable.get("name");
-        match merged.iter_mut().find(|other| other.get("name") == name) {
-            Some(place) => *place = variable.clone(),
-            None => merged.push(variable.clone()),
-        }
-    }
-    merged
+    merge_by("name", common, special)
 }
 
 /// Mounts of both, by their path: the special one stands in the place of the common one.
 pub(super) fn merge_mounts(common: &[Value], special: &[Value]) -> Vec<Value> {
+    merge_by("mountPath", common, special)
+}
+
+fn merge_by(key: &str, common: &[Value], special: &[Value]) -> Vec<Value> {
     let mut merged = common.to_vec();
-    for mount in special {
-        let path = mount.get("mountPath");
-        match merged.iter_mut().find(|other| other.get("mountPath") == path) {
-            Some(place) => *place = mount.clone(),
-            None => merged.push(mount.clone()),
+    for item in special {
+        match merged.iter_mut().find(|other| other.get(key) == item.get(key)) {
+            Some(place) => *place = item.clone(),
+            None => merged.push(item.clone()),
         }
     }
     merged

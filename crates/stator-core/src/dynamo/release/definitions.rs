@@ -243,20 +243,9 @@ fn detect_release(openapi: &Value) -> Release {
     if declared.difference(&known).next().is_some() {
         return Release::Newer;
     }
-    let rows = CHANGES.iter().filter_map(|row| match row.change {
-        Change::Field(of, path) if (of == "*" || of == kinds::GRAPH.kind) && known.contains(path) => {
-            declared.contains(path).then_some(row.since)
-        }
-        Change::Field(..)
-        | Change::Rule(_)
-        | Change::RuleRemoved(_)
-        | Change::Required(..)
-        | Change::Optional(..)
-        | Change::Value(..)
-        | Change::MaxLength(_)
-        | Change::DefaultRemoved(..) => None,
-    });
-    rows.max().unwrap_or(Release::V1_2)
+    let is_declared = |path: &str| known.contains(path) && declared.contains(path);
+    let added = CHANGES.iter().filter(|row| row.change.field_of(kinds::GRAPH.kind).is_some_and(is_declared));
+    added.map(|row| row.since).max().unwrap_or(Release::V1_2)
 }
 
 /// The fields of a graph's spec (`spec.name`) and of its components (`name`).

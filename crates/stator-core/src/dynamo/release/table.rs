@@ -120,6 +120,23 @@ behaviours! {
 pub const RESTART_UNSET_ON_CREATE: &str =
     "spec.restart must be unset on create; set spec.restart.id after creation to request a restart";
 
+impl Change {
+    /// The field that it adds to a kind.
+    pub fn field_of(self, kind: &str) -> Option<&'static str> {
+        match self {
+            Self::Field(of, path) if of == "*" || of == kind => Some(path),
+            Self::Field(..)
+            | Self::Rule(_)
+            | Self::RuleRemoved(_)
+            | Self::Required(..)
+            | Self::Optional(..)
+            | Self::Value(..)
+            | Self::MaxLength(_)
+            | Self::DefaultRemoved(..) => None,
+        }
+    }
+}
+
 const fn change(change: Change, since: Release, source: &'static str) -> ReleaseChange {
     ReleaseChange { change, since, source }
 }
@@ -199,16 +216,7 @@ pub(super) fn stands_for(path: &str, place: &[&str]) -> bool {
 pub fn release_of_field(kind: &str, place: &[&str]) -> Option<Release> {
     (1..=place.len()).find_map(|depth| {
         let above = place.get(..depth)?;
-        CHANGES.iter().find_map(|row| match row.change {
-            Change::Field(of, path) if (of == "*" || of == kind) && stands_for(path, above) => Some(row.since),
-            Change::Field(..)
-            | Change::Rule(_)
-            | Change::RuleRemoved(_)
-            | Change::Required(..)
-            | Change::Optional(..)
-            | Change::Value(..)
-            | Change::MaxLength(_)
-            | Change::DefaultRemoved(..) => None,
-        })
+        let added = CHANGES.iter().find(|row| row.change.field_of(kind).is_some_and(|path| stands_for(path, above)));
+        added.map(|row| row.since)
     })
 }
