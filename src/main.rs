@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     }));
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
-            let exit = runtime.block_on(stator::cli::run(std::env::args_os()));
+            let exit = runtime.block_on(stator::cli::run(std::env::args_os().collect()));
             // A thread that waits for a host must not keep the process: what it did not finish is done by the next one.
             runtime.shutdown_timeout(std::time::Duration::from_secs(2));
             exit.into()

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use stator_git::source::{self, Checkout, RepositoryScope, ScopePart};
 use stator_model::intent::Workspace;
 use stator_model::intent::format::format_document;
+use stator_model::present::patch::unified_diff;
 use stator_model::present::{escape, pluralize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub fn run(arguments: &FmtArgs, output: &Output) -> Result<ExitStatus, CliError>
                     files::write_atomically(&checkout.root.join(&file.path), new.as_bytes())?;
                 }
                 output.write_result(&match arguments.diff {
-                    true => unified_diff(&file.path, &old, &new),
+                    true => file_diff(&file.path, &old, &new),
                     false => escape::line(&file.path) + "\n",
                 })?;
             }
@@ -91,7 +92,7 @@ fn format_standard_input(arguments: &FmtArgs, output: &Output) -> Result<ExitSta
         FormatOutcome::Unchanged if arguments.check || arguments.diff => Ok(ExitStatus::Success),
         FormatOutcome::Reformatted { .. } if arguments.check => Ok(ExitStatus::Negative),
         FormatOutcome::Reformatted { old, new } if arguments.diff => {
-            output.write_result(&unified_diff("stdin", &old, &new))?;
+            output.write_result(&file_diff("stdin", &old, &new))?;
             Ok(ExitStatus::Negative)
         }
         FormatOutcome::Unchanged => {
@@ -126,10 +127,8 @@ fn open(targets: &PathArgs) -> Result<(Checkout, RepositoryScope), CliError> {
     Ok((checkout, scope))
 }
 
-fn unified_diff(path: &str, old: &str, new: &str) -> String {
-    let diff = similar::TextDiff::from_lines(old, new);
-    let mut unified = diff.unified_diff();
-    let text = unified.context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string();
+fn file_diff(path: &str, old: &str, new: &str) -> String {
+    let text = unified_diff((&format!("a/{path}"), old), (&format!("b/{path}"), new));
     text.lines().map(|line| escape::line(line) + "\n").collect()
 }
 

@@ -56,6 +56,7 @@ use args::GlobalArgs;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use output::Output;
 use std::ffi::OsString;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// GitOps for NVIDIA Dynamo: models declared in git become synced, healthy Dynamo objects.
@@ -152,8 +153,13 @@ fn ignored_variables(root: &clap::Command, matches: &clap::ArgMatches) -> Vec<St
         .collect()
 }
 
-/// Parses the arguments and carries them out.
-pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
+/// Parses the arguments and carries them out. Neither generic nor open in its type, as whoever calls it would else compile
+/// everything that it calls once more.
+pub fn run(arguments: Vec<OsString>) -> Pin<Box<dyn Future<Output = ExitStatus>>> {
+    Box::pin(run_arguments(arguments))
+}
+
+async fn run_arguments(arguments: Vec<OsString>) -> ExitStatus {
     let mut command = without_empty_variables(command());
     let (cli, matched) = match command
         .try_get_matches_from_mut(arguments)

@@ -22,6 +22,7 @@
 //! `STATOR_BLESS=1 cargo test --test integration docs::` writes what was printed where a page says something else.
 //! `STATOR_TEST_PAGE=docs/tutorial.md` looks at one page alone. `STATOR_TEST_PROGRAM` is the path of another program to run, built by another profile: see `.ci/nightly`.
 
+use crate::testbed::PATIENCE;
 use crate::{gitea, node, testbed};
 use fs_err as fs;
 use snapbox::IntoData as _;
@@ -134,7 +135,7 @@ impl Place {
             ("KUBECONFIG", kubeconfig.unwrap_or(Path::new("")).into()),
             // A command that never ends is a failure and must not hang the suite; nobody reads along, so the operator
             // may hurry.
-            ("STATOR_TIMEOUT", "2m".into()),
+            ("STATOR_TIMEOUT", "15m".into()),
             ("STATOR_SIMULATE_SPEED", "20".into()),
         ];
         variables.extend(self.host.get().map(Host::environment).unwrap_or_default());
@@ -361,15 +362,12 @@ const TESTS: &str = "cargo test --workspace --locked";
 /// Most of a page's time is waiting.
 const PAGES_AT_A_TIME: usize = 4;
 
-/// How long what a page promises may take to come true.
-const SOON: Duration = Duration::from_secs(180);
-
 /// Looks until it is what was expected, or until that takes too long.
 fn until<E>(look: impl Fn() -> (String, i32), same: impl Fn(&(String, i32)) -> Result<bool, E>) -> (String, i32) {
     let start = Instant::now();
     loop {
         let found = look();
-        if matches!(same(&found), Ok(true)) || start.elapsed() > SOON {
+        if matches!(same(&found), Ok(true)) || start.elapsed() > PATIENCE {
             return found;
         }
         std::thread::sleep(Duration::from_millis(200));

@@ -109,7 +109,7 @@ fn a_recipe_is_one_file_and_comes_up_in_order() {
     assert_eq!(format::format_document(model).as_deref(), Ok(model.as_str()));
     let bench = Workbench::with(&texts.each_ref().map(|(file, text)| (*file, text.as_str())));
     bench.run(["validate"]).success();
-    let fast = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "120s"];
+    let fast = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "15m"];
     let synced = bench.run(fast).success();
     let applied: Vec<&str> = synced.stderr.lines().filter(|line| line.starts_with("applied ")).collect();
     insta::assert_snapshot!(applied.join("\n"), @"
@@ -146,7 +146,7 @@ fn every_recipe_is_short_and_comes_up() {
         texts.push((file.path.clone(), text));
     }
     let bench = Workbench::with(&texts.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect::<Vec<_>>());
-    let fast = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "120s"];
+    let fast = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "15m"];
     let synced = bench.run(fast).success();
     // How often a record is written while its model comes up is the operator's to say.
     let result = synced.result();

@@ -109,6 +109,45 @@ fn crates_depend_on_each_other_as_the_page_says() {
     }
 }
 
+/// What cargo builds for the tests of these packages: each crate with its version and its features.
+fn built_for_tests_of(packages: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--edges",
+            "normal,build,dev",
+            "--prefix",
+            "none",
+            "--format",
+            "{p} [{f}]",
+        ])
+        .args(packages)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim_end_matches(" (*)").replace(" (proc-macro)", "")).collect()
+}
+
+/// Else `cargo test -p CRATE` would build again what `cargo test --workspace` has built.
+#[test]
+fn a_crate_alone_is_built_with_the_features_of_all() {
+    let of_all = built_for_tests_of(&["--workspace"]);
+    let packages = Packages::of_this_workspace();
+    let own = packages.names.values().filter(|name| name.starts_with("stator") && *name != "stator-features");
+    for name in own {
+        let alone = built_for_tests_of(&["--package", name]);
+        let other: Vec<_> = alone.difference(&of_all).collect();
+        assert!(
+            other.is_empty(),
+            "crates/stator-features/Cargo.toml lacks features that all crates have of {other:#?}"
+        );
+    }
+}
+
 /// What a pure crate may not call itself is held by clippy, whose settings are one file in each of them.
 #[test]
 fn pure_crates_are_held_to_the_same_list_of_calls() {

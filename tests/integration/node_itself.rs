@@ -1,17 +1,13 @@
 //! The tests' node: what Kubernetes makes of a Deployment runs, is ready, comes again and ends.
 
 use crate::node::{Node, NodeSettings};
-use crate::testbed::{self, ControlPlane};
+use crate::testbed::{self, ControlPlane, eventually};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service, ServiceAccount};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// How long anything may take: seconds on an idle machine, longer beside a build.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 async fn create<K>(plane: &ControlPlane, namespace: &str, object: Value)
 where
@@ -68,15 +64,11 @@ fn deployment(replicas: u32) -> Value {
 /// Waits until the API server says so of the deployment.
 async fn until(plane: &ControlPlane, namespace: &str, node: &Node, what: &str, so: impl Fn(&Deployment) -> bool) {
     let api: Api<Deployment> = Api::namespaced(plane.admin().await, namespace);
-    let start = Instant::now();
-    loop {
+    eventually(what, async || {
         let deployment = api.get("stator").await.unwrap();
-        if so(&deployment) {
-            return;
-        }
-        assert!(start.elapsed() < PATIENCE, "never {what}: {:?}\n{}", deployment.status, node.logs());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        so(&deployment).then_some(()).ok_or(move || format!("{:?}\n{}", deployment.status, node.logs()))
+    })
+    .await;
 }
 
 fn ready(deployment: &Deployment) -> i32 {
@@ -119,15 +111,12 @@ async fn a_deployments_pods_run_come_again_and_end() {
     let pods = node.pods(namespace);
     let (first, before) = pods[0].clone();
     node.signal(namespace, &first, "-KILL");
-    let start = Instant::now();
-    loop {
+    eventually("the killed one comes again", async || {
         let after = node.pods(namespace).into_iter().find(|(name, _)| *name == first);
-        if after.is_some_and(|(_, after)| after.ready && after.restarts == 1 && after.id != before.id) {
-            break;
-        }
-        assert!(start.elapsed() < PATIENCE, "{first} does not come again\n{}", node.logs());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        let is_there = after.is_some_and(|(_, after)| after.ready && after.restarts == 1 && after.id != before.id);
+        is_there.then_some(()).ok_or(|| node.logs())
+    })
+    .await;
     until(plane, namespace, &node, "two are ready again", |it| ready(it) == 2).await;
 
     // Scaled down, they end as they were asked to, and nothing is left.
@@ -135,11 +124,10 @@ async fn a_deployments_pods_run_come_again_and_end() {
     let scale = Patch::Merge(json!({"spec": {"replicas": 0}}));
     api.patch("stator", &PatchParams::default(), &scale).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(plane.admin().await, namespace);
-    let start = Instant::now();
-    while !pods.list(&ListParams::default()).await.unwrap().items.is_empty() {
-        assert!(start.elapsed() < PATIENCE, "pods stay\n{}", node.logs());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    eventually("no pod is left", async || {
+        pods.list(&ListParams::default()).await.unwrap().items.is_empty().then_some(()).ok_or(|| node.logs())
+    })
+    .await;
     assert_eq!(node.pods(namespace).len(), 0);
     assert!(node.log(namespace, &first).contains("Shutting down"), "{}", node.log(namespace, &first));
     assert_eq!(node.strays(), Vec::<PathBuf>::new());

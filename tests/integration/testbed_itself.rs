@@ -1,6 +1,6 @@
 //! The testbed: it serves what stator writes, and it leaves nothing behind.
 
-use crate::testbed::{self, Audit, Launch, Programs};
+use crate::testbed::{self, Audit, Launch, Programs, eventually};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -8,7 +8,6 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind,
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn it_serves_dynamo_and_models() {
@@ -105,11 +104,7 @@ async fn it_collects_what_belongs_to_a_deleted_graph() {
     };
     maps.create(&PostParams::default(), &owned).await.unwrap();
     graphs.delete("owner", &DeleteParams::background()).await.unwrap();
-    let start = Instant::now();
-    while maps.get_opt("owned").await.unwrap().is_some() {
-        assert!(start.elapsed() < Duration::from_secs(120), "nobody collected it");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually("it is collected", async || maps.get_opt("owned").await.unwrap().is_none()).await;
 }
 
 fn alive(pid: u32) -> bool {
@@ -135,11 +130,7 @@ fn a_killed_test_process_takes_its_control_plane_along() {
     })
     .unwrap();
     let until = |what: &str, done: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !done() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{what}\n{}", launch.logs());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        testbed::until(what, || done().then_some(()).ok_or(|| launch.logs()));
     };
     let names = ["etcd", "kube-apiserver"];
     until("started", &|| names.iter().all(|name| launch.pid(name).is_some()));

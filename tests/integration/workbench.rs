@@ -1,5 +1,6 @@
 //! A hermetic place to run stator in: a temporary folder, a cleared environment, and output that is the same each time.
 
+use crate::testbed::PATIENCE;
 use russh::keys::ssh_key::{HashAlg, LineEnding, PrivateKey};
 use std::ffi::OsStr;
 use std::fmt;
@@ -150,7 +151,7 @@ impl Workbench {
 
     /// The command, hermetic, in the repository's root.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("stator"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stator"));
         command
             .current_dir(self.root())
             .env_clear()
@@ -196,6 +197,19 @@ pub struct Output {
     /// Standard error, as it is.
     pub stderr: String,
     root: PathBuf,
+}
+
+/// Runs what its timeout ends, until it came as far as it can. A slow machine may not have come there by then: it has twice the
+/// time at each further try.
+pub fn in_vain(came: impl Fn(&Output) -> bool, run: impl Fn(&str) -> Output) -> Output {
+    let mut seconds = 1;
+    loop {
+        let output = run(&format!("--timeout={seconds}s")).exits(124);
+        seconds *= 2;
+        if seconds > PATIENCE.as_secs() || came(&output) {
+            return output;
+        }
+    }
 }
 
 impl Output {

@@ -32,6 +32,8 @@ type ContainerKey = (String, String);
 struct FollowState {
     /// Whether a task reads it.
     is_reading: bool,
+    /// The part that was asked for first, which is asked for again while nothing of it came.
+    first: LogStart,
     /// The restarts that there had been when it was opened last.
     restarts: u64,
     /// The time of the last line.
@@ -86,13 +88,11 @@ pub async fn follow(
                 let key = key_of(&source);
                 let request = match followed.get(&key) {
                     None if source.container.has_started => beginning.request(&source, true),
-                    Some((_, state)) if state.is_due(&source) => {
-                        LogStart { since: state.last.or(start.since), ..whole }.request(&source, true)
-                    }
+                    Some((_, state)) if state.is_due(&source) => state.reopened(&source, whole).request(&source, true),
                     None | Some(_) => continue,
                 };
                 let restarts = source.container.restarts;
-                let (_, state) = followed.entry(key.clone()).or_insert_with(|| (source, FollowState::new()));
+                let (_, state) = followed.entry(key.clone()).or_insert_with(|| (source, FollowState::new(beginning)));
                 (state.is_reading, state.restarts, state.has_failed) = (true, restarts, false);
                 tasks.spawn(read_log(cluster.clone(), request, key, state.last, queue.clone()));
             }
@@ -151,14 +151,25 @@ fn handle_event(
 }
 
 impl FollowState {
-    fn new() -> Self {
+    fn new(first: LogStart) -> Self {
         Self {
             is_reading: false,
+            first,
             restarts: 0,
             last: None,
             reopening: Backoff::new(LOOK_INTERVAL, MAX_REOPEN_DELAY, random_bits()),
             not_before: Instant::now(),
             has_failed: false,
+        }
+    }
+
+    /// The part that is asked for when it is opened again. Without a line so far that is the first one, as the whole would
+    /// show what nobody asked for; a restarted container writes anew, of which everything is shown.
+    fn reopened(&self, source: &LogSource, whole: LogStart) -> LogStart {
+        match self.last {
+            Some(last) => LogStart { since: Some(last), ..whole },
+            None if source.container.restarts == self.restarts => self.first,
+            None => whole,
         }
     }
 

@@ -16,6 +16,7 @@ use stator_git::source::{self, RepositoryScope, ScopePart};
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::{FileRole, SourceFile, SourceTree, Workspace};
 use stator_model::plan::Plan;
+use stator_model::present::patch::unified_diff;
 use stator_model::present::{escape, findings, plan as present};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -376,11 +377,8 @@ fn file_diff(restorer: &RollbackRepository, rollback: &Rollback) -> Result<Strin
         let (before, after) = (read(old)?, read(new)?);
         let path = restorer.path(&rollback.folder, name);
         let side = |there: bool, side: &str| if there { format!("{side}/{path}") } else { "/dev/null".to_owned() };
-        let diff = similar::TextDiff::from_lines(&before, &after);
-        let mut unified = diff.unified_diff();
-        let unified =
-            unified.context_radius(3).header(&side(old.is_some(), "a"), &side(new.is_some(), "b")).to_string();
-        text.push_str(&unified);
+        let (old, new) = (side(old.is_some(), "a"), side(new.is_some(), "b"));
+        text.push_str(&unified_diff((&old, &before), (&new, &after)));
     }
     Ok(text)
 }

@@ -95,7 +95,7 @@ fn a_dry_run_writes_nothing() {
 fn waiting_ends_in_health_with_the_simulated_operator() {
     let bench = fleet();
     let mut arguments = SYNC.to_vec();
-    arguments.extend(["--wait", "--simulate-operator", "--simulate-speed", "100", "--timeout", "60s"]);
+    arguments.extend(["--wait", "--simulate-operator", "--simulate-speed", "100", "--timeout", "15m"]);
     assert_snapshot!(bench.run(arguments).success().result(), @"
     MODEL  RESULT   APPLIED  PRUNED  MESSAGE
     mock   Healthy  1        0       -
@@ -191,7 +191,7 @@ fn ctrl_c_stops_cleanly_with_130() {
     let bench = fleet();
     let mut command = bench.command();
     // No operator will ever make it healthy: the timeout is for a test that fails.
-    let arguments = [SYNC, &["--wait", "--timeout", "60s"]].concat();
+    let arguments = [SYNC, &["--wait", "--timeout", "15m"]].concat();
     let mut child = command
         .args(arguments)
         .stdout(std::process::Stdio::null())

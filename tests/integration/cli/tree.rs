@@ -99,10 +99,10 @@ async fn what_controllers_made_is_found_by_its_owners_whatever_its_kind() {
         let names = run(&bench, &["tree", "-o", "name"]).success().stdout;
         names.lines().filter_map(|line| Some(line.split_once('/')?.0.to_owned())).collect()
     };
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
-    while !kinds().iter().any(|kind| kind == "pod") {
-        assert!(std::time::Instant::now() < end, "{:?}", kinds());
-    }
+    testbed::until("the pod is there", || {
+        let kinds = kinds();
+        kinds.contains(&"pod".to_owned()).then_some(()).ok_or(move || format!("{kinds:?}"))
+    });
     assert_eq!(kinds(), ["dynamographdeployment", "deployment", "replicaset", "pod", "lease"]);
     let table = run(&bench, &["tree"]).success();
     for row in [

@@ -1,7 +1,7 @@
 //! `stator wait`: a pipeline waits for what somebody else does.
 
 use super::{MOCK, fleet};
-use crate::workbench::Workbench;
+use crate::workbench::{Output, Workbench, in_vain};
 use insta::assert_snapshot;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Stdio};
@@ -9,7 +9,7 @@ use std::process::{Child, ChildStderr, Stdio};
 const SYNC: &[&str] = &["sync", "-e", "prod", "--yes", "-q"];
 const OPERATOR: &[&str] = &["--wait", "--simulate-operator", "--simulate-speed", "1000"];
 
-fn wait(bench: &Workbench, more: &[&str]) -> crate::workbench::Output {
+fn wait(bench: &Workbench, more: &[&str]) -> Output {
     bench.run([&["wait", "-e", "prod", "-q"], more].concat())
 }
 
@@ -121,7 +121,8 @@ fn a_volume_that_is_kept_is_not_waited_for() {
     assert_eq!(left, 1);
     wait(&bench, &["mock", "--for", "deleted"]).success();
     // Asked about all models, it is met too; the other one still runs.
-    let all = wait(&bench, &["--for", "deleted", "--timeout", "15s", "-o", "json"]).exits(124).json();
+    let is_met = |output: &Output| output.stdout.contains("\"Met\"");
+    let all = in_vain(is_met, |timeout| wait(&bench, &["--for", "deleted", timeout, "-o", "json"])).json();
     let outcomes: Vec<_> =
         all["models"].as_array().unwrap().iter().map(|model| (&model["name"], &model["outcome"])).collect();
     assert_eq!(format!("{outcomes:?}"), r#"[(String("mock"), String("Met")), (String("other"), String("Waiting"))]"#);
@@ -131,7 +132,8 @@ fn a_volume_that_is_kept_is_not_waited_for() {
 fn a_wait_that_cannot_end_well_says_why() {
     let bench = fleet();
     // Nobody syncs: the last look is told.
-    assert_snapshot!(wait(&bench, &["--timeout", "15s"]), @"
+    let has_looked = |output: &Output| output.stdout.contains("does not exist yet");
+    assert_snapshot!(in_vain(has_looked, |timeout| wait(&bench, &[timeout])), @"
     exit 124
     ----- stdout -----
     MODEL  RESULT   SYNC       HEALTH       MESSAGE

@@ -7,7 +7,7 @@
 use crate::cluster::place::{Namespaces, Place as _};
 use crate::cluster::whole::words::Shop;
 use crate::git_server::tls::{TlsProxy, pem};
-use crate::testbed::{self, ControlPlane};
+use crate::testbed::{self, ControlPlane, eventually};
 use axum::{Json, Router, routing::post};
 use base64::Engine as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -26,7 +26,6 @@ use stator_model::plan::{Action, HoldKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::sync::{LazyLock, OnceLock};
-use std::time::Duration;
 
 /// Where the webhook keeps the spec of a graph while it is stored.
 const KEPT_SPEC: &str = "nvidia.com/dgd-spec";
@@ -203,16 +202,12 @@ pub async fn write_as_upstream(plane: &'static ControlPlane, release: Release) {
         "plugins": [{"type": "x"}], "schedulingProfiles": [{"name": "all", "plugins": [{"pluginRef": "x"}]}],
     }});
     let probe = ApplyRequest { dry_run: true, ..ApplyRequest::new(Object::from_value(probe).unwrap(), "probe") };
-    let mut last = String::new();
-    for _ in 0..200 {
-        match place.cluster.apply(&probe).await {
-            Ok(answer) if answer.object.spec().to_string().contains(r#""name":"","type":"x""#) => return,
-            Ok(answer) => last = answer.object.spec().to_string(),
-            Err(error) => last = error.to_string(),
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("graphs are not written as upstream writes them: {last}");
+    eventually("graphs are written as upstream writes them", async || {
+        let answer = place.cluster.apply(&probe).await;
+        let seen = answer.map_or_else(|error| error.to_string(), |answer| answer.object.spec().to_string());
+        if seen.contains(r#""name":"","type":"x""#) { Ok(()) } else { Err(move || seen) }
+    })
+    .await;
 }
 
 /// What the operator said of upstream's manifests: examples, and recipes for production.

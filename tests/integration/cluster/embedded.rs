@@ -1,10 +1,10 @@
 //! What is particular to a folder of files: people and crashes.
 
 use super::scenario::{Folder, apply, graph, live};
+use crate::testbed::PATIENCE;
 use stator_cluster::cluster::{ApplyOutcome, Cluster, ClusterError, WatchEvent};
 use stator_core::dynamo::kinds;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 #[tokio::test]
 async fn a_no_op_leaves_the_file_alone() {
@@ -110,10 +110,7 @@ async fn a_stray_file_is_no_object() {
 }
 
 async fn next(events: &mut tokio::sync::mpsc::Receiver<WatchEvent>) -> WatchEvent {
-    tokio::time::timeout(Duration::from_secs(10), events.recv())
-        .await
-        .expect("an event in time")
-        .expect("a live stream")
+    tokio::time::timeout(PATIENCE, events.recv()).await.expect("an event in time").expect("a live stream")
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
-use crate::testbed::{ObjectRecording, RecordedVersion, RecordingPlayer};
+use crate::testbed::{ObjectRecording, PATIENCE, RecordedVersion, RecordingPlayer, eventually};
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{
     ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
@@ -15,7 +15,6 @@ use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use stator_core::outcome::SyncOutcome;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// Plays every row of every recording, users included, and judges what the API server then holds.
@@ -75,7 +74,7 @@ impl<'a> ObservedCluster<'a> {
     async fn is_seen(&self, version: u64) {
         let mut seen = self.seen.subscribe();
         let waits = seen.wait_for(|seen| *seen >= version);
-        tokio::time::timeout(LONG, waits).await.expect("the sync watches").unwrap();
+        tokio::time::timeout(PATIENCE, waits).await.expect("the sync watches").unwrap();
     }
 }
 
@@ -175,16 +174,14 @@ impl<'a> Scene<'a> {
     }
 
     /// Syncs and waits while the operator is played, once the sync has brought the object to a new generation. The wait
-    /// must end with the first row that serves, and not before.
-    async fn sync_while(&self, rows: &[RecordedVersion], timeout: Duration) -> SyncReport {
+    /// must end with the first row that serves, and not before. Where none does, it is left as if it were killed.
+    async fn sync_while(&self, rows: &[RecordedVersion]) -> Option<SyncReport> {
         let before = self.player.generation().await;
         let plan = self.shop.plan(&[]).await;
         let cluster = ObservedCluster::new(self.shop.cluster());
-        let work = self.shop.wait_on(&cluster, plan, timeout);
+        let work = self.shop.wait_on(&cluster, plan, PATIENCE);
         let operator = async {
-            while self.player.generation().await == before {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            eventually("a new generation", async || self.player.generation().await != before).await;
             for row in rows {
                 self.player.operator(row).await;
                 // From then on a wrong end of the wait shows.
@@ -198,19 +195,17 @@ impl<'a> Scene<'a> {
         tokio::pin!(work, operator);
         tokio::select! {
             biased;
-            _ = &mut operator => work.await,
+            serves = &mut operator => if serves { Some(work.await) } else { None },
             report = &mut work => {
                 // A watch may be faster than this test; the row that it saw must be one that serves.
                 let live = self.shop.graph("llama").await;
                 assert_eq!(health::assess_health(&live, None).health, Health::Healthy, "it ended early: {report:#?}");
                 assert!(operator.await, "it ended before anything served: {report:#?}");
-                report
+                Some(report)
             }
         }
     }
 }
-
-const LONG: Duration = Duration::from_secs(120);
 
 fn outcome(report: &SyncReport) -> (SyncOutcome, &str) {
     (report.models[0].result, report.models[0].message.as_str())
@@ -220,12 +215,12 @@ fn outcome(report: &SyncReport) -> (SyncOutcome, &str) {
 async fn a_wait_ends_when_the_roll_is_through() {
     let Some(place) = Namespaces::of("wait-for-a-roll").await else { return };
     let scene = Scene::new(&place, "worker-args-managed-roll", AGGREGATED).await;
-    let report = scene.sync_while(&scene.recording.at(1), LONG).await;
+    let report = scene.sync_while(&scene.recording.at(1)).await.unwrap();
     assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     // The operator's annotations, finalizer and status are nobody's drift.
     scene.shop.settled().await;
     scene.model("  env: {LEVEL: debug}\n");
-    let report = scene.sync_while(&scene.recording.at(2), LONG).await;
+    let report = scene.sync_while(&scene.recording.at(2)).await.unwrap();
     assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     scene.shop.settled().await;
 }
@@ -236,7 +231,7 @@ async fn a_wait_ends_when_the_scale_is_reached() {
     let scene = Scene::new(&place, "worker-scale-up-and-down", AGGREGATED).await;
     for (generation, replicas) in [(1, 1), (2, 3), (3, 1)] {
         scene.shop.model("llama", replicas, "");
-        let report = scene.sync_while(&scene.recording.at(generation), LONG).await;
+        let report = scene.sync_while(&scene.recording.at(generation)).await.unwrap();
         assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
         scene.shop.settled().await;
     }
@@ -246,16 +241,17 @@ async fn a_wait_ends_when_the_scale_is_reached() {
 async fn a_broken_image_ends_by_the_deadline_and_names_the_component() {
     let Some(place) = Namespaces::of("wait-for-a-broken-image").await else { return };
     let scene = Scene::new(&place, "worker-broken-image-then-fixed", DISAGGREGATED).await;
-    let report = scene.sync_while(&scene.recording.at(1), LONG).await;
+    let report = scene.sync_while(&scene.recording.at(1)).await.unwrap();
     assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     scene.model("  env: {LEVEL: broken}\n");
-    let stuck = scene.sync_while(&scene.recording.at(2), Duration::from_secs(4)).await;
+    assert!(scene.sync_while(&scene.recording.at(2)).await.is_none());
+    let stuck = scene.shop.sync_in_vain(true, &[], "rolling update").await;
     assert!(stuck.timed_out, "{stuck:#?}");
-    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Unhealthy timed out after 4s; DynamoGraphDeployment prod/llama: rolling update: decode 1 of 2 updated");
+    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Unhealthy timed out after TIME; DynamoGraphDeployment prod/llama: rolling update: decode 1 of 2 updated");
     // It is applied as git says; only the fix is left to do.
     scene.shop.settled().await;
     scene.model("");
-    let report = scene.sync_while(&scene.recording.at(3), LONG).await;
+    let report = scene.sync_while(&scene.recording.at(3)).await.unwrap();
     assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     scene.shop.settled().await;
 }
@@ -266,13 +262,12 @@ async fn a_broken_image_ends_by_the_deadline_and_names_the_component() {
 async fn what_is_being_deleted_is_not_healthy() {
     let Some(place) = Namespaces::of("wait-for-what-goes").await else { return };
     let scene = Scene::new(&place, "frontend-image", AGGREGATED).await;
-    scene.sync_while(&scene.recording.at(1), LONG).await;
+    scene.sync_while(&scene.recording.at(1)).await.unwrap();
     scene.player.delete().await;
     let live = scene.shop.graph("llama").await;
-    let plan = scene.shop.plan(&[]).await;
-    let stuck = scene.shop.wait_within(plan, Duration::from_secs(3)).await;
+    let stuck = scene.shop.sync_in_vain(true, &[], "still being deleted").await;
     assert!(!stuck.is_success(), "{stuck:#?}");
-    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Unhealthy timed out after 3s; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
+    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Unhealthy timed out after TIME; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
     assert_eq!(health::assess_health(&live, None).health, Health::Progressing);
     assert_eq!(live.kind(), GRAPH.kind);
 }

@@ -2,6 +2,7 @@
 
 use super::place::{Namespaces, Place, Remembered};
 use super::scenario::graph;
+use crate::testbed::eventually;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
@@ -172,13 +173,7 @@ async fn of_config_maps_only_those_with_our_label_are_kept() {
 
     // Without the label it is kept no longer, and is there.
     real.apply(&ApplyRequest::new(config_map("ours", json!({})), "stator")).await.unwrap();
-    for _ in 0..600 {
-        if !kept("ours") {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert!(!kept("ours"), "the watch tells of it as of one that is gone");
+    eventually("the watch tells of it as of one that is gone", async || !kept("ours")).await;
     assert!(memory.cluster().get(&ours.reference()).await.unwrap().is_some());
     // A change of it afterwards is told apart from none.
     let again = ApplyRequest::new(config_map("ours", own()), "stator");

@@ -2,7 +2,7 @@
 
 use super::frontend::{self, ListedModels};
 use super::scenario::{Folder, graph};
-use crate::testbed::{self, ControlPlane};
+use crate::testbed::{self, ControlPlane, eventually};
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 use stator::controller::cache::{CachedCluster, NamespaceCacheGuard};
@@ -234,13 +234,7 @@ impl Namespaces {
         let third = json!({"name": "third", "type": "worker", "podTemplate": components[1]["podTemplate"]});
         components.push(third);
         let probe = ApplyRequest { dry_run: true, ..ApplyRequest::new(Object::from_value(probe).unwrap(), "probe") };
-        for _ in 0..600 {
-            if self.cluster.apply(&probe).await.is_err() {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        panic!("the policy is not heeded");
+        eventually("the policy is heeded", async || self.cluster.apply(&probe).await.is_err()).await;
     }
 
     async fn create_policy(&self, objects: [(&str, Value); 2]) {
@@ -279,13 +273,7 @@ impl Namespaces {
         self.create_policy([("MutatingAdmissionPolicy", policy), ("MutatingAdmissionPolicyBinding", binding)]).await;
         // The API server takes a moment until it heeds a new policy: a dry run tells.
         let probe = ApplyRequest { dry_run: true, ..ApplyRequest::new(self.graph("probe", 1), "probe") };
-        for _ in 0..600 {
-            if heeded(&self.cluster.apply(&probe).await.unwrap().object) {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        panic!("the policy is not heeded");
+        eventually("the policy is heeded", async || heeded(&self.cluster.apply(&probe).await.unwrap().object)).await;
     }
 }
 
@@ -308,14 +296,11 @@ impl Remembered {
     /// Waits until the watch has told what somebody else did to an object.
     pub async fn heard(&self, object: &ObjectRef) {
         let version = |found: Option<Object>| found.and_then(|found| found.resource_version().map(str::to_owned));
-        for _ in 0..600 {
+        eventually(&format!("the watch tells of {object}"), async || {
             let there = version(self.place.cluster.get(object).await.unwrap());
-            if version(self.live.get(object).await.unwrap()) == there {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        panic!("the watch does not tell of {object}");
+            version(self.live.get(object).await.unwrap()) == there
+        })
+        .await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::place::{Namespaces, Place as _, user};
 use super::whole::words::Shop;
+use crate::testbed::PATIENCE;
 use futures_util::FutureExt as _;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
 use kube::api::{Api, Patch, PatchParams};
@@ -65,7 +66,7 @@ async fn the_documented_rights_are_enough_for_everything() {
     shop.model("other", 2, "");
     shop.ready("other").await;
     let (plan, gathered) = shop.site.plan(&stator, &[]).await;
-    let waited = shop.wait_on(&stator, (plan, gathered), std::time::Duration::from_secs(2)).await;
+    let waited = shop.wait_on(&stator, (plan, gathered), Duration::from_secs(2)).await;
     assert!(waited.timed_out, "nobody plays the operator: {waited:#?}");
     // Replace, and prune.
     let disaggregated = ADAPTED.replace("{worker: {replicas: 1}}", "{prefill: {replicas: 1}, decode: {replicas: 1}}");
@@ -90,7 +91,7 @@ async fn jobs_are_a_matter_of_models_that_have_weights() {
     let report = shop.site.sync_on(&cluster, false, &[]).await;
     assert!(report.is_success(), "{report:#?}");
     let (plan, gathered) = shop.site.plan(&cluster, &[]).await;
-    let waited = shop.wait_on(&cluster, (plan, gathered), std::time::Duration::from_secs(2)).await;
+    let waited = shop.wait_on(&cluster, (plan, gathered), Duration::from_secs(2)).await;
     assert!(waited.timed_out, "nobody plays the operator: {waited:#?}");
     let weights = "  weights: {source: 'hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a', claim: {name: a, \
                    size: 1Gi}}\n";
@@ -238,7 +239,7 @@ async fn a_right_that_a_write_lacked_is_noticed_when_it_is_granted() {
     let roles: Api<Role> = Api::namespaced(place.plane.admin().await, place.home());
     let patch = Patch::Merge(json!({"rules": documented()}));
     roles.patch("late", &PatchParams::default(), &patch).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it is noticed within a minute");
+    tokio::time::timeout(PATIENCE, waits).await.expect("it is noticed");
     cluster.apply(&graph).await.unwrap();
     let idle = std::pin::pin!(cluster.wait_for_access(place.home().to_owned())).now_or_never();
     assert_eq!(idle, None, "nothing is refused any more");

@@ -1,7 +1,7 @@
 //! The definition of `ModelSource` on a real API server: what it takes, what it refuses and how it says so, what
 //! `kubectl get` shows, and what becomes of objects that were stored under another version of it.
 
-use crate::testbed;
+use crate::testbed::{self, eventually};
 use http::Request;
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -341,14 +341,15 @@ async fn install(client: &kube::Client, definition: &CustomResourceDefinition) {
             && found.status.as_ref().is_some_and(|status| status.conditions.is_some())
     };
     crate::testbed::say(&format!("{name}: generation {generation:?}"));
-    for _ in 0..600 {
-        if established(&api.get(&name).await.unwrap()) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("{name} is not established");
+    eventually("the definition is established", async || {
+        let found = api.get(&name).await.unwrap();
+        established(&found).then_some(()).ok_or(move || format!("{found:?}"))
+    })
+    .await;
 }
+
+/// How long a question waits for its answer before it is asked anew: while a definition changes, some get none.
+const ANSWERED: Duration = Duration::from_secs(60);
 
 /// Asks until the answer is as it should be: a definition is served a moment after it was taken.
 async fn until(
@@ -357,18 +358,14 @@ async fn until(
     fits: impl Fn(&Result<Value, String>) -> bool,
 ) -> Value {
     let (method, path, kind, body) = what;
-    let mut last = Err(String::new());
-    for _ in 0..600 {
-        last = match tokio::time::timeout(Duration::from_secs(10), ask(client, method, path, kind, body)).await {
+    eventually(&format!("{method} {path} is answered as it should be"), async || {
+        let answer = match tokio::time::timeout(ANSWERED, ask(client, method, path, kind, body)).await {
             Ok(answer) => answer,
             Err(_) => Err("no answer".to_owned()),
         };
-        if fits(&last) {
-            return last.unwrap_or_default();
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("{method} {path}: {last:?}");
+        if fits(&answer) { Ok(answer.unwrap_or_default()) } else { Err(move || format!("{answer:?}")) }
+    })
+    .await
 }
 
 /// An object that was stored when the definition knew less, and one that was stored when it knew more.

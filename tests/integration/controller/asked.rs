@@ -2,6 +2,7 @@
 //! The controller as a library, a repository, an embedded cluster, and an operator that is played.
 
 use super::{fleet, head, scale};
+use crate::testbed::eventually;
 use crate::workbench::Workbench;
 use stator::controller::sources::file;
 use stator::controller::sources::manual_requests::{
@@ -18,10 +19,6 @@ use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-/// How long anything is waited for before the test counts as failed. Nothing here takes a tenth of it.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) struct Room {
     pub(super) bench: Workbench,
@@ -100,12 +97,9 @@ impl Room {
     }
 
     pub(super) async fn until(&self, what: &str, so: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !so() {
-            let (standing, told) = (self.standing(), self.told.lock().unwrap().clone());
-            assert!(start.elapsed() < PATIENCE, "it never came to this: {what}\n{standing:#?}\n{told:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let seen = || format!("{:#?}\n{:?}", self.standing(), self.told.lock().unwrap());
+        let look = || so().then_some(()).ok_or(&seen);
+        eventually(what, async || look()).await;
     }
 
     pub(super) async fn stands(&self, what: &str, so: impl Fn(&SourceState) -> bool) -> SourceState {

@@ -2,11 +2,11 @@
 //! whoever may reach the metrics. The real program on a real API server.
 
 use super::objects::{Stage, hosted, spec};
-use super::process::{Process, until};
+use super::process::Process;
 use super::told::Operator;
 use super::{fleet, scale};
 use crate::git_server::{GitReply, GitRequest, GitServer};
-use crate::testbed;
+use crate::testbed::{self, until};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};

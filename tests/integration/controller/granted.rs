@@ -1,21 +1,16 @@
 //! Rights that a controller lacks when it starts, and that somebody grants while it runs.
 
 use super::objects::{Stage, hosted, spec};
-use super::process::{Process, until};
+use super::process::Process;
 use crate::git_server::GitServer;
-use crate::testbed;
+use crate::testbed::{self, until};
 use crate::workbench::Workbench;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 /// The controller's account.
 const ACCOUNT: &str = "late";
-
-/// How soon a right that was granted has to be noticed. Without a wake of its own the next attempt comes after a minute at
-/// the earliest.
-const SOON: Duration = Duration::from_secs(45);
 
 const EVERYTHING: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 
@@ -84,11 +79,7 @@ impl Refused {
     /// Waits until something that was just granted is noticed.
     #[track_caller]
     fn notices(&self, what: &str, so: impl Fn() -> bool) {
-        let granted = Instant::now();
-        until(what, so);
-        let took = granted.elapsed();
-        testbed::say(&format!("{what}: {:.1} s", took.as_secs_f32()));
-        assert!(took < SOON, "{what}: only after {took:?}");
+        until(what, || so().then_some(()).ok_or(|| self.readiness()));
     }
 }
 

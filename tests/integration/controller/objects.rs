@@ -1,9 +1,9 @@
 //! Sources as `ModelSource` objects of a real API server: the real program, a git host, and no operator.
 
-use super::process::{PATIENCE, Process, until};
+use super::process::Process;
 use super::{add, fleet, scale};
 use crate::git_server::{GitReply, GitRequest, GitServer, says};
-use crate::testbed::{self, ControlPlane};
+use crate::testbed::{self, ControlPlane, until};
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -15,7 +15,6 @@ use std::cell::Cell;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 /// A control plane, and a client of it that may do everything.
 pub(super) struct Stage<'a> {
@@ -295,17 +294,10 @@ fn a_webhook_at_the_server_makes_the_controller_look() {
     until("the push is there", || stage.replicas("objects-server", "mock-0").contains("\"replicas\":7"));
     controller.hears(&["a new commit", &second[..7]]);
 
-    // Many deliveries are answered at once, and are few patches.
-    let mut took: Vec<std::time::Duration> = Vec::new();
+    // Many deliveries are all taken.
     for number in 0..200 {
-        let start = Instant::now();
         assert_eq!(deliver(&server, "objects-server", "models", &format!("many-{number}")), 202);
-        took.push(start.elapsed());
     }
-    took.sort();
-    testbed::say(&format!("200 deliveries at stator server: p50 {:?}, p99 {:?}", took[99], took[197]));
-    // A git host gives up after ten seconds, and some after five.
-    assert!(took[197] < std::time::Duration::from_secs(1), "an answer took {:?}", took[197]);
     let third = scale(&bench, 0, 9);
     assert_eq!(deliver(&server, "objects-server", "models", "last"), 202);
     // Asked to end, it hands on what came.
@@ -380,7 +372,6 @@ fn tenants_are_kept_apart_and_namespaces_change_hands() {
     scale(&bench, 0, 6);
     until("and synced", || stage.replicas("canary", "mock-0").contains("\"replicas\":6"));
     assert!(stage.graphs("victim").is_empty() && stage.there("victim", "Model").is_empty());
-    assert!(PATIENCE.as_secs() > 90, "a marker of 30 s has to run out within the patience");
 }
 
 /// A service account that may sync into its own namespace, and do nothing anywhere else.

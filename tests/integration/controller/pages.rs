@@ -3,7 +3,7 @@
 
 use super::objects::{Stage, hosted, spec};
 use super::told::Operator;
-use crate::testbed;
+use crate::testbed::{self, until};
 use crate::web::scene::{Answer, Pages};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -88,7 +88,7 @@ impl<'a> Fleet<'a> {
 
     /// Waits until a reader sees so many models that are healthy.
     fn settled(&self, token: &str, number: usize) {
-        super::process::until(&format!("{number} healthy models"), || {
+        until(&format!("{number} healthy models"), || {
             let answer = read(&self.pages, token, "/api/v1/models?health=Healthy&sync=Synced");
             answer.status == 200 && answer.json()["metadata"]["total"] == number
         });
@@ -249,7 +249,7 @@ fn a_token_signs_in_and_is_asked_about_again() {
     assert!(stream.line("HTTP/1.1 200").is_some());
     let accounts: Api<ServiceAccount> = Api::namespaced(fleet.stage.client.clone(), &fleet.blue);
     fleet.stage.runtime.block_on(accounts.delete("alice", &DeleteParams::default())).unwrap();
-    super::process::until("the session ended", || fleet.pages.get("/sources").status == 401);
+    until("the session ended", || fleet.pages.get("/sources").status == 401);
     assert!(stream.line("nothing that is ever sent").is_none(), "the stream ended");
     assert_eq!(fleet.pages.end().code(), Some(0));
     assert!(!fleet.pages.said().contains(&alice), "{}", fleet.pages.said());

@@ -1,6 +1,7 @@
 //! A source whose task panics, beside one that goes on.
 
 use super::{fleet, head, scale};
+use crate::testbed::eventually;
 use jiff::Timestamp;
 use stator::controller::sources::file;
 use stator::controller::sources::registry::{ProblemReason, SourceState};
@@ -11,20 +12,14 @@ use stator_cluster::cluster::embedded::operator::SimulatedOperator;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-async fn until(controller: &Controller, source: &str, what: &str, so: impl Fn(&SourceState) -> bool) {
-    let start = Instant::now();
-    loop {
+/// Waits until a source of a controller stands as it should.
+pub(super) async fn until(controller: &Controller, source: &str, what: &str, so: impl Fn(&SourceState) -> bool) {
+    eventually(what, async || {
         let state = controller.states().into_iter().find(|(key, _)| key.name == source).unwrap().1;
-        if so(&state) {
-            return;
-        }
-        assert!(start.elapsed() < PATIENCE, "it never came to this: {what}\n{state:#?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        so(&state).then_some(()).ok_or(move || format!("{state:#?}"))
+    })
+    .await;
 }
 
 /// Only a source with windows asks the clock, and this clock panics for as long as it is broken: each attempt of that source

@@ -4,10 +4,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-/// How long anything is waited for before the test counts as failed. Nothing here takes a third of it.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub use crate::testbed::{PATIENCE, until};
 
 /// A process that listens.
 pub struct Process {
@@ -78,14 +76,7 @@ impl Process {
 
     /// Waits for its end.
     pub fn ended(&mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.said());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("it ends", || self.child.try_wait().unwrap())
     }
 
     /// Ends it as a machine that is gone does.
@@ -117,14 +108,4 @@ pub fn ask(address: &str, head: &str, body: &[u8]) -> (u16, String) {
     let _ = stream.read_to_string(&mut answer);
     let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
     (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
-}
-
-/// Waits until something is so.
-#[track_caller]
-pub fn until(what: &str, so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !so() {
-        assert!(start.elapsed() < PATIENCE, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }

@@ -1,6 +1,7 @@
 //! A controller that runs, the repository that it follows, and the cluster that it works on.
 
-use super::process::{self, Process};
+use super::process::Process;
+use crate::testbed;
 use crate::workbench::Workbench;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
@@ -93,7 +94,7 @@ impl Scene {
     /// Waits until something is so.
     #[track_caller]
     pub fn until(&self, what: &str, so: impl Fn() -> bool) {
-        process::until(what, so);
+        testbed::until(what, so);
     }
 
     /// Asks it to end, and waits for it.

@@ -3,8 +3,7 @@
 
 use super::head;
 use super::objects::{Stage, hosted, spec};
-use super::process::until;
-use crate::testbed;
+use crate::testbed::{self, until};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -1,9 +1,8 @@
 //! A cluster whose definitions change while a controller runs, so that it would drop what is written to it.
 
 use super::objects::{Stage, hosted, spec};
-use super::process::until;
 use super::{head, scale};
-use crate::testbed::{self, ControlPlane, Programs};
+use crate::testbed::{self, ControlPlane, Programs, until};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;

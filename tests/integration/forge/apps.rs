@@ -1,29 +1,15 @@
 //! GitHub Apps: tokens of an hour, minted when they are needed, for one repository and a few rights.
 
 use super::status;
-use crate::forge_fake::{FakeForgeHost, ForgeFlavor, ForgeReply, PullRequestOrigin, http, sha};
-use aws_lc_rs::encoding::AsDer as _;
-use aws_lc_rs::rsa::{KeyPair, KeySize};
+use crate::forge_fake::{FakeForgeHost, ForgeFlavor, ForgeReply, PullRequestOrigin, app_key, http, sha};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use stator_git::forge::github::app::BlockingTokenProvider;
 use stator_git::forge::{AnyForge, ForgeApi as _, ForgeError, StatusState};
 use stator_git::source::credentials::{AppInstallation, GithubApp, TokenProvider as _};
-use std::sync::OnceLock;
-
-/// An App's key as GitHub gives it out: PKCS #1. Made once, as making it takes a while.
-pub(super) fn key() -> &'static str {
-    static KEY: OnceLock<String> = OnceLock::new();
-    KEY.get_or_init(|| {
-        let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
-        let pkcs8: aws_lc_rs::encoding::Pkcs8V1Der<'_> = pair.as_der().unwrap();
-        // What PKCS #8 wraps is PKCS #1, after a header that is always the same for this length.
-        pem::encode(&pem::Pem::new("RSA PRIVATE KEY", &pkcs8.as_ref()[26..]))
-    })
-}
 
 fn app(fake: &FakeForgeHost) -> AnyForge {
-    let secret = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
+    let secret = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", app_key())];
     fake.client_with(&secret).unwrap()
 }
 
@@ -90,7 +76,7 @@ async fn clocks_that_are_hours_apart_still_make_a_claim() {
 #[tokio::test]
 async fn an_app_is_found_by_who_installed_it_and_comments_by_its_name() {
     let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
-    let secret = [("githubAppID", "4711"), ("githubAppInstallationOwner", "ada"), ("githubAppPrivateKey", key())];
+    let secret = [("githubAppID", "4711"), ("githubAppInstallationOwner", "ada"), ("githubAppPrivateKey", app_key())];
     let client = fake.client_with(&secret).unwrap();
     fake.state().open(7, "Bigger", PullRequestOrigin::Here);
     let comment = client.create_comment(7, "one").await.unwrap();
@@ -103,7 +89,7 @@ async fn an_app_is_found_by_who_installed_it_and_comments_by_its_name() {
 #[tokio::test]
 async fn an_app_that_github_does_not_know_is_said_so_without_its_claim() {
     let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
-    let secret = [("githubAppID", "1"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
+    let secret = [("githubAppID", "1"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", app_key())];
     let client = fake.client_with(&secret).unwrap();
     let wanted = status("stator/prod", StatusState::Success, "fine");
     let refused = client.set_status(&sha(1), &wanted).await.unwrap_err();
@@ -115,7 +101,7 @@ async fn an_app_that_github_does_not_know_is_said_so_without_its_claim() {
 async fn wrong_keys_name_their_field() {
     let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
     let gitea = FakeForgeHost::start(ForgeFlavor::Gitea).await;
-    let whole = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
+    let whole = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", app_key())];
     let mut all = Vec::new();
     for (fake, secret) in [
         (&fake, vec![]),
@@ -153,7 +139,7 @@ fn a_fetch_may_read_and_nothing_else() {
     let app = GithubApp {
         id: "4711".to_owned(),
         installation: AppInstallation::Id(5),
-        key: SecretString::from(key()),
+        key: SecretString::from(app_key()),
         api: Some(fake.api()),
     };
     let tokens =

@@ -1,7 +1,7 @@
 //! The token is in no message, no log and no debugging output, whatever a host does.
 
-use super::{apps, status};
-use crate::forge_fake::{ALL, CANARY, FakeForgeHost, ForgeFlavor, ForgeReply, sha};
+use super::status;
+use crate::forge_fake::{ALL, CANARY, FakeForgeHost, ForgeFlavor, ForgeReply, app_key, sha};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use stator_git::forge::{ForgeApi as _, StatusState};
@@ -61,8 +61,8 @@ async fn repeat_the_token() {
             clients.push((fake.client_with(&[("username", "ada"), ("token", CANARY)]).unwrap(), CANARY));
         }
         if make == ForgeFlavor::Github {
-            let key = apps::key();
-            let secret = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key)];
+            let secret =
+                [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", app_key())];
             let app = fake.client_with(&secret).unwrap();
             // So that there is a token to repeat.
             app.set_status(&sha(1), &status("stator/prod", StatusState::Success, "fine")).await.unwrap();

@@ -4,10 +4,10 @@
 
 use super::stored::{Api, KINDS, NAMESPACES, SECRETS};
 use super::{FOLDER, FORGE, HOST, copy, empty_folders, files, kept, with};
-use crate::controller::process::{Process, until};
+use crate::controller::process::Process;
 use crate::forge_fake::{CANARY, FakeForgeHost, ForgeFlavor};
 use crate::git_server::GitServer;
-use crate::testbed::{ControlPlane, Programs};
+use crate::testbed::{ControlPlane, Programs, until};
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! What an API server keeps of a version: records and their objects, sources, leases.
 
 use super::{FORGE, HOST, NEWEST, Place, ageless, kept, with};
-use crate::controller::process::{Process, until};
+use crate::controller::process::Process;
 use crate::forge_fake::{CANARY, FakeForgeHost, ForgeFlavor, PostedStatusRow};
-use crate::testbed::{self, ControlPlane};
+use crate::testbed::{self, ControlPlane, until};
 use insta::assert_snapshot;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};

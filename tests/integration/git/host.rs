@@ -1,11 +1,11 @@
 //! The git host itself: it does what the stories need, and it leaves nothing behind.
 
 use crate::gitea::{self, BOT, Gitea, OWNER, WebhookRelay};
+use crate::testbed;
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
 use serde_json::json;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 #[test]
 fn it_takes_pushes_and_delivers_them_signed() {
@@ -111,11 +111,7 @@ fn a_killed_test_process_takes_its_gitea_along() {
     .unwrap();
     gitea.setup().unwrap();
     let until = |what: &str, done: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !done() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{what}\n{}", gitea.logs());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        testbed::until(what, || done().then_some(()).ok_or(|| gitea.logs()));
     };
     let alive = |pid: u32| {
         let status = Command::new("sh").args(["-c", &format!("kill -0 {pid}")]).stderr(Stdio::null()).status();

@@ -4,7 +4,7 @@
 //! keeps them. Every story ends with [`Stage::end`], which holds what must be true of all of them.
 
 use crate::gitea::{self, BOT, Gitea, GiteaStatus, Repository, WebhookRelay, new_key};
-use crate::testbed::{ReservedPort, Supervisor};
+use crate::testbed::{self, PATIENCE, ReservedPort, Supervisor};
 use crate::workbench::Workbench;
 use base64::Engine as _;
 use regex::Regex;
@@ -14,10 +14,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
-
-/// How long anything may take: a second on an idle machine, longer beside a build.
-const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The secret that Gitea signs its deliveries with.
 pub const HOOK: &str = "canary-of-the-webhook-6f1d2c";
@@ -126,9 +122,9 @@ impl Stage {
             }
             let source = source(gitea, &repository, &key, setting);
             fs_err::write(folder.join("source.yaml"), source).map_err(|error| error.to_string())?;
-            let binary = assert_cmd::cargo::cargo_bin!("stator");
+            let binary = env!("CARGO_BIN_EXE_stator");
             Ok(vec![
-                ("BINARY", binary.as_os_str().to_owned()),
+                ("BINARY", binary.into()),
                 ("PORT", OsString::from(port.number().to_string())),
                 ("SPEED", OsString::from(setting.speed.to_string())),
             ])
@@ -256,8 +252,7 @@ impl Stage {
     pub fn get(&self, path: &str) -> Option<(u16, String)> {
         let address = format!("http://{}{path}", self.port.address());
         let ask = || {
-            let client =
-                reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().ok()?;
+            let client = reqwest::blocking::Client::builder().no_proxy().timeout(PATIENCE).build().ok()?;
             let answer = client.get(address).send().ok()?;
             Some((answer.status().as_u16(), answer.text().ok()?))
         };
@@ -267,26 +262,19 @@ impl Stage {
     /// Waits for something, and says what was missing when it does not come.
     #[track_caller]
     pub fn until(&self, what: &str, done: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !done() {
-            assert!(start.elapsed() < PATIENCE, "not after {} s: {what}\n{}", PATIENCE.as_secs(), self.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        testbed::until(what, || done().then_some(()).ok_or(|| self.log()));
     }
 
     /// Waits until a commit's newest status of a context is this one, and gives its description.
     #[track_caller]
     pub fn wait_for(&self, commit: &str, context: &str, state: &str) -> String {
-        let newest = || self.repository.status(commit, context);
-        let start = Instant::now();
-        loop {
-            let status = newest();
-            if let Some(status) = status.as_ref().filter(|status| status.state == state) {
-                return status.description.clone();
+        testbed::until(&format!("{context} of {commit} is {state}"), || match self.repository.status(commit, context) {
+            Some(status) if status.state == state => Ok(status.description),
+            other => {
+                let found = format!("{other:?}");
+                Err(move || format!("it is {found}\n{}", self.log()))
             }
-            assert!(start.elapsed() < PATIENCE, "{context} of {commit} is {status:?} and not {state}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        })
     }
 
     /// Waits until `main` at a commit is synced and healthy.

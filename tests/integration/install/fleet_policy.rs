@@ -1,9 +1,8 @@
 //! The admission policies of `stator policy export`, held against a real API server.
 
-use crate::testbed;
+use crate::testbed::{self, eventually};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 const NAMESPACE: &str = "fleet-policy";
 
@@ -134,12 +133,8 @@ async fn exported_admission_policies_refuse_what_policies_refuse() {
     let server = Server { client: plane.admin().await };
     plane.namespace(NAMESPACE).await;
     server.apply_policies("baseline").await;
-    let start = Instant::now();
-    let privileged = pod(&json!({"hostNetwork": true}), &json!({}));
-    while server.judge(&graph("first", &privileged)).await.is_ok() {
-        assert!(start.elapsed() < Duration::from_secs(60), "the policy is never taken up");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let privileged = graph("first", &pod(&json!({"hostNetwork": true}), &json!({})));
+    eventually("the policy is taken up", async || server.judge(&privileged).await.is_err()).await;
     for (word, pod) in attacks() {
         for object in [graph("attack", &pod), job("attack", &pod)] {
             let kind = &object.types.as_ref().unwrap().kind;
@@ -164,11 +159,7 @@ async fn exported_admission_policies_refuse_what_policies_refuse() {
 
     // The stricter level, beside the other.
     server.apply_policies("restricted").await;
-    let start = Instant::now();
-    while server.judge(&graph("fine", &fine)).await.is_ok() {
-        assert!(start.elapsed() < Duration::from_secs(60), "the policy is never taken up");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    eventually("the policy is taken up", async || server.judge(&graph("fine", &fine)).await.is_err()).await;
     let hardened = pod(
         &json!({"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}}),
         &json!({"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}),

@@ -73,7 +73,7 @@ impl Ground {
     /// The same of another chart.
     pub fn release_of(&self, chart: &Path, namespace: &str, name: &str, verb: &[&str], more: &[&str]) {
         let image = format!("image.repository={IMAGE}");
-        let fixed = [name, chart.to_str().unwrap(), "-n", namespace, "--set", &image, "--wait", "--timeout", "4m"];
+        let fixed = [name, chart.to_str().unwrap(), "-n", namespace, "--set", &image, "--wait", "--timeout", "15m"];
         let arguments: Vec<&str> = verb.iter().copied().chain(fixed).chain(more.iter().copied()).collect();
         if let Err(error) = self.helm(&arguments) {
             let pods = self.kubectl(&["get", "pods,events", "-n", namespace, "-o", "wide"]);

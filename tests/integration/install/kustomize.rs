@@ -90,5 +90,9 @@ fn differ(what: &str, chart: &BTreeMap<String, Value>, kustomization: &BTreeMap<
 
 fn same(what: &str, name: &str, chart: &Value, kustomization: &Value) {
     let (left, right) = (format!("{chart:#}"), format!("{kustomization:#}"));
-    assert!(left == right, "{what}: {name}\n{}", similar::TextDiff::from_lines(&left, &right).unified_diff());
+    assert!(
+        left == right,
+        "{what}: {name}\n{}",
+        stator_model::present::patch::unified_diff(("chart", &left), ("kustomization", &right))
+    );
 }

@@ -99,23 +99,22 @@ fn make(folder: &Path, program: &Path, variables: &[(&str, &str)]) {
 
 /// The release of the tests. `None`: skip the test, it has been said loudly.
 pub fn made() -> Option<&'static MadeRelease> {
-    static MADE: OnceLock<Option<MadeRelease>> = OnceLock::new();
+    static MADE: OnceLock<MadeRelease> = OnceLock::new();
+    if let Some(tool) = missing() {
+        testbed::skipped(&format!("there is no {tool}, which a release is made with"));
+        return None;
+    }
+    testbed::helm()?;
     let start = || {
-        if let Some(tool) = missing() {
-            assert!(!testbed::required(), "there is no {tool}, which a release is made with");
-            testbed::say(&format!("SKIPPED the tests of a release: there is no {tool}"));
-            return None;
-        }
-        testbed::helm()?;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("stator");
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_stator"));
         assert!(strip.status().unwrap().success());
         make(folder.path(), &program, &[]);
-        Some(MadeRelease { folder, program })
+        MadeRelease { folder, program }
     };
-    MADE.get_or_init(start).as_ref()
+    Some(MADE.get_or_init(start))
 }
 
 #[test]
@@ -327,9 +326,7 @@ fn the_program_of_the_image_runs_as_its_account() {
     let said = run(&["validate", "/models"]);
     let error = String::from_utf8_lossy(&said.stderr).into_owned();
     if error.starts_with("chroot: ") {
-        assert!(!testbed::required(), "{error}");
-        testbed::say(&format!("SKIPPED the_program_of_the_image_runs_as_its_account, which needs root: {error}"));
-        return;
+        return testbed::skipped(&format!("only root may run the image's program as its account: {error}"));
     }
     assert!(said.status.success(), "{error}");
     assert!((String::from_utf8_lossy(&said.stdout).into_owned() + &error).contains("All checks passed (13 models)."));

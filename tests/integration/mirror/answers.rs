@@ -7,6 +7,7 @@ use stator_git::source::addresses::AddressPolicy;
 use stator_git::source::credentials::{AppInstallation, ClientCertificate, GithubApp, ProxySettings, TokenProvider};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type Answering = Box<dyn Fn() -> GitReply + Send + Sync>;
 

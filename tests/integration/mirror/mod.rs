@@ -7,6 +7,7 @@ mod fetching;
 mod scale;
 
 use crate::git_server::{GitReply, GitRequest, GitServer, OriginRepository};
+use crate::testbed::PATIENCE;
 use secrecy::SecretString;
 use stator_git::source::credentials::{GitCredentials, GitLogin};
 use stator_git::source::mirror::{FetchLimits, FetchOutcome, Mirror, MirrorError, RemoteRepository, ResolvedRef};
@@ -14,7 +15,6 @@ use stator_git::source::model_source::{Reference, VerifyMode};
 use stator_git::source::secret::SecretValues;
 use stator_git::source::signature::verify_revision;
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// What every credential of these tests holds, and no message may.
@@ -63,9 +63,10 @@ fn remote(url: &str) -> RemoteRepository {
     RemoteRepository { limits: limits(), ..RemoteRepository::new(url, credentials) }
 }
 
-/// As usual, but with an end that a person would wait for.
+/// As usual, but with an end that only a test which hangs comes to.
 fn limits() -> FetchLimits {
-    FetchLimits { total_timeout: Duration::from_secs(120), ..FetchLimits::default() }
+    let [connect_timeout, total_timeout, rate_window] = [PATIENCE; 3];
+    FetchLimits { connect_timeout, total_timeout, rate_window, ..FetchLimits::default() }
 }
 
 fn basic() -> GitLogin {

@@ -2,7 +2,7 @@
 //! everything healthy at once.
 
 use crate::git_server::{GitServer, OriginRepository};
-use crate::testbed::{self, ControlPlane};
+use crate::testbed::{self, ControlPlane, eventually};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -10,10 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-/// How long anything is waited for before the test counts as failed.
-const PATIENCE: Duration = Duration::from_secs(240);
+use std::time::Duration;
 
 /// A namespace with its leases, sources and models, and a repository.
 pub struct Scene {
@@ -72,14 +69,7 @@ impl Replica {
 
     /// Waits until it has ended, and says whether it did well.
     pub async fn ended(&mut self) -> bool {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.success();
-            }
-            assert!(start.elapsed() < PATIENCE, "{} does not end", self.name);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(&format!("{} ends", self.name), async || self.child.try_wait().unwrap()).await.success()
     }
 }
 
@@ -117,7 +107,7 @@ impl Scene {
     /// Starts a replica, and waits until it listens.
     pub async fn start(&self, name: &str, shards: u32) -> Replica {
         let data = self.folder.path().join(name);
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("stator"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stator"));
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -143,7 +133,7 @@ impl Scene {
             }
         });
         let replica = Replica { name: name.to_owned(), child, said };
-        self.until("a replica listens", async || replica.said().contains("Listening on")).await;
+        eventually("a replica listens", async || replica.said().contains("Listening on")).await;
         replica
     }
 
@@ -188,20 +178,6 @@ impl Scene {
         api(&self.client, &self.namespace, api_version, kind, plural)
     }
 
-    /// Waits until something is so.
-    #[track_caller]
-    pub fn until<'a>(&'a self, what: &'a str, so: impl AsyncFn() -> bool + 'a) -> impl Future<Output = Duration> + 'a {
-        let place = std::panic::Location::caller();
-        async move {
-            let start = Instant::now();
-            while !so().await {
-                assert!(start.elapsed() < PATIENCE, "it never came to this: {what}, at {place}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            start.elapsed()
-        }
-    }
-
     /// Who holds a shard; nothing where nobody does.
     pub async fn holder(&self, shard: u32) -> Option<String> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
@@ -211,12 +187,11 @@ impl Scene {
 
     /// Which of the replicas holds a shard, once one does.
     pub async fn leader(&self, replicas: &[&Replica]) -> usize {
-        let find = async || {
+        eventually("one of them leads", async || {
             let holder = self.holder(0).await?;
             replicas.iter().position(|replica| holder.starts_with(&format!("{}-", replica.name)))
-        };
-        self.until("one of them leads", async || find().await.is_some()).await;
-        find().await.unwrap()
+        })
+        .await
     }
 
     /// Name, generation and resource version of every graph, with how many workers it has.
@@ -239,16 +214,12 @@ impl Scene {
     /// The graphs once nothing moves any more: neither they, nor the leases' holders.
     pub async fn quiet(&self) -> BTreeMap<String, (i64, String, i64)> {
         let mut last = self.graphs().await;
-        let start = Instant::now();
-        loop {
+        eventually("the graphs stand still", async || {
             tokio::time::sleep(Duration::from_secs(3)).await;
             let now = self.graphs().await;
-            if now == last {
-                return now;
-            }
-            assert!(start.elapsed() < PATIENCE, "the graphs go on moving");
-            last = now;
-        }
+            (now == std::mem::replace(&mut last, now.clone())).then_some(now)
+        })
+        .await
     }
 }
 

@@ -4,7 +4,7 @@ use super::pipeline::{Site, mocker};
 use serde_json::json;
 use stator_cluster::cluster::Cluster as _;
 use stator_cluster::cluster::embedded::ObjectPart;
-use stator_cluster::sync::{SyncOptions, SyncReport, run_sync};
+use stator_cluster::sync::{SyncOptions, SyncReport};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use stator_core::outcome::SyncOutcome;
@@ -47,15 +47,13 @@ async fn says(site: &Site, object: &ObjectRef, ready: u64, total: u64) {
 }
 
 /// Waits for what no operator brings on, for as long as a model may make no progress.
-async fn in_vain(site: &Site) -> SyncReport {
-    let (plan, gathered) = site.plan(&site.cluster, &[]).await;
-    let options = SyncOptions {
+async fn in_vain(site: &Site, says: &str) -> SyncReport {
+    let limited = |progress_deadline| SyncOptions {
         wait: true,
-        progress_deadline: Duration::from_millis(300),
+        progress_deadline,
         ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
     };
-    let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run_sync(&site.cluster, plan, gathered.bookkeeping(), options, &|_| {}, cancel).await
+    site.sync_in_vain(&site.cluster, &[], says, Duration::from_millis(300), limited).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,9 +63,9 @@ async fn an_adapter_of_a_graph_that_never_gets_ready_is_never_applied() {
     let left = site.sync_on(&site.cluster, false, &[]).await;
     assert_eq!(left.models[0].result, SyncOutcome::Deferred, "{left:#?}");
     insta::assert_snapshot!(left.models[0].message, @"DynamoModel llama-sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not observed it yet); run `stator sync --wait`");
-    let waited = in_vain(&site).await;
+    let waited = in_vain(&site, "its graph is not ready").await;
     assert_eq!(waited.models[0].result, SyncOutcome::Unhealthy, "{waited:#?}");
-    insta::assert_snapshot!(waited.models[0].message, @"no progress for 300ms: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/llama-sql is skipped for now: its graph is not ready");
+    insta::assert_snapshot!(waited.models[0].message, @"no progress for TIME: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/llama-sql is skipped for now: its graph is not ready");
     assert!(adapter(&site).await.is_none());
     // The operator comes up after all.
     assert!(site.sync(&[]).await.is_success());
@@ -85,13 +83,13 @@ async fn an_adapter_that_only_some_endpoints_have_is_waited_for() {
     let mut told = Vec::new();
     for ready in [1, 0] {
         says(&site, &object, ready, 2).await;
-        let report = in_vain(&site).await;
+        let report = in_vain(&site, &format!("loaded on {ready} of 2 endpoints")).await;
         assert_eq!(report.models[0].result, SyncOutcome::Unhealthy, "{report:#?}");
         told.push(report.models[0].message.clone());
     }
     insta::assert_snapshot!(told.join("\n"), @"
-    no progress for 300ms: DynamoModel prod/llama-sql: loaded on 1 of 2 endpoints: 1 of 2 endpoint(s) are ready
-    no progress for 300ms: DynamoModel prod/llama-sql: loaded on 0 of 2 endpoints: 0 of 2 endpoint(s) are ready
+    no progress for TIME: DynamoModel prod/llama-sql: loaded on 1 of 2 endpoints: 1 of 2 endpoint(s) are ready
+    no progress for TIME: DynamoModel prod/llama-sql: loaded on 0 of 2 endpoints: 0 of 2 endpoint(s) are ready
     ");
     // Whoever does not wait is not held up: nothing is to be written.
     assert_eq!(site.sync_on(&site.cluster, false, &[]).await.models[0].result, SyncOutcome::Synced);

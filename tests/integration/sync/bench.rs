@@ -69,7 +69,7 @@ pub trait Syncing {
 
 impl Syncing for Workbench {
     fn sync(&self, more: &[&str]) -> Output {
-        let waiting = ["--wait", "--simulate-operator", "--simulate-speed", "100000", "--timeout", "60s"];
+        let waiting = ["--wait", "--simulate-operator", "--simulate-speed", "100000", "--timeout", "15m"];
         self.push(&[&waiting, more].concat())
     }
 

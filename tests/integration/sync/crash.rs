@@ -4,6 +4,7 @@
 use super::pipeline::{Dying, Site};
 use super::workloads::{self, WORKLOADS, Workload};
 use crate::testbed;
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{ApplyRequest, Cluster};
@@ -11,13 +12,14 @@ use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use stator_model::plan::{Action, HoldKind};
+use stator_model::present::patch::unified_diff;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// More rounds than any workload takes until nothing is left to do.
 const ROUNDS: usize = 5;
-/// Crashes that are tried at the same time, each in a namespace of its own.
-const AT_ONCE: usize = 8;
+/// Workloads that are tried at the same time, and crashes of each, every one in a namespace of its own.
+const AT_ONCE: (usize, usize) = (4, 3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_write_may_be_the_last_on_the_embedded_cluster() {
@@ -56,21 +58,22 @@ struct End {
 }
 
 async fn every_write_may_be_the_last<C: Cluster, G>(place: impl AsyncFn(&str) -> (C, G)) {
-    for workload in WORKLOADS {
-        let (undisturbed, writes) = run(&place, workload, None).await;
+    let place = &place;
+    let workloads = stream::iter(WORKLOADS).for_each_concurrent(AT_ONCE.0, async |workload| {
+        let (undisturbed, writes) = run(place, workload, None).await;
         assert!(writes > 0, "{}: nothing is written", workload.name);
-        let crashes: Vec<(usize, bool)> = (1..=writes).flat_map(|write| [(write, false), (write, true)]).collect();
-        for some in crashes.chunks(AT_ONCE) {
-            let runs = some.iter().map(|crash| run(&place, workload, Some(*crash)));
-            for ((write, after), (end, _)) in some.iter().zip(join_all(runs).await) {
-                let when = if *after { "after" } else { "before" };
-                let (one, other) = (format!("{undisturbed:#?}"), format!("{end:#?}"));
-                let diff = similar::TextDiff::from_lines(&one, &other);
-                let diff = diff.unified_diff().header("undisturbed", "after the crash").to_string();
-                assert!(end == undisturbed, "{}: crash {when} write {write} of {writes}\n{diff}", workload.name);
-            }
-        }
-    }
+        let undisturbed = &undisturbed;
+        let crashes = (1..=writes).flat_map(|write| [(write, false), (write, true)]);
+        let crashes = stream::iter(crashes).for_each_concurrent(AT_ONCE.1, async |(write, after)| {
+            let (end, _) = run(place, workload, Some((write, after))).await;
+            let when = if after { "after" } else { "before" };
+            let (one, other) = (format!("{undisturbed:#?}"), format!("{end:#?}"));
+            let diff = unified_diff(("undisturbed", &one), ("after the crash", &other));
+            assert!(end == *undisturbed, "{}: crash {when} write {write} of {writes}\n{diff}", workload.name);
+        });
+        crashes.await;
+    });
+    workloads.await;
 }
 
 /// Runs a workload to its end, dying once if asked to. What it left, and how many writes there were.
@@ -374,22 +377,4 @@ pub async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String
         found.insert(name, serde_json::from_str(&text).unwrap());
     }
     found
-}
-
-/// The answers of all, in order; they go on side by side.
-pub async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
-    let mut pending: Vec<_> = futures.map(Box::pin).collect();
-    let mut answers: Vec<Option<T>> = pending.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        for (future, answer) in pending.iter_mut().zip(&mut answers) {
-            if answer.is_none()
-                && let std::task::Poll::Ready(value) = future.as_mut().poll(context)
-            {
-                *answer = Some(value);
-            }
-        }
-        if answers.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    answers.into_iter().flatten().collect()
 }

@@ -1,5 +1,7 @@
 //! A repository in a folder, an embedded cluster beside it, and the way from one to the other.
 
+use crate::testbed::PATIENCE;
+use regex::Regex;
 use stator_cluster::cluster::embedded::operator::SimulatedOperator;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::{
@@ -170,11 +172,36 @@ impl Site {
         let options = SyncOptions {
             wait,
             concurrency,
-            timeout: Some(Duration::from_secs(60)),
+            timeout: Some(PATIENCE),
             ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
         };
         let (_keep, cancel) = tokio::sync::watch::channel(None);
         run_sync(cluster, plan, gathered.bookkeeping(), options, &|_| {}, cancel).await
+    }
+
+    /// Syncs until a limit ends it, for which it came as far as to say this. A slow machine may not have come there by then:
+    /// it has twice the time at each further try, and how long that was is not said.
+    pub async fn sync_in_vain<C: Cluster>(
+        &self,
+        cluster: &C,
+        allow: &[HoldKind],
+        says: &str,
+        mut time: Duration,
+        limited: impl Fn(Duration) -> SyncOptions,
+    ) -> SyncReport {
+        let limit = Regex::new("(after|for) [0-9][0-9a-z.]*").unwrap();
+        loop {
+            let (plan, gathered) = self.plan(cluster, allow).await;
+            let (_keep, cancel) = tokio::sync::watch::channel(None);
+            let mut report = run_sync(cluster, plan, gathered.bookkeeping(), limited(time), &|_| {}, cancel).await;
+            for model in &mut report.models {
+                model.message = limit.replace(&model.message, "$1 TIME").into_owned();
+            }
+            time *= 2;
+            if time > PATIENCE || report.models.iter().any(|model| model.message.contains(says)) {
+                return report;
+            }
+        }
     }
 
     /// Syncs with the operator at work, until everything is Healthy.

@@ -4,11 +4,12 @@
 //! `STATOR_CLUSTER_SCHEDULES` says how many are tried on each (10; a nightly run takes 300 on the API server), and `STATOR_SCHEDULE_SEED` from
 //! which seed on.
 
-use super::crash::{join_all, make_ready, objects, uids};
+use super::crash::{make_ready, objects, uids};
 use super::faulty::{Chance, Faulty, History};
 use super::pipeline::Site;
 use super::workloads::{APART, TWO_WORKERS, WORKER, adapters, weights, write};
 use crate::testbed;
+use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use stator_cluster::cluster::Cluster;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
@@ -55,14 +56,13 @@ async fn whatever_goes_wrong_the_end_is_the_one_without_faults_on_a_real_api_ser
 }
 
 async fn try_schedules<C: Cluster, G>(place: impl AsyncFn(&str) -> (C, G)) {
-    let seeds: Vec<u64> = schedule_seeds::seeds(COUNT, 10).collect();
-    for some in seeds.chunks(AT_ONCE) {
-        for (seed, end) in some.iter().zip(join_all(some.iter().map(|seed| compare(&place, *seed))).await) {
-            if let Err(why) = end {
-                panic!("{why}\n{}", schedule_seeds::how_to_repeat(COUNT, *seed));
-            }
+    let place = &place;
+    let schedules = stream::iter(schedule_seeds::seeds(COUNT, 10)).for_each_concurrent(AT_ONCE, async |seed| {
+        if let Err(why) = compare(place, seed).await {
+            panic!("{why}\n{}", schedule_seeds::how_to_repeat(COUNT, seed));
         }
-    }
+    });
+    schedules.await;
 }
 
 /// What a run left behind.
@@ -107,8 +107,7 @@ async fn compare<C: Cluster, G>(place: &impl AsyncFn(&str) -> (C, G), seed: u64)
         return Ok(());
     }
     let (one, other) = (format!("{undisturbed:#?}"), format!("{end:#?}"));
-    let diff = similar::TextDiff::from_lines(&one, &other);
-    Err(told(diff.unified_diff().header("undisturbed", "with faults").to_string()))
+    Err(told(stator_model::present::patch::unified_diff(("undisturbed", &one), ("with faults", &other))))
 }
 
 /// Runs a schedule to its end, and says what it left; without odds nothing goes wrong.

@@ -3,7 +3,6 @@
 use super::drafts::apply_patch;
 use super::scene::{Answer, Pages};
 use super::{bench, settled, sync};
-use std::time::{Duration, Instant};
 
 const EDIT: &str = "/models/models/gamma/edit";
 
@@ -95,9 +94,7 @@ fn a_model_is_changed_by_its_form_without_a_script() {
     assert_eq!((same.status, filled(&same)), (200, fields.clone()), "{same:?}");
 
     let touched = [("/spec/serving/worker/replicas", "4"), ("/spec/servedName", "big: model")];
-    let began = Instant::now();
     let shown = pages.submit(EDIT, &with(&fields, &touched));
-    assert!(began.elapsed() < Duration::from_millis(500) || cfg!(debug_assertions), "{:?}", began.elapsed());
     assert_eq!(shown.status, 200, "{shown:?}");
     for words in ["1 object would change.", "2 now, 4 after", "$5.00/h now, $10.00/h after (+$5.00/h)"] {
         assert!(shown.body.contains(words), "{words}: {shown:?}");

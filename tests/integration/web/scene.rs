@@ -1,12 +1,11 @@
 //! A command with pages that runs, and somebody who reads them.
 
-use crate::controller::process::{PATIENCE, until};
+use crate::testbed::{PATIENCE, until};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 /// A process with pages.
 pub struct Pages {
@@ -203,14 +202,7 @@ impl Pages {
     pub fn end(&mut self) -> ExitStatus {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.said());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        until("it ends", || self.child.try_wait().unwrap())
     }
 }
 

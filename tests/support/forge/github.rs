@@ -3,10 +3,14 @@
 use super::description::ApiDescription;
 use super::state::{FakeComment, FakePullRequest, PostedStatusRow, PullRequestOrigin, page};
 use super::{CANARY, FakeForgeState, ForgeReply, RecordedRequest};
+use aws_lc_rs::encoding::AsDer as _;
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use std::sync::OnceLock;
 
 pub fn answer(
     state: &mut FakeForgeState,
@@ -189,6 +193,32 @@ fn comment(example: &Value, note: &FakeComment) -> Value {
     comment
 }
 
+/// The App's key. Made once, as making it takes a while.
+fn app_key_pair() -> &'static KeyPair {
+    static KEY: OnceLock<KeyPair> = OnceLock::new();
+    KEY.get_or_init(|| KeyPair::generate(KeySize::Rsa2048).unwrap())
+}
+
+/// The App's key as GitHub gives it out: PKCS #1.
+pub fn app_key() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let pkcs8: aws_lc_rs::encoding::Pkcs8V1Der<'_> = app_key_pair().as_der().unwrap();
+        // What PKCS #8 wraps is PKCS #1, after a header that is always the same for this length.
+        pem::encode(&pem::Pem::new("RSA PRIVATE KEY", &pkcs8.as_ref()[26..]))
+    })
+}
+
+/// The parts of a claim that the App's key signed.
+fn signed_claim(claim: &str) -> Option<(Value, Value)> {
+    let (signed, signature) = claim.rsplit_once('.')?;
+    let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, app_key_pair().public_key().as_ref());
+    public.verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
+    let (header, claims) = signed.split_once('.')?;
+    let part = |text: &str| serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok();
+    Some((part(header)?, part(claims)?))
+}
+
 /// What only an App may ask, with a claim that its key signs.
 fn app(
     state: &mut FakeForgeState,
@@ -200,10 +230,8 @@ fn app(
     let now = Timestamp::now() + SignedDuration::from_secs(state.ahead);
     let date = jiff::fmt::rfc2822::to_string(&now.to_zoned(jiff::tz::TimeZone::UTC)).unwrap().replace("+0000", "GMT");
     let bad = |why: &str| ForgeReply::message(401, why).with("date", &date);
-    let payload = claim.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
-    let claims: Value = payload.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null);
-    let header = claim.split('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok()).unwrap_or_default();
-    if !String::from_utf8_lossy(&header).contains("RS256") || claims["iss"] != "4711" {
+    let (header, claims) = signed_claim(claim).unwrap_or_default();
+    if header["alg"] != "RS256" || claims["iss"] != "4711" {
         return Err(bad("A JSON web token could not be decoded"));
     }
     let (issued, ends) = (claims["iat"].as_i64().unwrap_or(i64::MAX), claims["exp"].as_i64().unwrap_or(0));

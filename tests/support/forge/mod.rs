@@ -20,6 +20,7 @@ mod github;
 mod gitlab;
 mod state;
 
+pub use github::app_key;
 pub use state::{FakeForgeState, PostedStatusRow, PullRequestOrigin};
 
 use axum::body::{Body, Bytes};

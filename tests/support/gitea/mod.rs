@@ -22,7 +22,7 @@ mod wire;
 pub use repository::{GiteaComment, GiteaStatus, Repository};
 pub use wire::{DeliveryFate, RelayedDelivery, WebhookRelay, with_header};
 
-use crate::testbed::{self, GoModule, Pipe, ReservedPort, Supervisor};
+use crate::testbed::{self, GoModule, PATIENCE, Pipe, ReservedPort, Supervisor};
 use russh::keys::PrivateKey;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::private::Ed25519Keypair;
@@ -34,9 +34,6 @@ use std::time::{Duration, Instant};
 
 /// The module that is built.
 const MODULE: GoModule = GoModule { name: "gitea", package: ".", what: "Gitea", tags: "sqlite sqlite_unlock_notify" };
-
-/// How long it may take to start: two seconds on an idle machine, longer beside a build.
-const READY: Duration = Duration::from_secs(180);
 
 /// The account that owns the repositories and may do everything.
 pub const OWNER: &str = "team";
@@ -58,15 +55,8 @@ pub struct Gitea {
 /// The Gitea of this test process. `None` means: skip the test, it has been said loudly.
 pub fn shared() -> Option<&'static Gitea> {
     static SHARED: OnceLock<Result<Gitea, String>> = OnceLock::new();
-    match SHARED.get_or_init(Gitea::start) {
-        Ok(gitea) => Some(gitea),
-        Err(reason) if testbed::required() => panic!("no Gitea to test against: {reason}"),
-        Err(reason) => {
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            testbed::say(&format!("SKIPPED {test}: no Gitea to test against: {reason}"));
-            None
-        }
-    }
+    let started = SHARED.get_or_init(Gitea::start).as_ref();
+    started.map_err(|reason| testbed::skipped(&format!("no Gitea to test against: {reason}"))).ok()
 }
 
 impl Gitea {
@@ -138,8 +128,8 @@ impl Gitea {
     fn until(&self, what: &str, done: impl Fn() -> bool) -> Result<(), String> {
         let start = Instant::now();
         while !done() {
-            if start.elapsed() > READY {
-                return Err(format!("not after {} s: {what}\n{}", READY.as_secs(), self.logs()));
+            if start.elapsed() > PATIENCE {
+                return Err(format!("not after {} s: {what}\n{}", PATIENCE.as_secs(), self.logs()));
             }
             std::thread::sleep(Duration::from_millis(50));
         }

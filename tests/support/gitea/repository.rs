@@ -1,6 +1,7 @@
 //! One repository: pushes as people make them, and what the API says of it.
 
 use super::Gitea;
+use crate::testbed;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -169,16 +170,13 @@ impl<'a> Repository<'a> {
     pub fn merge(&self, number: u64) {
         let path = format!("/repos/{}/{}/pulls/{number}/merge", self.owner, self.name);
         let body = json!({"Do": "merge"});
-        let start = std::time::Instant::now();
-        loop {
+        testbed::until("it can be merged", || {
             match self.gitea.try_call(self.gitea.owner_token(), "POST", &path, Some(&body)).unwrap() {
-                (200, _) => return,
-                (405 | 409, _) if start.elapsed() < super::READY => {
-                    std::thread::sleep(std::time::Duration::from_millis(100));
-                }
+                (200, _) => Ok(()),
+                (code @ (405 | 409), answer) => Err(move || format!("{code} {answer}")),
                 (code, answer) => panic!("{path}: {code} {answer}"),
             }
-        }
+        });
     }
 
     /// Every status that was ever posted on a commit, oldest first.

@@ -1,14 +1,12 @@
 //! What stands between Gitea and the receiver of its webhooks: it keeps what was really delivered, and can lose it, double
 //! it and send it again.
 
+use crate::testbed;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-/// How long a delivery may take to come.
-const DELIVERED: Duration = Duration::from_secs(120);
+use std::time::Duration;
 
 /// What becomes of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,16 +106,13 @@ impl WebhookRelay {
 
     /// Waits until there was a delivery like this, and gives it.
     pub fn wait_for(&self, what: &str, like: impl Fn(&RelayedDelivery) -> bool) -> RelayedDelivery {
-        let start = Instant::now();
-        loop {
-            if let Some(found) = self.seen().into_iter().find(|delivery| like(delivery)) {
-                return found;
-            }
-            let events: Vec<String> =
-                self.seen().iter().map(|delivery| delivery.header("x-gitea-event").to_owned()).collect();
-            assert!(start.elapsed() < DELIVERED, "no delivery of {what}; seen: {events:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        testbed::until(&format!("a delivery of {what}"), || {
+            let seen = self.seen();
+            let found = seen.iter().find(|delivery| like(delivery)).cloned();
+            found.ok_or(move || {
+                format!("seen: {:?}", seen.iter().map(|one| one.header("x-gitea-event")).collect::<Vec<_>>())
+            })
+        })
     }
 
     /// Waits for the push of a commit.

@@ -3,7 +3,7 @@
 use super::probe::{ContainerProbe, ProbeVerdict};
 use super::spec::{self, TemplateValues, VolumeContent};
 use super::{ContainerProcess, NodeState, program};
-use crate::testbed::{self, ReservedPort};
+use crate::testbed::{self, PATIENCE, ReservedPort};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Binding, ConfigMap, Container, ObjectReference, Pod, Secret, ServiceAccount};
 use kube::Client;
@@ -295,7 +295,7 @@ impl PodTask {
                 if let (false, Some(probe)) = (started, &mut probes.startup) {
                     let verdict = probe.round(&http).await;
                     started = verdict == ProbeVerdict::Good;
-                    dead = verdict == ProbeVerdict::Bad && began.elapsed() > LONGEST * 6;
+                    dead = verdict == ProbeVerdict::Bad && began.elapsed() > PATIENCE;
                 }
                 if let (true, Some(probe)) = (started, &mut probes.readiness) {
                     ready = match probe.round(&http).await {
@@ -315,7 +315,7 @@ impl PodTask {
                         self.namespace, self.name
                     ));
                     self.shared.supervisor.kill_program(&process);
-                    self.until_ended(&process, LONGEST).await;
+                    self.until_ended(&process, PATIENCE).await;
                     break;
                 }
                 tokio::time::sleep(TICK).await;
@@ -347,7 +347,7 @@ impl PodTask {
             self.until_ended(&process, grace).await;
             if !self.shared.supervisor.ended(&process) {
                 self.shared.supervisor.kill_program(&process);
-                self.until_ended(&process, LONGEST).await;
+                self.until_ended(&process, PATIENCE).await;
             }
         }
         self.shared.running.lock().unwrap().remove(&(self.namespace.clone(), self.name.clone()));

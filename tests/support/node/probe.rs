@@ -5,6 +5,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// How long an answer may take, at least.
+const LATE: Duration = Duration::from_secs(60);
+
 /// A probe of one container, and how it went so far.
 #[derive(Debug)]
 pub struct ContainerProbe {
@@ -48,7 +51,8 @@ impl ContainerProbe {
         let own = seconds(probe.period_seconds, 10);
         Ok(Some(Self {
             url: format!("http://127.0.0.1:{real}{}", get.path.as_deref().unwrap_or("/")),
-            timeout: seconds(probe.timeout_seconds, 1),
+            // Under load a program answers late, and is not dead.
+            timeout: seconds(probe.timeout_seconds, 1).max(LATE),
             period: period.unwrap_or(own).min(own),
             tolerated: probe.failure_threshold.and_then(|given| u32::try_from(given).ok()).unwrap_or(3),
             failed: 0,

@@ -1,13 +1,11 @@
 //! Dynamo's CRDs and stator's own on the API server.
 
+use super::PATIENCE;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// How long the API server may take to serve a new kind.
-const SERVED: Duration = Duration::from_secs(120);
 
 /// Which definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +45,8 @@ pub async fn install(client: &kube::Client, whose: CrdSet, release: DynamoFolder
     for path in paths {
         // A list tells more than the condition `Established`, which comes before the kind is served.
         while let Err(error) = list(client, &path).await {
-            if start.elapsed() > SERVED {
-                return Err(format!("{path} is not served after {} s: {error}", SERVED.as_secs()));
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{path} is not served after {} s: {error}", PATIENCE.as_secs()));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -1,16 +1,13 @@
 //! The programs under their supervisor: started, waited for, and ended with the process that holds the pipe.
 
 use super::supervisor::{Pipe, Supervisor};
-use super::{Programs, ReservedPort, runtime};
+use super::{PATIENCE, Programs, ReservedPort, runtime, until};
 use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-
-/// How long an API server may take until it is ready: seconds on an idle machine, longer beside a build.
-const READY: Duration = Duration::from_secs(180);
 
 /// Whether an API server writes down who asked for what. It costs every request a little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,13 +95,9 @@ impl Launch {
     /// Kills one of its programs, starts it again, and waits until the API server answers.
     pub fn restart(&self, name: &str) {
         self.supervisor.kill_program(name);
-        while !self.supervisor.ended(name) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(&format!("{name} is gone"), || self.supervisor.ended(name));
         self.supervisor.start_program(name);
-        while self.supervisor.ended(name) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(&format!("{name} is there again"), || !self.supervisor.ended(name));
         self.wait_until_ready().unwrap();
     }
 
@@ -120,8 +113,8 @@ impl Launch {
             if self.authority().exists() && self.answers() {
                 return Ok(());
             }
-            if start.elapsed() > READY {
-                return Err(format!("the API server is not ready after {} s", READY.as_secs()));
+            if start.elapsed() > PATIENCE {
+                return Err(format!("the API server is not ready after {} s", PATIENCE.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -132,7 +125,7 @@ impl Launch {
         let ask = async {
             let client = super::client(&self.kubeconfig(), "admin").await?;
             let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
-            let answer = tokio::time::timeout(Duration::from_secs(10), client.request_text(request)).await;
+            let answer = tokio::time::timeout(Duration::from_secs(60), client.request_text(request)).await;
             answer.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
         };
         // A thread of its own, since the caller may be inside a runtime already.

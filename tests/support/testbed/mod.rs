@@ -21,6 +21,7 @@ mod audit;
 mod crds;
 mod launch;
 mod module;
+mod patience;
 mod player;
 mod port;
 mod programs;
@@ -30,6 +31,7 @@ mod tools;
 pub use audit::AuditedRequest;
 pub use launch::{Audit, Launch};
 pub use module::{GoModule, is_there};
+pub use patience::{PATIENCE, eventually, until};
 pub use player::{ObjectRecording, RecordedVersion, RecordingPlayer};
 pub use port::ReservedPort;
 pub use programs::Programs;
@@ -39,9 +41,10 @@ pub use tools::{helm, kubeconform, kubectl, promtool};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// A running control plane.
 #[derive(Debug)]
@@ -58,8 +61,9 @@ pub fn shared() -> Option<&'static ControlPlane> {
 
 /// The same with the definitions of the newest Dynamo.
 pub fn newest() -> Option<&'static ControlPlane> {
-    static NEWEST: OnceLock<Option<ControlPlane>> = OnceLock::new();
-    NEWEST.get_or_init(another_of_newest).as_ref()
+    static NEWEST: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+    let started = NEWEST.get_or_init(|| ControlPlane::newest(&Programs::find()?));
+    started.as_ref().map_err(|reason| skip(reason)).ok()
 }
 
 /// A control plane of its own with every definition, for tests that change those. `None` as for [`shared`].
@@ -73,9 +77,20 @@ pub fn another_of_newest() -> Option<ControlPlane> {
 }
 
 fn skip(reason: &str) {
-    assert!(!required(), "no API server to test against: {reason}");
+    skipped(&format!("no API server to test against: {reason}"));
+}
+
+/// Says that this test ends without having looked at everything, why, and how many did so far: the last such line has the
+/// number of all. Fails the test where none may be skipped.
+pub fn skipped(reason: &str) {
+    static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    assert!(!required(), "{reason}");
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    say(&format!("SKIPPED {test}: no API server to test against: {reason}"));
+    let count = SKIPPED.lock().map_or(0, |mut tests| {
+        tests.insert(test.clone());
+        tests.len()
+    });
+    say(&format!("SKIPPED {test} ({count} so far): {reason}"));
 }
 
 /// Whether a test may not be skipped.
@@ -157,9 +172,7 @@ impl ControlPlane {
     pub fn collects_garbage(&self) -> bool {
         let there = self.launch.has_manager();
         if !there {
-            assert!(!required(), "KUBEBUILDER_ASSETS has no kube-controller-manager");
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            say(&format!("SKIPPED {test}: KUBEBUILDER_ASSETS has no kube-controller-manager"));
+            skipped("KUBEBUILDER_ASSETS has no kube-controller-manager");
         }
         there
     }

@@ -4,7 +4,7 @@
 //! must be there; Debian has it in `prometheus`, which `.ci/run` fetches where it can. `None` means: skip the test, it has
 //! been said loudly. Where `CI` is set a missing one fails the test.
 
-use super::{GoModule, is_there, required, say};
+use super::{GoModule, is_there, skipped};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -46,13 +46,5 @@ pub fn promtool() -> Option<&'static Path> {
 }
 
 fn found(tool: &'static Result<PathBuf, String>) -> Option<&'static Path> {
-    match tool {
-        Ok(path) => Some(path),
-        Err(reason) => {
-            assert!(!required(), "{reason}");
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            say(&format!("SKIPPED {test}: {reason}"));
-            None
-        }
-    }
+    tool.as_deref().map_err(|reason| skipped(reason)).ok()
 }

@@ -1,9 +1,9 @@
 //! Unified diffs of objects as YAML, as `git diff` and `kubectl diff` print them.
 
+use super::patch::{MissingNewline, diff_hunks};
 use super::{TerminalOptions, Tone, escape};
 use crate::plan::{Change, Plan};
 use serde_json::Value;
-use similar::TextDiff;
 use stator_core::dynamo::kinds::CONFIG_MAP;
 use stator_core::object::JsonText;
 use std::fmt::Write as _;
@@ -40,8 +40,7 @@ pub fn hunks(change: &Change, context: usize) -> String {
     let write =
         |side: &Option<JsonText>| side.as_ref().map(|text| to_yaml(&text.parse(), has_files)).unwrap_or_default();
     let (old, new) = (write(&change.before), write(&change.after));
-    let diff = TextDiff::from_lines(&old, &new);
-    diff.unified_diff().context_radius(context).missing_newline_hint(false).to_string()
+    diff_hunks(&old, &new, context, MissingNewline::Unsaid)
 }
 
 /// A value as YAML, texts of several lines as such or not. JSON, which is YAML too, where the writer refuses a value.

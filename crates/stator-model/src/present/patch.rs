@@ -1,6 +1,7 @@
-//! A file's change as a patch that `git apply` takes.
+//! Differences of texts: hunks, and a file's change as a patch that `git apply` takes. The one place that compares lines, as
+//! every other would compile the algorithms anew.
 
-use similar::TextDiff;
+use similar::{DiffOp, TextDiff};
 
 /// Lines around a change.
 const CONTEXT_LINES: usize = 3;
@@ -11,14 +12,39 @@ pub fn file_patch(path: &str, before: Option<&str>, after: &str) -> String {
     if before == Some(after) {
         return String::new();
     }
-    let diff = TextDiff::from_lines(before.unwrap_or_default(), after);
-    let hunks = diff.unified_diff().context_radius(CONTEXT_LINES).missing_newline_hint(true).to_string();
+    let hunks = diff_hunks(before.unwrap_or_default(), after, CONTEXT_LINES, MissingNewline::Said);
     let (old, new) = (quote_path("a/", path), quote_path("b/", path));
     let header = match before {
         Some(_) => format!("diff --git {old} {new}\n--- {}\n", ended(&old)),
         None => format!("diff --git {old} {new}\nnew file mode 100644\n--- /dev/null\n"),
     };
     format!("{header}+++ {}\n{hunks}", ended(&new))
+}
+
+/// Whether hunks say that the last line of a text does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MissingNewline {
+    /// As `diff` and git do.
+    Said,
+    /// Where the texts are no files.
+    Unsaid,
+}
+
+/// The hunks of a unified diff, without the names. Empty where nothing changes.
+pub(super) fn diff_hunks(before: &str, after: &str, context: usize, missing: MissingNewline) -> String {
+    let diff = TextDiff::from_lines(before, after);
+    diff.unified_diff().context_radius(context).missing_newline_hint(missing == MissingNewline::Said).to_string()
+}
+
+/// The lines that stay, go and come, as ranges of their numbers from 0.
+pub(super) fn line_changes(before: &str, after: &str) -> Vec<DiffOp> {
+    TextDiff::from_lines(before, after).ops().to_vec()
+}
+
+/// A unified diff under the names of both sides. Empty where nothing changes.
+pub fn unified_diff((old_name, before): (&str, &str), (new_name, after): (&str, &str)) -> String {
+    let hunks = diff_hunks(before, after, CONTEXT_LINES, MissingNewline::Said);
+    if hunks.is_empty() { hunks } else { format!("--- {old_name}\n+++ {new_name}\n{hunks}") }
 }
 
 /// A path as git writes it: in quotes, where it holds something that would end it or reads as an escape.

@@ -2,10 +2,10 @@
 
 use crate::cluster::place::{Place, on_every_cluster_and_make};
 use crate::cluster::scenario::{apply, with};
+use crate::testbed::PATIENCE;
 use serde_json::json;
 use stator_cluster::cluster::{Cluster, Preconditions, WatchEvent};
 use stator_core::dynamo::kinds;
-use std::time::Duration;
 
 on_every_cluster_and_make! {
     a_watch_tells_what_happens_from_now_on,
@@ -24,7 +24,7 @@ async fn a_watch_tells_what_happens_from_now_on(place: &impl Place) {
     let held = apply(cluster, held).await.object;
     assert_eq!(held.uid(), before.uid());
     for expected in ["made", "changed", "gone", "held"] {
-        let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await;
+        let event = tokio::time::timeout(PATIENCE, events.recv()).await;
         let event = event.unwrap_or_else(|_| panic!("nothing was told of `{expected}`")).unwrap();
         match (expected, &event) {
             ("made", WatchEvent::Applied(object)) => assert_eq!(*object, made),

@@ -16,6 +16,7 @@ use self::real::Real;
 use self::steps::Sequence;
 use crate::testbed;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
+use stator_model::present::patch::unified_diff;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,8 +45,7 @@ fn difference(sequence: &Sequence, embedded: &[Seen], real: &[Seen]) -> Option<S
         let _ = writeln!(text, "{step}");
         if !one.agrees(other) {
             let (one, other) = (format!("{one:#?}"), format!("{other:#?}"));
-            let diff = similar::TextDiff::from_lines(&one, &other);
-            let _ = writeln!(text, "{}", diff.unified_diff().context_radius(6).header("embedded", "real"));
+            let _ = writeln!(text, "{}", unified_diff(("embedded", &one), ("real", &other)));
         }
     }
     Some(text)

@@ -2,13 +2,13 @@
 
 use super::compare::{self, Answer, Seen, Shown};
 use super::steps::{Meant, Sequence, Step, Subject, Which};
+use crate::testbed::eventually;
 use serde_json::{Value, json};
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions, ObjectPart};
 use stator_cluster::cluster::{ApplyOutcome, ApplyRequest, Cluster, Preconditions};
 use stator_core::dynamo::kinds::{CLAIM, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use std::future::Future;
-use std::time::Duration;
 
 /// A cluster that objects can also be edited on.
 pub trait Side {
@@ -143,16 +143,13 @@ fn unversioned(object: &Option<Object>) -> Option<Value> {
 /// The object, once the API server's own protection of claims has let go of one that is being deleted, and is back on
 /// one that is not.
 async fn settled<S: Side>(side: &S, reference: &ObjectRef) -> Option<Object> {
-    for _ in 0..2000 {
-        let live = side.cluster().get(reference).await.unwrap()?;
-        let protected = live.finalizers().contains(&compare::PROTECTION);
-        let wanted = S::PROTECTS_CLAIMS && reference.kind == CLAIM.kind && !live.is_deleting();
-        if protected == wanted {
-            return Some(live);
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{reference} does not come to rest");
+    eventually(&format!("{reference} comes to rest"), async || {
+        let live = side.cluster().get(reference).await.unwrap();
+        let is_protected = live.as_ref().is_some_and(|live| live.finalizers().contains(&compare::PROTECTION));
+        let is_kept = live.as_ref().is_some_and(|live| !live.is_deleting());
+        (is_protected == (S::PROTECTS_CLAIMS && reference.kind == CLAIM.kind && is_kept)).then_some(live)
+    })
+    .await
 }
 
 async fn take(

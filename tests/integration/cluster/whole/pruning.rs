@@ -3,6 +3,7 @@
 use super::words::{Shop, Watched};
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, with};
+use crate::testbed::eventually;
 use serde_json::json;
 use stator_cluster::cluster::{Cluster as _, DeleteOutcome, Preconditions};
 use stator_cluster::sync::gather;
@@ -269,15 +270,8 @@ async fn a_claim_that_does_not_go_holds_its_own_model_only(place: &impl Place) {
     shop.model("other", 2, "");
     let plan = shop.plan(&[]).await;
     let report = shop
-        .carry_out_meanwhile(plan, async {
-            let gone = async {
-                while shop.live(&GRAPH, "goes").await.is_some() {
-                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-                }
-            };
-            tokio::time::timeout(std::time::Duration::from_secs(30), gone)
-                .await
-                .expect("the other model goes meanwhile");
+        .carry_out_meanwhile(false, plan, async {
+            eventually("the other model goes meanwhile", async || shop.live(&GRAPH, "goes").await.is_none()).await;
             assert!(shop.live(&CLAIM, "weights").await.is_some_and(|claim| claim.is_deleting()));
             place.edit(&claim, "manager", |value| value["metadata"]["finalizers"] = json!([])).await;
         })

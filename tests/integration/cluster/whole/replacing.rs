@@ -2,10 +2,10 @@
 
 use super::words::{Shop, Watched};
 use crate::cluster::place::{Namespaces, Place, on_every_cluster};
+use crate::testbed::{PATIENCE, eventually};
 use serde_json::json;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_model::plan::{HoldKind, alternate_graph_name};
-use std::time::Duration;
 
 on_every_cluster! {
     a_forbidden_change_is_a_replace_and_waits_to_be_allowed,
@@ -53,11 +53,10 @@ async fn a_replace_waits_for_the_finalizers(place: &impl Place) {
     shop.site.write("models/llama/model.yaml", DISAGGREGATED);
 
     // Nobody lets go: the wait ends, and says what it waited for.
-    let plan = shop.plan(&[HoldKind::Replace]).await;
-    let stuck = shop.carry_out_within(place.cluster(), plan, Duration::from_secs(2)).await;
+    let stuck = shop.sync_in_vain(false, &[HoldKind::Replace], "still being deleted").await;
     assert!(stuck.timed_out && !stuck.is_success(), "{stuck:#?}");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&stuck.models[0].message), @"timed out after 2s; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
+        insta::assert_snapshot!(place.said(&stuck.models[0].message), @"timed out after TIME; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
     }
     let going = shop.graph("llama").await;
     assert!(going.is_deleting() && going.uid() == first.uid());
@@ -70,7 +69,7 @@ async fn a_replace_waits_for_the_finalizers(place: &impl Place) {
     // The operator lets go while the next sync waits.
     let plan = shop.plan(&[HoldKind::Replace]).await;
     let let_go = place.edit(&graph, "manager", |value| value["metadata"]["finalizers"] = json!([]));
-    let done = shop.carry_out_meanwhile(plan, let_go).await;
+    let done = shop.carry_out_meanwhile(false, plan, let_go).await;
     assert!(done.is_success(), "{done:#?}");
     if shop.live(&GRAPH, "llama").await.is_none() {
         shop.synced(&[]).await;
@@ -142,13 +141,11 @@ async fn new_first_the_old_graph_serves_until_the_new_one_is_healthy(place: &imp
     let watched = Watched::new(place.cluster());
     let plan = shop.plan(&[HoldKind::Replace]).await;
     let comes_up = async {
-        while shop.live(&GRAPH, &second).await.is_none() {
-            tokio::task::yield_now().await;
-        }
+        eventually("the new graph is there", async || shop.live(&GRAPH, &second).await.is_some()).await;
         assert_eq!(shop.graph("llama").await, first, "the old one is not touched meanwhile");
         shop.ready(&second).await;
     };
-    let (report, ()) = tokio::join!(shop.wait_on(&watched, plan, Duration::from_secs(60)), comes_up);
+    let (report, ()) = tokio::join!(shop.wait_on(&watched, plan, PATIENCE), comes_up);
     assert!(report.is_success(), "{report:#?}");
     let writes = watched.writes();
     let graphs_written: Vec<&String> = writes.iter().filter(|write| write.contains(GRAPH.kind)).collect();
@@ -180,8 +177,7 @@ async fn new_first_the_old_graph_serves_until_the_new_one_is_healthy(place: &imp
 async fn a_new_graph_that_does_not_come_up_leaves_the_old_one_serving(place: &impl Place) {
     let (shop, second) = to_be_apart(place).await;
     let first = shop.graph("llama").await;
-    let plan = shop.plan(&[HoldKind::Replace]).await;
-    let report = shop.wait_within(plan, Duration::from_secs(2)).await;
+    let report = shop.sync_in_vain(true, &[HoldKind::Replace], &second).await;
     assert!(!report.is_success(), "{report:#?}");
     assert_eq!(shop.graph("llama").await, first);
     let seen = shop.pending(&[]).await.join("\n");

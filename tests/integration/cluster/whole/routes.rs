@@ -2,11 +2,11 @@
 
 use super::words::Shop;
 use crate::cluster::place::{Place, on_every_cluster};
+use crate::testbed::eventually;
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{GRAPH, HTTP_ROUTE, RECORD};
 use stator_core::object::Object;
 use stator_model::plan::{HoldKind, alternate_graph_name};
-use std::time::Duration;
 
 on_every_cluster! {
     a_route_follows_its_graph_and_is_healthy_once_the_gateway_takes_it,
@@ -67,19 +67,21 @@ async fn a_route_follows_its_graph_and_is_healthy_once_the_gateway_takes_it(plac
 
     // A sync that waits applies it once the graph is Healthy, and says what the gateway says.
     let plan = shop.plan(&[]).await;
-    let (report, ()) = tokio::join!(shop.wait_within(plan, Duration::from_secs(5)), async {
-        shop.ready("chat").await;
-        while route(&shop, "chat").await.is_none() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        answer(&shop, "chat", ("False", "NoMatchingListenerHostname", "no listener for chat.example.com")).await;
-    });
+    tokio::select! {
+        report = shop.wait(plan) => panic!("the gateway has not taken it: {report:#?}"),
+        () = async {
+            shop.ready("chat").await;
+            eventually("the route is there", async || route(&shop, "chat").await.is_some()).await;
+        } => {}
+    }
+    answer(&shop, "chat", ("False", "NoMatchingListenerHostname", "no listener for chat.example.com")).await;
+    let report = shop.sync_in_vain(true, &[], "NoMatchingListenerHostname").await;
     let said = place.said(format!("{:?}: {}", report.models[0].result, report.models[0].message));
-    insta::allow_duplicates! { insta::assert_snapshot!(said, @"Unhealthy: timed out after 5s; HTTPRoute prod/chat: route not accepted by gateway infra/public: NoMatchingListenerHostname: no listener for chat.example.com"); }
+    insta::allow_duplicates! { insta::assert_snapshot!(said, @"Unhealthy: timed out after TIME; HTTPRoute prod/chat: route not accepted by gateway infra/public: NoMatchingListenerHostname: no listener for chat.example.com"); }
     assert_eq!(shop.live(&RECORD, "chat").await.unwrap().status()["health"], "Degraded");
     answer(&shop, "chat", TAKEN).await;
     let plan = shop.plan(&[]).await;
-    let report = shop.wait_within(plan, Duration::from_secs(60)).await;
+    let report = shop.wait(plan).await;
     assert!(report.is_success(), "{report:#?}");
     assert_eq!(backends(&route(&shop, "chat").await.unwrap()), [("chat-frontend".to_owned(), 1)]);
     shop.settled().await;

@@ -3,12 +3,12 @@
 
 use super::words::{Shop, Watched};
 use crate::cluster::place::{Place, on_every_cluster};
+use crate::testbed::eventually;
 use serde_json::{Value, json};
 use stator_cluster::cluster::Cluster as _;
 use stator_core::dynamo::kinds::{GRAPH, JOB, RECORD};
 use stator_core::object::Object;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 on_every_cluster! {
     a_graph_follows_its_weights_and_a_new_revision_is_downloaded_first,
@@ -109,16 +109,14 @@ async fn a_graph_follows_its_weights_and_a_new_revision_is_downloaded_first(plac
     // A sync that waits goes on once the download is complete.
     let first = job(&shop, ONE).await.reference();
     let plan = shop.plan(&[]).await;
-    let (report, ()) = tokio::join!(shop.wait_within(plan, Duration::from_secs(60)), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+    let meanwhile = async {
         assert!(shop.live(&GRAPH, "chat").await.is_none(), "the graph is there before its weights");
         shop.report(&first, complete()).await;
-        while shop.live(&GRAPH, "chat").await.is_none() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        eventually("the graph is there", async || shop.live(&GRAPH, "chat").await.is_some()).await;
         shop.ready("chat").await;
         shop.report_bound("model-cache").await;
-    });
+    };
+    let report = shop.carry_out_meanwhile(true, plan, meanwhile).await;
     assert!(report.is_success(), "{report:#?}");
     assert!(served(&shop.graph("chat").await).ends_with(ONE));
     shop.settled().await;
@@ -161,7 +159,7 @@ async fn a_download_that_fails_keeps_the_graph_serving(place: &impl Place) {
     shop.sync(&[]).await;
     shop.report(&job(&shop, TWO).await.reference(), failed()).await;
     let plan = shop.plan(&[]).await;
-    let report = shop.wait_within(plan, Duration::from_secs(60)).await;
+    let report = shop.wait(plan).await;
     let said = shop.place.said(format!("{:?}: {}", report.models[0].result, report.models[0].message));
     insta::allow_duplicates! { insta::assert_snapshot!(said, @"Unhealthy: Job prod/weights-qwen3-0-6b-543e2b8f54: the download of the weights failed (0 active, 4 failed, 0 succeeded), BackoffLimitExceeded: Job has reached the specified backoff limit; read `kubectl logs -n prod job/weights-qwen3-0-6b-543e2b8f54`, then correct `weights`, or increase `weights.attempt` by one to try again; DynamoGraphDeployment prod/chat keeps serving what it serves: its weights are not downloaded"); }
     assert!(served(&shop.graph("chat").await).ends_with(ONE));

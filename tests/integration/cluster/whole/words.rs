@@ -3,6 +3,7 @@
 use crate::cluster::place::Place;
 use crate::cluster::scenario;
 use crate::sync::pipeline::Site;
+use crate::testbed::PATIENCE;
 use serde_json::{Value, json};
 use stator_cluster::cluster::{
     ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
@@ -17,9 +18,6 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
-
-/// How long a sync may take that nothing keeps waiting.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A repository whose one environment is the namespace of a scenario.
 pub struct Shop<'a, P: Place> {
@@ -83,22 +81,19 @@ impl<'a, P: Place> Shop<'a, P> {
 
     /// Carries out a plan that was made before, against a cluster that may be watched.
     pub async fn carry_out<C: Cluster>(&self, cluster: &C, (plan, gathered): (Plan, GatheredState)) -> SyncReport {
-        self.carry_out_within(cluster, (plan, gathered), PATIENCE).await
+        carry_out(cluster, (plan, gathered), false, PATIENCE).await
     }
 
-    /// The same with a timeout that is meant to end it.
-    pub async fn carry_out_within<C: Cluster>(
-        &self,
-        cluster: &C,
-        (plan, gathered): (Plan, GatheredState),
-        timeout: Duration,
-    ) -> SyncReport {
-        carry_out(cluster, (plan, gathered), false, timeout).await
+    /// Syncs until its time is up, and it says this: see [`Site::sync_in_vain`].
+    pub async fn sync_in_vain(&self, wait: bool, allow: &[HoldKind], says: &str) -> SyncReport {
+        let limited = |timeout| options(wait, timeout);
+        self.site.sync_in_vain(self.cluster(), allow, says, Duration::from_secs(1), limited).await
     }
 
-    /// Carries out a plan, and does something else as soon as that says what it waits for.
+    /// Carries out a plan, for health too where it waits, and does something else as soon as that says what it waits for.
     pub async fn carry_out_meanwhile(
         &self,
+        wait: bool,
         (plan, gathered): (Plan, GatheredState),
         meanwhile: impl Future<Output = ()>,
     ) -> SyncReport {
@@ -109,7 +104,7 @@ impl<'a, P: Place> Shop<'a, P> {
             }
         };
         let (_keep, cancel) = tokio::sync::watch::channel(None);
-        let options = options(false, PATIENCE);
+        let options = options(wait, PATIENCE);
         let work = run_sync(self.cluster(), plan, gathered.bookkeeping(), options, &progress, cancel);
         let meanwhile = async {
             tokio::time::timeout(PATIENCE, waits.notified()).await.expect("the sync waits for something");
@@ -119,11 +114,11 @@ impl<'a, P: Place> Shop<'a, P> {
     }
 
     /// Carries a plan out and waits for health.
-    pub async fn wait_within(&self, plan: (Plan, GatheredState), timeout: Duration) -> SyncReport {
-        carry_out(self.cluster(), plan, true, timeout).await
+    pub async fn wait(&self, plan: (Plan, GatheredState)) -> SyncReport {
+        self.wait_on(self.cluster(), plan, PATIENCE).await
     }
 
-    /// The same as somebody else.
+    /// The same as somebody else, for so long.
     pub async fn wait_on<C: Cluster>(&self, cluster: &C, plan: (Plan, GatheredState), timeout: Duration) -> SyncReport {
         carry_out(cluster, plan, true, timeout).await
     }

@@ -2,11 +2,10 @@
 
 use super::rules::refused;
 use super::{DONE_WITHOUT, accounts};
-use crate::controller::process::PATIENCE;
 use crate::git_server::GitServer;
 use crate::install::ground::Ground;
 use crate::node::Operator;
-use crate::testbed::AuditedRequest;
+use crate::testbed::{self, AuditedRequest};
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
@@ -16,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long something may take before it is looked whether it may happen at all.
+/// How long something may take before it is looked whether it may happen at all. Nothing fails by it that would not later.
 const SOON: Duration = Duration::from_secs(45);
 
 /// The namespaces of the tenants: of one whose source acts as the controller, of one whose source names an account, and of
@@ -136,14 +135,16 @@ impl Stage {
     /// Waits until something is so. What was refused meanwhile may be why it never is, and is told soon.
     #[track_caller]
     pub fn until(&self, what: &str, so: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !so() {
-            let took = start.elapsed();
-            let missing = if took > SOON { self.missing() } else { Vec::new() };
-            assert!(missing.is_empty(), "it did not come to this: {what}, and rights are missing:\n{missing:#?}");
-            assert!(took < PATIENCE, "it never came to this: {what}\n{}", self.sources());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let mut looked = Instant::now();
+        testbed::until(what, || {
+            let done = so();
+            if !done && looked.elapsed() > SOON {
+                looked = Instant::now();
+                let missing = self.missing();
+                assert!(missing.is_empty(), "it did not come to this: {what}, and rights are missing:\n{missing:#?}");
+            }
+            done.then_some(()).ok_or(|| self.sources())
+        });
     }
 
     /// Has graphs converted by a webhook, as Dynamo's own chart does. Nobody answers for it, and nobody asks: what is stored

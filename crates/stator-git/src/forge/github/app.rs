@@ -7,10 +7,15 @@ use crate::forge::{ForgeError, ForgeHttp, endpoint};
 use crate::source::credentials::{AppInstallation, GithubApp};
 use crate::source::model_source::ForgeKind;
 use crate::source::url::RepositoryUrl;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
 use jiff::Timestamp;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,7 +51,7 @@ pub struct InstallationTokens {
     api: Url,
     id: String,
     installation: AppInstallation,
-    key: EncodingKey,
+    key: RsaKeyPair,
     repository: String,
     scope: GithubTokenScope,
     /// Seconds by which GitHub's clock is ahead of this machine's, as far as it matters.
@@ -108,7 +113,7 @@ impl InstallationTokens {
         repository: &str,
         rights: GithubTokenScope,
     ) -> Result<Self, ForgeError> {
-        let key = EncodingKey::from_rsa_pem(app.key.expose_secret().as_bytes()).map_err(|_| unusable_key_error())?;
+        let key = read_signing_key(app.key.expose_secret()).ok_or_else(unusable_key_error)?;
         Ok(Self {
             http,
             api,
@@ -214,9 +219,7 @@ impl InstallationTokens {
             exp: now.saturating_add(CLAIM_LIFETIME_SECONDS),
             iss: &self.id,
         };
-        let claim = jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.key)
-            .map_err(|_| unusable_key_error())?;
-        let claim = SecretString::from(claim);
+        let claim = sign_claims(&self.key, &claims).ok_or_else(unusable_key_error)?;
         self.remember_secret(&claim);
         let login = ForgeAuth::bearer(&claim)?;
         let client = super::with_api_version(ForgeClient::new(self.http.clone(), self.api.clone(), login));
@@ -306,4 +309,23 @@ fn unusable_key_error() -> ForgeError {
         message: "of the secret is not an RSA private key in PEM".to_owned(),
         fix: "put the complete file there that GitHub created with the App's key",
     }
+}
+
+/// The key of an App, as GitHub gives it out (PKCS #1) or as OpenSSL converts it (PKCS #8).
+fn read_signing_key(pem: &str) -> Option<RsaKeyPair> {
+    let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).ok()?;
+    if let PrivateKeyDer::Pkcs8(der) = &key {
+        return RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).ok();
+    }
+    RsaKeyPair::from_der(key.secret_der()).ok()
+}
+
+/// A JSON web token by RS256 (RFC 7515, 3.1 and RFC 7518, 3.3), the one algorithm that GitHub takes of an App.
+fn sign_claims(key: &RsaKeyPair, claims: &GithubAppClaims<'_>) -> Option<SecretString> {
+    let header = BASE64_URL_SAFE_NO_PAD.encode(r#"{"typ":"JWT","alg":"RS256"}"#);
+    let claims = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims).ok()?);
+    let signed = format!("{header}.{claims}");
+    let mut signature = vec![0; key.public_modulus_len()];
+    key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature).ok()?;
+    Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)).into())
 }

@@ -235,8 +235,8 @@ fn keys_that_cannot_be_read_are_told_with_their_line() {
       allowed_signers, line 5: has a quote that does not end
       allowed_signers, line 6: `valid-before` is not after `valid-after`
       allowed_signers, line 7: is not a public key: length invalid
-      b.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (IO error: unknown packet header version 1101110)
-      c.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (IO error: Fixed chunk was shorter than expected)
+      b.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (no packet begins with the byte 0x6e)
+      c.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (a packet is cut off)
       d.sshpub, line 1: is not a public key; write `ssh-ed25519 AAAA… COMMENT`, and options into `allowed_signers`
       e.sshpub: is not text (not UTF-8)
     ");

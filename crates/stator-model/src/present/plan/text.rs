@@ -5,6 +5,7 @@ use super::{
     plan_cost, short_revision,
 };
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
+use crate::present::patch::line_changes;
 use crate::present::{TerminalOptions, Tone, escape, findings, pluralize};
 use serde_json::Value;
 use stator_core::finding::Finding;
@@ -111,7 +112,12 @@ fn changed_items(old: &[Value], new: &[Value], look: &TerminalOptions) -> String
         items.iter().map(|item| escape::truncate(&format_value(item), MAX_VALUE_WIDTH)).collect()
     };
     let (old_texts, new_texts) = (texts(old), texts(new));
-    let operations = similar::capture_diff_slices(similar::Algorithm::Myers, old, new);
+    // Items are compared and not their texts, which may be cut: each is a line that names the first one that equals it.
+    let all: Vec<&Value> = old.iter().chain(new).collect();
+    let lines = |items: &[Value]| -> String {
+        items.iter().map(|item| format!("{:?}\n", all.iter().position(|other| *other == item))).collect()
+    };
+    let operations = line_changes(&lines(old), &lines(new));
     let mut out = String::new();
     let mut line = |mood, sign, text: Option<&String>| {
         if let Some(text) = text {

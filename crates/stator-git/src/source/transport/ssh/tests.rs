@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
+/// Only a test that hangs ever waits so long.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
 /// A file of `tests/data/ssh`.
 fn data(name: &str) -> String {
     fs_err::read_to_string(format!("{}/tests/data/ssh/{name}", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))).unwrap()
@@ -95,7 +98,9 @@ impl Host {
         let url = RepositoryUrl::parse(&url, AllowedSchemes::default()).unwrap();
         let values = values.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
         let credentials = GitCredentials::read(Some(&SecretValues::new("git", values)), &url).unwrap();
-        Mirror::open(&self.folder.path().join("data"), RemoteRepository::new(url, credentials)).unwrap()
+        let mut remote = RemoteRepository::new(url, credentials);
+        remote.limits.connect_timeout = PATIENCE;
+        Mirror::open(&self.folder.path().join("data"), remote).unwrap()
     }
 
     /// What comes of asking for the branch, without what differs from run to run.
@@ -279,6 +284,7 @@ fn asked(port: u16, change: impl FnOnce(&mut RemoteRepository)) -> String {
     let values = [("identity", data("ed25519-key")), ("known_hosts", known)];
     let secret = SecretValues::new("git", values.map(|(key, value)| (key.to_owned(), value.into_bytes())));
     let mut remote = RemoteRepository::new(url.clone(), GitCredentials::read(Some(&secret), &url).unwrap());
+    remote.limits.connect_timeout = PATIENCE;
     change(&mut remote);
     let folder = tempfile::tempdir().unwrap();
     let error = Mirror::open(folder.path(), remote).unwrap().poll(&main()).unwrap_err();

@@ -1,0 +1,2 @@
+//! Cargo counts the dependencies of a build script only where there is one.
+fn main() {}
