@@ -4,14 +4,12 @@
 
 use crate::fidelity;
 use fs_err as fs;
-use serde_json::Value;
 use stator_core::finding::Rule;
 use stator_model::engine_tables::{EngineRow, EngineSetting, EngineTable, RowCondition, SGLANG, TRTLLM, VLLM};
 use stator_model::intent::explain::{ChildField, FieldExplanation, explain};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 fn hold(path: &str, page: String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -374,73 +372,6 @@ fn the_page_of_policies_follows_the_definition() {
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     described(&schema["spec"], "spec", &mut page);
     hold("docs/reference/fleet-policy.md", page);
-}
-
-#[test]
-fn every_dependency_has_a_reason_on_its_page() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    let mut wanted = std::collections::BTreeSet::new();
-    let mut inside = false;
-    for line in manifest.lines() {
-        if line.starts_with('[') {
-            inside = line == "[workspace.dependencies]";
-        } else if let Some((name, _)) = line.split_once('=').filter(|(name, _)| inside && !name.starts_with("stator-"))
-        {
-            wanted.insert(name.trim().to_owned());
-        }
-    }
-    assert!(wanted.len() > 20, "{wanted:?}");
-    let page = fs::read_to_string(root.join("docs/dependencies.md")).unwrap();
-    let (reasons, _) = page.split_once("## How many").unwrap();
-    let named: std::collections::BTreeSet<String> = reasons
-        .lines()
-        .filter_map(|line| line.strip_prefix("| ")?.split('|').next())
-        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(named, wanted, "docs/dependencies.md and Cargo.toml name different crates");
-}
-
-/// Crates, versions and features cost whoever builds stator: more of them is a decision, which the page records.
-#[test]
-fn crates_and_features_are_as_many_as_their_page_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/dependencies.md")).unwrap();
-    let lock = fs::read_to_string(root.join("Cargo.lock")).unwrap();
-    let value = |line: &str, key: &str| Some(line.strip_prefix(key)?.trim_matches([' ', '=', '"']).to_owned());
-    let names = lock.lines().filter_map(|line| value(line, "name"));
-    let crates: Vec<_> = names.zip(lock.lines().filter_map(|line| value(line, "version = \""))).collect();
-    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (name, version) in &crates {
-        versions.entry(name).or_default().push(version);
-    }
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--locked", "--offline"])
-        .current_dir(root)
-        .output()
-        .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut features = BTreeSet::new();
-    for package in metadata["packages"].as_array().unwrap().iter().filter(|it| it["name"] != "stator-features") {
-        for dependency in package["dependencies"].as_array().unwrap() {
-            let named = dependency["features"].as_array().unwrap().iter();
-            features.extend(named.map(|feature| (dependency["name"].to_string(), feature.to_string())));
-        }
-    }
-    let rows = |head: &str| -> Vec<(String, String)> {
-        let table = page.lines().skip_while(|line| !line.starts_with(head)).skip(2);
-        let cells = table.take_while(|line| line.starts_with('|')).map(|line| line.split('|').map(str::trim).collect());
-        cells.map(|cells: Vec<&str>| (cells[1].replace('`', ""), cells[2].to_owned())).collect()
-    };
-    let counted: Vec<String> = rows("| What | How many |").into_iter().map(|(_, number)| number).collect();
-    assert_eq!(counted, [crates.len().to_string(), features.len().to_string()], "crates and features");
-    let listed: Vec<(String, String)> = versions
-        .into_iter()
-        .filter(|(_, versions)| versions.len() > 1)
-        .map(|(name, versions)| (name.to_owned(), versions.join(", ")))
-        .collect();
-    assert_eq!(rows("| Crate in several versions |"), listed);
 }
 
 #[test]

@@ -7,9 +7,9 @@ mod end;
 mod operator;
 mod site;
 
-use crate::controller::process::{Process, until};
+use crate::controller::process::Process;
 use crate::gitea::{self, Gitea};
-use crate::testbed::{self, ControlPlane, Programs};
+use crate::testbed::{self, ControlPlane, Programs, until};
 use operator::Operator;
 use site::{Hands, Site};
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! One source: its repository, who pushes to it, and what must be true of it at the end.
 
 use super::{Dice, operator};
-use crate::controller::process::PATIENCE;
 use crate::gitea::{BOT, Gitea, GiteaStatus, Repository};
-use crate::testbed::ControlPlane;
+use crate::testbed::{ControlPlane, PATIENCE};
 use crate::workbench::Workbench;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
-pub use crate::testbed::{PATIENCE, until};
+use crate::testbed::{PATIENCE, until};
 
 /// A process that listens.
 pub struct Process {
