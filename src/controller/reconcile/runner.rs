@@ -73,6 +73,7 @@ impl<'a> ReconcileRunner<'a> {
             finished = or_pending(self.work.as_mut()) => finished,
             () = or_pending(self.access.as_mut()) => {
                 self.access = None;
+                tracing::info!("rights that were lacking are there: the source is looked at again");
                 return ReconcileEvent::AccessRestored;
             }
             signal = next_drift(self.tools.as_mut(), interest.map(|interest| interest.statuses)) => {

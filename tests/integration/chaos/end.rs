@@ -9,10 +9,6 @@ use stator_core::dynamo::kinds;
 use stator_core::object::Object;
 use stator_model::plan::{Record, SyncState};
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// A commit that was the newest for so long was seen, whatever broke meanwhile: a takeover takes twenty seconds at most.
-const SEEN_WITHIN: Duration = Duration::from_secs(45);
 
 /// What is wrong with what the git host shows of a source's commits.
 pub fn wrong_verdicts(site: &Site) -> Vec<String> {
@@ -35,9 +31,8 @@ pub fn wrong_verdicts(site: &Site) -> Vec<String> {
 
 /// A commit that was seen ends once: what failed may still succeed while it is the newest, and nothing follows a success.
 fn fault_of(pushed: &PushedCommit, statuses: &[GiteaStatus], is_newest: bool) -> Option<&'static str> {
-    let Some(last) = statuses.last() else {
-        return pushed.was_newest_for(SEEN_WITHIN).then_some("nobody saw it");
-    };
+    // Overtaken before anybody saw it: the pushers wait for those that have to be seen.
+    let last = statuses.last()?;
     let is_superseded = |status: &GiteaStatus| status.description.starts_with("superseded by ");
     let ends: Vec<&GiteaStatus> = statuses.iter().skip_while(|status| status.state == "pending").collect();
     let after_success: Vec<_> = ends.iter().skip_while(|status| status.state != "success").collect();

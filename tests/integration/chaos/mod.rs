@@ -74,6 +74,13 @@ impl World {
         Process::start("a controller", command.arg("--data").arg(data))
     }
 
+    /// The last lines that the controllers wrote of a source.
+    fn said_of(&self, site: &Site) -> String {
+        let said = self.controllers.iter().map(Process::said).collect::<Vec<_>>().join("\n");
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains(&site.name)).collect();
+        testbed::tail(&lines.join("\n"), 20)
+    }
+
     fn breaks(&mut self, fault: Fault) {
         match fault {
             Fault::Controller(which) => {
@@ -128,6 +135,9 @@ fn whatever_breaks_every_commit_has_one_verdict_and_the_last_ones_hold() {
     while start.elapsed() < Duration::from_secs(seconds) {
         let which = dice.roll(sites.len());
         sites[which].push(&mut dice);
+        if dice.roll(4) == 0 {
+            sites[which].await_sight();
+        }
         std::thread::sleep(BEAT);
         if Instant::now() > next {
             let fault = match dice.roll(5) {
@@ -147,7 +157,9 @@ fn whatever_breaks_every_commit_has_one_verdict_and_the_last_ones_hold() {
         site.push_what_is_left();
     }
     for site in &sites {
-        until(&format!("{} is as its last commit says", site.name), || site.is_done(&world.hands));
+        until(&format!("{} is as its last commit says", site.name), || {
+            site.is_done(&world.hands).map_err(|seen| || format!("{}\n{}", seen(), world.said_of(site)))
+        });
     }
     for site in &sites {
         site.await_verdicts();

@@ -2,7 +2,7 @@
 
 use super::{Dice, operator};
 use crate::gitea::{BOT, Gitea, GiteaStatus, Repository};
-use crate::testbed::{ControlPlane, PATIENCE};
+use crate::testbed::{ControlPlane, until};
 use crate::workbench::Workbench;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -10,7 +10,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams,
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What statuses are posted under.
 pub const CONTEXT: &str = "stator/staging";
@@ -140,15 +140,6 @@ pub struct PushedCommit {
     pub commit: String,
     /// Whether it has files that are no intents, or that reach for what is another tenant's.
     pub is_hostile: bool,
-    /// When the git host had it, and when it had the next one.
-    newest_since: Option<Instant>,
-    newest_until: Option<Instant>,
-}
-
-impl PushedCommit {
-    pub fn was_newest_for(&self, time: Duration) -> bool {
-        self.newest_since.is_some_and(|since| self.newest_until.unwrap_or_else(Instant::now) > since + time)
-    }
 }
 
 /// A source, and who pushes to it.
@@ -227,7 +218,7 @@ impl Site {
 
     fn commit(&mut self, message: &str, is_hostile: bool) {
         let commit = self.bench.commit(message);
-        self.pushed.push(PushedCommit { commit, is_hostile, newest_since: None, newest_until: None });
+        self.pushed.push(PushedCommit { commit, is_hostile });
         self.is_pushed = false;
     }
 
@@ -250,15 +241,15 @@ impl Site {
 
     fn try_push(&mut self) {
         self.is_pushed = self.repository.try_push(&self.bench.root(), &["HEAD:refs/heads/main"]).is_ok();
-        if self.is_pushed
-            && let Some((newest, older)) = self.pushed.split_last_mut()
-        {
-            let now = Instant::now();
-            newest.newest_since.get_or_insert(now);
-            for pushed in older {
-                pushed.newest_until.get_or_insert(now);
-            }
-        }
+    }
+
+    /// Waits until the newest commit has a status, where the git host has the commit: whoever pushes no further sees that
+    /// this one was seen, whatever breaks meanwhile.
+    pub fn await_sight(&self) {
+        let newest = &self.pushed.last().unwrap().commit;
+        until(&format!("{newest} of {} is seen", self.name), || {
+            !self.is_pushed || self.repository.status(newest, CONTEXT).is_some()
+        });
     }
 
     /// Pushes good files until the git host has them.
@@ -267,38 +258,36 @@ impl Site {
             self.write();
             self.commit("be good", false);
         }
-        for _ in 0..60 {
+        until(&format!("{} is pushed", self.name), || {
             if !self.is_pushed {
                 self.try_push();
             }
-            if self.is_pushed {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(500));
-        }
-        panic!("{} cannot be pushed", self.name);
+            self.is_pushed
+        });
     }
 
     pub fn commits(&self) -> usize {
         self.pushed.len()
     }
 
-    /// Whether the newest commit has its success, and the cluster is as it says.
-    pub fn is_done(&self, hands: &Hands) -> bool {
+    /// Whether the newest commit has its success, and the cluster is as it says; else what is there.
+    pub fn is_done(&self, hands: &Hands) -> Result<(), impl FnOnce() -> String + use<>> {
         let newest = &self.pushed.last().unwrap().commit;
-        if self.repository.status(newest, CONTEXT).is_none_or(|status| status.state != "success") {
-            return false;
-        }
-        let Some(graphs) = hands.graphs(&self.namespace) else { return false };
+        let status = self.repository.status(newest, CONTEXT);
+        let is_told = status.as_ref().is_some_and(|status| status.state == "success");
+        let graphs = if is_told { hands.graphs(&self.namespace) } else { None };
         let own: BTreeMap<String, String> = graphs
             .into_iter()
+            .flatten()
             .map(|graph| (graph.metadata.name.unwrap(), graph.data["spec"]["components"].to_string()))
             .filter(|(name, _)| name.starts_with(&format!("{}-", self.name)))
             .collect();
         let stays = own.get(&format!("{}-stays", self.name));
         let other = own.contains_key(&format!("{}-goes", self.name));
-        stays.is_some_and(|components| components.contains(&format!("\"replicas\":{}", self.workers)))
-            && other == (self.workers % 2 == 1)
+        let is_held = stays.is_some_and(|components| components.contains(&format!("\"replicas\":{}", self.workers)))
+            && other == (self.workers % 2 == 1);
+        let (newest, workers) = (newest.clone(), self.workers);
+        if is_held { Ok(()) } else { Err(move || format!("{newest} has {status:?}, of {workers} workers: {own:#?}")) }
     }
 
     /// Every status of a commit, the oldest first.
@@ -314,18 +303,13 @@ impl Site {
 
     /// Every commit that a status was posted on comes to an end: a host that was away is told after a pause.
     pub fn await_verdicts(&self) {
-        let start = Instant::now();
-        loop {
+        until(&format!("every commit of {} has a verdict", self.name), || {
             let newest =
                 |pushed: &PushedCommit| Some((pushed.clone(), self.repository.status(&pushed.commit, CONTEXT)?));
             let told = self.pushed.iter().filter_map(newest);
             let open: Vec<_> = told.filter(|(_, status)| status.state == "pending").collect();
-            if open.is_empty() {
-                return;
-            }
-            assert!(start.elapsed() < PATIENCE, "{} has no verdict of {open:#?}", self.name);
-            std::thread::sleep(Duration::from_millis(500));
-        }
+            if open.is_empty() { Ok(()) } else { Err(move || format!("{open:#?}")) }
+        });
     }
 
     /// A plan of the last commit is empty.

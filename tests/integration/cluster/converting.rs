@@ -261,17 +261,28 @@ pub fn import_graph(name: &str, graph: &Value, release: Release) -> Vec<Imported
     models.into_iter().filter(|model| model.round_trips).collect()
 }
 
-/// A repository with a model for each graph. Those that a model cannot express are left out; there are few.
-fn import_graphs(shop: &Shop<'_, Namespaces>, release: Release) -> BTreeSet<String> {
-    let mut imported = BTreeSet::new();
-    for (name, graph) in graphs(release) {
-        for model in import_graph(name, graph, release) {
-            shop.site.write(&format!("models/{name}/model.yaml"), &model.text);
-            imported.insert(name.clone());
-        }
-    }
+/// A model for each graph. Those that a model cannot express are left out; there are few.
+fn models(release: Release) -> &'static BTreeMap<String, String> {
+    static OLDEST: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| import_all(Release::V1_2));
+    static NEWEST: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| import_all(Release::V1_5));
+    if release == Release::V1_5 { &NEWEST } else { &OLDEST }
+}
+
+fn import_all(release: Release) -> BTreeMap<String, String> {
+    let import = |(name, graph): (&String, &Value)| {
+        import_graph(name, graph, release).pop().map(|model| (name.clone(), model.text))
+    };
+    let imported: BTreeMap<String, String> = graphs(release).iter().filter_map(import).collect();
     assert!(imported.len() > 80, "{}", imported.len());
     imported
+}
+
+/// A repository with all models. Their names.
+fn write_models(shop: &Shop<'_, Namespaces>, release: Release) -> BTreeSet<String> {
+    for (name, text) in models(release) {
+        shop.site.write(&format!("models/{name}/model.yaml"), text);
+    }
+    models(release).keys().cloned().collect()
 }
 
 async fn generations(place: &Namespaces) -> BTreeMap<String, (String, i64)> {
@@ -316,7 +327,7 @@ async fn every_recorded_graph_settles(release: Release) {
     let Some(plane) = plane_of(release).await else { return };
     let place = Namespaces::on(plane, "settles").await;
     let shop = Shop::new(&place, &[]);
-    let imported = import_graphs(&shop, release);
+    let imported = write_models(&shop, release);
     shop.synced(&[]).await;
     let before = generations(&place).await;
     assert_eq!(before.keys().cloned().collect::<BTreeSet<_>>(), imported);
@@ -330,7 +341,7 @@ async fn every_recorded_graph_is_adopted_without_a_new_generation(release: Relea
     let Some(plane) = plane_of(release).await else { return };
     let place = Namespaces::on(plane, "adopts").await;
     let shop = Shop::new(&place, &[]);
-    let imported = import_graphs(&shop, release);
+    let imported = write_models(&shop, release);
     for name in &imported {
         place.create(place.object(graphs(release)[name].clone()), "kubectl-client-side-apply").await;
     }
@@ -416,7 +427,7 @@ async fn a_change_of_every_kind_of_leaf_is_seen(release: Release) {
     let Some(plane) = plane_of(release).await else { return };
     let place = Namespaces::on(plane, "leaves").await;
     let shop = Shop::new(&place, &[]);
-    import_graphs(&shop, release);
+    write_models(&shop, release);
     shop.synced(&[]).await;
     let mut kinds: BTreeMap<String, Vec<(String, FieldPath)>> = BTreeMap::new();
     for graph in place.cluster.list(&GRAPH, Some(place.home()), &BTreeMap::new()).await.unwrap() {

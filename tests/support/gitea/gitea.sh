@@ -7,7 +7,7 @@ clean() {
   name=$1
   shift
   # As root it wants to be told that this is meant.
-  run "$name" env -i PATH="$PATH" HOME="$PWD/home" GITEA_I_AM_BEING_UNSAFE_RUNNING_AS_ROOT=true \
+  run "$name" env -i PATH="$PATH" HOME="$PWD/home" GOGC="$GOGC" GOMEMLIMIT="$GOMEMLIMIT" GITEA_I_AM_BEING_UNSAFE_RUNNING_AS_ROOT=true \
     GITEA_WORK_DIR="$PWD" "$@"
 }
 

@@ -237,13 +237,12 @@ impl<'a> Repository<'a> {
     fn all(&self, path: &str) -> Vec<Value> {
         let mut rows = Vec::new();
         for page in 1.. {
-            let answer = self.call("GET", &format!("{path}?limit=50&page={page}"), &Value::Null);
+            let answer = self.call("GET", &format!("{path}?page={page}"), &Value::Null);
             let found = answer.as_array().cloned().unwrap_or_default();
-            let last = found.len() < 50;
-            rows.extend(found);
-            if last {
+            if found.is_empty() {
                 break;
             }
+            rows.extend(found);
         }
         rows
     }

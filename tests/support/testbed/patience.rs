@@ -1,11 +1,16 @@
 //! How tests wait: for what is to happen, never for a time.
 
+use super::say;
+use std::cell::Cell;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
 /// How long anything is waited for before the test counts as failed. Only a test that hangs ever waits so long, so it may be
 /// generous: the slowest machine under the heaviest load needs less.
 pub const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// When a wait is told of for the first time; then again each time that it is twice as old.
+const WORTH_TELLING: Duration = Duration::from_secs(60);
 
 /// How long two looks are apart.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -49,21 +54,34 @@ struct Wait<'a> {
     what: &'a str,
     place: &'static Location<'static>,
     start: Instant,
+    /// How old it is when it is told of next.
+    told_at: Cell<Duration>,
 }
 
 impl<'a> Wait<'a> {
     #[track_caller]
     fn until(what: &'a str) -> Self {
-        Self { what, place: Location::caller(), start: Instant::now() }
+        Self { what, place: Location::caller(), start: Instant::now(), told_at: Cell::new(WORTH_TELLING) }
     }
 
-    /// What a look found. Ends the test when that takes too long.
+    /// What a look found. Says so when that takes long, and ends the test when it takes too long.
     fn judge<L: Look>(&self, look: L) -> Option<L::Found> {
         match look.found() {
-            Ok(found) => Some(found),
+            Ok(found) => {
+                if self.told_at.get() > WORTH_TELLING {
+                    say(&format!("{}: after {} s {}", self.place, self.start.elapsed().as_secs(), self.what));
+                }
+                Some(found)
+            }
             Err(seen) => {
-                let (what, place) = (self.what, self.place);
-                assert!(self.start.elapsed() < PATIENCE, "{place}: it never came to this: {what}\n{}", seen());
+                let (what, place, age) = (self.what, self.place, self.start.elapsed());
+                if age >= PATIENCE {
+                    panic!("{place}: it never came to this: {what}\n{}", seen());
+                }
+                if age >= self.told_at.get() {
+                    self.told_at.set(self.told_at.get() * 2);
+                    say(&format!("{place}: for {} s it has not come to this: {what}\n{}", age.as_secs(), seen()));
+                }
                 None
             }
         }

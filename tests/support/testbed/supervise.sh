@@ -9,6 +9,9 @@
 # Each program NAME leaves NAME.log, NAME.pid and, when it is over, NAME.exit.
 set -u
 
+# Tests are short: memory is cheaper than the time to reclaim it.
+export GOGC=400 GOMEMLIMIT=1GiB
+
 run() {
   name=$1
   shift

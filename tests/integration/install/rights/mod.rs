@@ -172,7 +172,7 @@ fn models_go(stage: &mut Stage) {
 }
 
 /// How many renewals of leases are looked at: one replica writes two or more in five seconds.
-const RENEWALS: usize = 40;
+const RENEWALS: usize = 16;
 
 /// Once everything is synced, leases are renewed and watches stay open, and nothing else is asked of the API server.
 fn nothing_is_asked_at_rest(stage: &Stage) {
