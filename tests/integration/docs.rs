@@ -148,7 +148,7 @@ impl Place {
 
     /// A command of a page as it is run here.
     fn real(&self, command: &str) -> String {
-        let command = command.replace("cargo run --release -- ", "stator ");
+        let command = command.replace("cargo run -- ", "stator ");
         self.host.get().map_or(command.clone(), |host| host.real(&command))
     }
 
@@ -497,7 +497,7 @@ fn the_readme_names_the_commands_of_a_fresh_machine() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let commands: Vec<String> = steps(&readme).into_iter().map(|step| step.command).collect();
     assert!(commands.iter().any(|command| command == TESTS), "{commands:?}");
-    assert!(commands.iter().any(|command| command.starts_with("cargo run --release -- sync ")), "{commands:?}");
+    assert!(commands.iter().any(|command| command.starts_with("cargo run -- sync ")), "{commands:?}");
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
     assert!(ci.lines().any(|line| line == format!("step {TESTS}")), "{ci}");
 }

@@ -109,20 +109,10 @@ fn crates_depend_on_each_other_as_the_page_says() {
     }
 }
 
-/// What cargo builds for the tests of these packages: each crate with its version and its features.
-fn built_for_tests_of(packages: &[&str]) -> BTreeSet<String> {
+/// What cargo builds of these packages: each crate with its version and its features.
+fn built_of(packages: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "tree",
-            "--locked",
-            "--offline",
-            "--edges",
-            "normal,build,dev",
-            "--prefix",
-            "none",
-            "--format",
-            "{p} [{f}]",
-        ])
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"])
         .args(packages)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -132,14 +122,18 @@ fn built_for_tests_of(packages: &[&str]) -> BTreeSet<String> {
     text.lines().map(|line| line.trim_end_matches(" (*)").replace(" (proc-macro)", "")).collect()
 }
 
-/// Else `cargo test -p CRATE` would build again what `cargo test --workspace` has built.
+/// Else `cargo test -p CRATE` would build again what `cargo test --workspace` has built, and that what `cargo run` has.
 #[test]
 fn a_crate_alone_is_built_with_the_features_of_all() {
-    let of_all = built_for_tests_of(&["--workspace"]);
+    let tests = "--edges=normal,build,dev";
+    let of_all = built_of(&["--workspace", tests]);
+    let program = built_of(&["--package", "stator", "--edges=normal,build"]);
+    let other: Vec<_> = program.difference(&of_all).collect();
+    assert!(other.is_empty(), "tests want other features than the program has of {other:#?}");
     let packages = Packages::of_this_workspace();
     let own = packages.names.values().filter(|name| name.starts_with("stator") && *name != "stator-features");
     for name in own {
-        let alone = built_for_tests_of(&["--package", name]);
+        let alone = built_of(&["--package", name, tests]);
         let other: Vec<_> = alone.difference(&of_all).collect();
         assert!(
             other.is_empty(),
