@@ -94,7 +94,11 @@ impl SourceReconciler {
         if self.once {
             return self.finish(ReconcileResult::NotSynced, effects);
         }
-        self.memory.uncovered = Some(UncoveredModels::All);
+        let covered_before = self.memory.uncovered.replace(UncoveredModels::All).is_none();
+        if covered_before && !self.memory.is_watched {
+            // What drifted before this process watched is looked at once.
+            self.expect_uncovered_drift();
+        }
         effects.push(ReconcileEffect::SetLastKnownGood(good));
         effects.push(ReconcileEffect::SetPhase(SourcePhase::Idle));
         if self.can_restore(now) {

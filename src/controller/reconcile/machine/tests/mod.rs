@@ -73,6 +73,17 @@ fn what_a_refused_commit_keeps_is_restored_when_the_window_opens() {
     assert_eq!(world.work, Some(Work::Restore("a".to_owned())));
 }
 
+/// What drifted while no process ran waited two minutes for a look.
+#[test]
+fn a_process_that_starts_with_a_refused_commit_looks_at_once_at_what_it_keeps() {
+    let start =
+        ReconcilerStart { self_heal: true, previously_applied: Some("a".to_owned()), ..ReconcilerStart::default() };
+    let mut world = World::new(start);
+    world.tell(ReconcileEvent::CommitFound(refused_commit("b")));
+    world.check_gate();
+    assert_eq!(world.work, Some(Work::Restore("a".to_owned())));
+}
+
 /// Row D1: a refusal at a look was never tried again.
 #[test]
 fn a_refusal_of_the_cluster_is_tried_again_by_itself_and_at_once_when_access_is_restored() {
