@@ -271,7 +271,7 @@ impl Site {
     }
 
     /// Whether the newest commit has its success, and the cluster is as it says; else what is there.
-    pub fn is_done(&self, hands: &Hands) -> Result<(), impl FnOnce() -> String + use<>> {
+    pub fn is_done(&self, hands: &Hands) -> Result<(), Box<dyn FnOnce() -> String>> {
         let newest = &self.pushed.last().unwrap().commit;
         let status = self.repository.status(newest, CONTEXT);
         let is_told = status.as_ref().is_some_and(|status| status.state == "success");
@@ -287,7 +287,8 @@ impl Site {
         let is_held = stays.is_some_and(|components| components.contains(&format!("\"replicas\":{}", self.workers)))
             && other == (self.workers % 2 == 1);
         let (newest, workers) = (newest.clone(), self.workers);
-        if is_held { Ok(()) } else { Err(move || format!("{newest} has {status:?}, of {workers} workers: {own:#?}")) }
+        let seen = move || format!("{newest} has {status:?}, of {workers} workers: {own:#?}");
+        if is_held { Ok(()) } else { Err(Box::new(seen)) }
     }
 
     /// Every status of a commit, the oldest first.
