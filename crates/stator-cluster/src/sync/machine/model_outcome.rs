@@ -41,10 +41,16 @@ impl ModelSync {
             result: result.record_word(is_waiting),
             message: &message,
             refused: self.report.failed_stage().is_some(),
-            waited: self.report.has_waited(),
+            waited: self.report.has_waited() || self.has_waited_in_vain(),
             seen: self.observed_state(result, &message),
         };
         self.record_writer.next_write(ending, is_pending)
+    }
+
+    /// Whether the time of the whole sync was over while it waited for health.
+    fn has_waited_in_vain(&self) -> bool {
+        let is_late = self.stopping.as_ref().is_some_and(|(result, _)| *result == SyncOutcome::Unhealthy);
+        is_late && self.wait.has_begun()
     }
 
     /// How the model stands, as far as this sync has seen it.

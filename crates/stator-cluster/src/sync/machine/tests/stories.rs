@@ -447,6 +447,34 @@ fn the_overall_timeout_says_what_was_waited_for() {
     assert_eq!(report.models[0].result, SyncOutcome::Unhealthy);
 }
 
+/// A sync that waits in vain says in the record what it saw, also where the record says how an earlier one ended.
+#[test]
+fn what_was_seen_until_the_timeout_is_recorded() {
+    let mut world = World::default();
+    let wanted = git(&[("llama", &[(GRAPH, "llama", 1)])]);
+    let mut drive = Drive::default();
+    drive.settings.timeout = Some(Duration::from_secs(300));
+    assert!(sync(&mut world, &wanted, &drive).report.unwrap().timed_out);
+    let health = |world: &World| world.records["llama"].state.as_ref().map(|state| state.health);
+    assert_ne!(health(&world), Some(Health::Degraded));
+
+    let graph = world.live.get_mut(&reference(1, "llama").identity()).unwrap();
+    let levels = json!({"type": "TopologyLevelsAvailable", "status": "False", "reason": "TopologyLevelsUnavailable",
+        "message": "no rack"});
+    let mut value = graph.value().clone();
+    value["status"] = json!({"observedGeneration": 1, "state": "successful", "conditions": [levels]});
+    *graph = Object::from_value(value).unwrap();
+    let report = sync(&mut world, &wanted, &drive).report.unwrap();
+    insta::assert_snapshot!(told(&report), @"
+    llama: Failed (0 applied, 0 pruned) timed out after 5m; DynamoGraphDeployment prod/llama: topology: no rack
+    1 writes, timed out
+    ");
+    assert_eq!(health(&world), Some(Health::Degraded));
+    // The next one has nothing to add.
+    let writes = sync(&mut world, &wanted, &drive).report.unwrap().writes;
+    assert_eq!(writes, 0);
+}
+
 #[test]
 fn a_cancelled_sync_says_so_and_the_next_one_goes_on() {
     let wanted = git(&[("a", LLAMA), ("b", &[(GRAPH, "b", 1)])]);
