@@ -104,6 +104,8 @@ fn steps(page: &str) -> Vec<Step> {
 /// A fresh folder that commands run in, and nothing of the caller's environment.
 struct Place {
     folder: tempfile::TempDir,
+    /// Programs that are not on the `PATH`, by their names.
+    tools: tempfile::TempDir,
     host: OnceCell<Host>,
     cluster: OnceCell<Fresh>,
     running: RefCell<Vec<testbed::Supervisor>>,
@@ -117,15 +119,23 @@ impl Place {
         copy(&root.join("schemas"), &folder.path().join("schemas"));
         copy(&root.join("deploy"), &folder.path().join("deploy"));
         fs::write(folder.path().join(".cwd"), folder.path().to_str().unwrap()).unwrap();
-        Self { folder, host: OnceCell::new(), cluster: OnceCell::new(), running: RefCell::default() }
+        let tools = tempfile::tempdir().unwrap();
+        Self { folder, tools, host: OnceCell::new(), cluster: OnceCell::new(), running: RefCell::default() }
+    }
+
+    /// Puts a program where commands find it. Nothing where there is none, which has been said.
+    fn link(&self, name: &str, program: Option<&Path>) -> Option<()> {
+        let (program, link) = (program?, self.tools.path().join(name));
+        if program.is_absolute() && !link.exists() {
+            std::os::unix::fs::symlink(program, link).unwrap();
+        }
+        Some(())
     }
 
     /// The variables that commands see, and no others.
     fn environment(&self, kubeconfig: Option<&Path>) -> Vec<(&'static str, OsString)> {
-        let tools = self.cluster.get().map(|cluster| format!("{}:", cluster.tools.path().display()));
-        let tools = tools.unwrap_or_default();
-        let path =
-            format!("{tools}{}:{}", program().parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
+        let (tools, own) = (self.tools.path().display(), program());
+        let path = format!("{tools}:{}:{}", own.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
         let mut variables = vec![
             ("PATH", path.into()),
             ("STATE", self.folder.path().join(".cwd").into()),
@@ -198,8 +208,6 @@ struct Fresh {
     /// Ends before the cluster does.
     _node: node::Node,
     _operator: node::Operator,
-    /// `helm` and `kubectl`, by these names.
-    tools: tempfile::TempDir,
 }
 
 impl Fresh {
@@ -207,12 +215,6 @@ impl Fresh {
     fn new(host: &Host) -> Option<Self> {
         // Says why there is no cluster at all.
         testbed::shared()?;
-        let tools = tempfile::tempdir().unwrap();
-        for (name, program) in [("helm", testbed::helm()?), ("kubectl", testbed::kubectl()?)] {
-            if program.is_absolute() {
-                std::os::unix::fs::symlink(program, tools.path().join(name)).unwrap();
-            }
-        }
         let programs = testbed::Programs::find().unwrap();
         let plane = testbed::ControlPlane::bare(&programs, testbed::Audit::Off).unwrap();
         let setting = node::NodeSettings {
@@ -226,7 +228,7 @@ impl Fresh {
         };
         let node = node::Node::start(&plane, setting)?;
         let operator = node::Operator::start(&plane, &["models-staging"]);
-        Some(Self { plane, _node: node, _operator: operator, tools })
+        Some(Self { plane, _node: node, _operator: operator })
     }
 }
 
@@ -393,7 +395,10 @@ fn check(page: &str) -> (Vec<String>, String) {
         let kubeconfig = match step.server {
             Server::None => None,
             Server::Kubernetes => match kubeconfig() {
-                Some(path) => Some(path),
+                Some(path) => {
+                    let Some(()) = place.link("kubectl", testbed::kubectl()) else { continue };
+                    Some(path)
+                }
                 None => continue,
             },
             Server::Gitea => {
@@ -410,7 +415,8 @@ fn check(page: &str) -> (Vec<String>, String) {
                 }
                 let Some(host) = place.host.get() else { continue };
                 if place.cluster.get().is_none() {
-                    let Some(cluster) = Fresh::new(host) else { continue };
+                    let linked = place.link("helm", testbed::helm()).and(place.link("kubectl", testbed::kubectl()));
+                    let Some(cluster) = linked.and_then(|()| Fresh::new(host)) else { continue };
                     let _ = place.cluster.set(cluster);
                 }
                 place.cluster.get().map(|cluster| cluster.plane.kubeconfig())
