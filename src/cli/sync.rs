@@ -395,10 +395,12 @@ fn format_report(report: &SyncReport, faulty: &BTreeSet<String>, look: &Terminal
     let mut out = if shown.is_empty() { String::new() } else { table.render(look) };
     // A model with errors may well be as it was, and still it is not what git says.
     let sound: Vec<_> = report.models.iter().filter(|outcome| !faulty.contains(&outcome.name)).collect();
-    let well = sound.iter().filter(|outcome| outcome.result.is_success()).count();
+    let going = sound.iter().filter(|outcome| outcome.result == SyncOutcome::Deleting).count();
+    let well = sound.iter().filter(|outcome| outcome.result.is_success()).count() - going;
     let total = sound.len() + faulty.len();
+    let being_deleted = if going > 0 { format!(", {going} being deleted") } else { String::new() };
     out.push_str(&format!(
-        "{well} of {} synced, {}.\n",
+        "{well} of {} synced{being_deleted}, {}.\n",
         pluralize(total, "model", "models"),
         pluralize(report.writes, "write", "writes")
     ));
@@ -408,7 +410,7 @@ fn format_report(report: &SyncReport, faulty: &BTreeSet<String>, look: &Terminal
 fn result_tone(result: SyncOutcome) -> Tone {
     match result.class() {
         // It went well, and something is left to do.
-        OutcomeClass::Success if result == SyncOutcome::Deferred => Tone::Caution,
+        OutcomeClass::Success if matches!(result, SyncOutcome::Deferred | SyncOutcome::Deleting) => Tone::Caution,
         OutcomeClass::Success => Tone::Good,
         OutcomeClass::Failure | OutcomeClass::Error | OutcomeClass::Cancelled => Tone::Bad,
     }

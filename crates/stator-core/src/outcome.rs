@@ -17,6 +17,8 @@ pub enum SyncOutcome {
     Healthy,
     /// Adapters wait for their graph, or a graph for its weights, and were left for a later sync. Nothing is wrong.
     Deferred,
+    /// Everything is applied, and something whose deletion was asked for is not gone yet. Nothing is wrong.
+    Deleting,
     /// The model is gone, as git wishes.
     Removed,
     /// Its files have errors.
@@ -67,7 +69,7 @@ impl SyncOutcome {
     /// What is to be done about it.
     pub const fn class(self) -> OutcomeClass {
         match self {
-            Self::Synced | Self::Healthy | Self::Deferred | Self::Removed => OutcomeClass::Success,
+            Self::Synced | Self::Healthy | Self::Deferred | Self::Deleting | Self::Removed => OutcomeClass::Success,
             Self::Invalid | Self::Unsigned | Self::Held | Self::Blocked | Self::Unhealthy => OutcomeClass::Failure,
             Self::Failed => OutcomeClass::Error,
             Self::Cancelled => OutcomeClass::Cancelled,
@@ -85,6 +87,7 @@ impl SyncOutcome {
             Self::Synced => "Synced",
             Self::Healthy => "Healthy",
             Self::Deferred => "Deferred",
+            Self::Deleting => "Deleting",
             Self::Removed => "Removed",
             Self::Invalid => "Invalid",
             Self::Unsigned => "Unsigned",
@@ -98,7 +101,7 @@ impl SyncOutcome {
     /// `status.history[].result` of a record whose sync ended so; `is_waiting` while health is waited for yet.
     pub const fn record_word(self, is_waiting: bool) -> &'static str {
         match self.class() {
-            OutcomeClass::Success if is_waiting => "Progressing",
+            OutcomeClass::Success if is_waiting || matches!(self, Self::Deleting) => "Progressing",
             OutcomeClass::Success => "Succeeded",
             OutcomeClass::Failure | OutcomeClass::Error => "Failed",
             OutcomeClass::Cancelled => "Superseded",
@@ -126,9 +129,13 @@ mod tests {
     #[test]
     fn each_outcome_has_its_word_in_each_place() {
         use SyncOutcome::{
-            Blocked, Cancelled, Deferred, Failed, Healthy, Held, Invalid, Removed, Synced, Unhealthy, Unsigned,
+            Blocked, Cancelled, Deferred, Deleting, Failed, Healthy, Held, Invalid, Removed, Synced, Unhealthy,
+            Unsigned,
         };
-        let all = [Synced, Healthy, Deferred, Removed, Invalid, Unsigned, Held, Blocked, Unhealthy, Failed, Cancelled];
+        let all = [
+            Synced, Healthy, Deferred, Deleting, Removed, Invalid, Unsigned, Held, Blocked, Unhealthy, Failed,
+            Cancelled,
+        ];
         let lines: Vec<String> = all
             .iter()
             .map(|outcome| {
@@ -140,6 +147,7 @@ mod tests {
         Synced: Synced Succeeded Progressing success
         Healthy: Healthy Succeeded Progressing success
         Deferred: Deferred Succeeded Progressing success
+        Deleting: Deleting Progressing Progressing success
         Removed: Removed Succeeded Progressing success
         Invalid: Invalid Failed Failed failure
         Unsigned: Unsigned Failed Failed failure

@@ -1,9 +1,9 @@
 //! How often drift of one object is put back. Values only: no clock, and what is random comes from a seed.
 //!
 //! Every object has pauses of its own. The first change of an object is looked at, and put back, at once, whatever happened to
-//! others; when it changes again soon after, there is a pause that grows each time. Fields that the same writer sets again after a second
-//! repair are disputed: they are left as they are and reported, and one repair is tried from time to time. Only objects that
-//! changed lately are remembered, until they were quiet for a while, and never more than [`MAX_OBJECTS`].
+//! others; when it changes again soon after, there is a pause that grows each time. Fields that the same writer set again at
+//! once, three times in a row, are disputed: they are left as they are and reported, and one repair is tried from time to
+//! time. Whoever sets them later is no machine that fights, and is healed each time. Only objects that changed lately are remembered, until they were quiet for a while, and never more than [`MAX_OBJECTS`].
 
 use stator_core::object::ObjectIdentity;
 use stator_core::retry::{JitterSource, backoff_delay};
@@ -15,16 +15,19 @@ use std::time::Duration;
 pub(super) const MAX_OBJECTS: usize = 1000;
 /// The pause between two repairs of one object, and between two looks at it: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Changes that are nothing to put back, such as an operator's annotations, wait for no longer than this.
 const LONGEST_LOOK_PAUSE: Duration = Duration::from_secs(60);
 /// After this long without a change, the next is looked at and put back at once again.
 const QUIET: Duration = Duration::from_secs(600);
-/// After so many repairs of the same field against the same writer it is disputed.
-const REPAIRS_BEFORE_DISPUTE: u32 = 2;
-/// How long a disputed field is left alone before one repair is tried: the first time, and the longest.
-const FIRST_TRY: Duration = Duration::from_secs(1200);
-const LONGEST_TRY: Duration = Duration::from_secs(7200);
+/// A repair that is seen undone within this time was undone at once.
+const AT_ONCE: Duration = Duration::from_secs(10);
+/// After so many repairs of the same field that the same writer undid at once, in a row, it is disputed.
+const REPAIRS_BEFORE_DISPUTE: u32 = 3;
+/// How long a disputed field is left alone before one repair is tried, half of it being chance: the first time, and the
+/// longest.
+const FIRST_TRY: Duration = Duration::from_secs(20);
+const LONGEST_TRY: Duration = Duration::from_secs(300);
 
 /// A field that differs from what was applied, and who made it so.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,9 +53,12 @@ struct ChangedObject {
     /// When it was last looked at because it had changed, or put back.
     touched_at: Duration,
     repairs: u32,
+    /// When it was last put back, and when it was first seen to differ again since.
+    repaired_at: Duration,
+    undone_at: Option<Duration>,
     /// Not before then is it repaired again.
     not_before: Duration,
-    /// How often each field was put back.
+    /// How often each field was put back, each time after it was undone at once.
     fields: BTreeMap<DriftedField, u32>,
     /// When one repair of disputed fields is tried, and how many were.
     try_at: Duration,
@@ -118,13 +124,18 @@ impl RepairLimits {
 }
 
 impl ChangedObject {
+    /// Whether the last repair was undone at once, by what is seen until now.
+    fn was_undone_at_once(&self, now: Duration) -> bool {
+        self.undone_at.unwrap_or(now).saturating_sub(self.repaired_at) <= AT_ONCE
+    }
+
     fn disputed_fields(&self) -> BTreeSet<DriftedField> {
         let disputed = self.fields.iter().filter(|(_, repairs)| **repairs >= REPAIRS_BEFORE_DISPUTE);
         disputed.map(|(field, _)| field.clone()).collect()
     }
 
-    fn is_disputed(&self) -> bool {
-        self.fields.values().any(|repairs| *repairs >= REPAIRS_BEFORE_DISPUTE)
+    fn is_disputed(&self, now: Duration) -> bool {
+        self.was_undone_at_once(now) && self.fields.values().any(|repairs| *repairs >= REPAIRS_BEFORE_DISPUTE)
     }
 }
 
@@ -148,7 +159,7 @@ impl DriftRepairs {
             if now < object.not_before {
                 limits.waiting.insert(identity.clone());
             }
-            if object.is_disputed() && now < object.try_at {
+            if object.is_disputed(now) && now < object.try_at {
                 limits.disputed.insert(identity.clone(), object.disputed_fields());
             }
         }
@@ -158,6 +169,11 @@ impl DriftRepairs {
     /// Takes in what an attempt did.
     pub(super) fn record_attempt(&mut self, now: Duration, findings: &DriftFindings) {
         self.left = DriftFindings { repaired: BTreeMap::new(), ..findings.clone() };
+        for identity in findings.waiting.iter().chain(&findings.disputed) {
+            if let Some(object) = self.objects.get_mut(identity) {
+                object.undone_at.get_or_insert(now);
+            }
+        }
         for (identity, fields) in &findings.repaired {
             self.record_repair(now, identity, fields);
         }
@@ -171,13 +187,18 @@ impl DriftRepairs {
         object.not_before = now + backoff_delay(FIRST_PAUSE, LONGEST_PAUSE, object.repairs, random[0]);
         object.repairs = object.repairs.saturating_add(1);
         object.touched_at = now;
+        if !object.was_undone_at_once(now) {
+            object.fields.clear();
+            object.tries = 0;
+        }
+        (object.repaired_at, object.undone_at) = (now, None);
         // What differs no longer is no longer disputed.
         object.fields.retain(|field, _| fields.contains(field));
         for field in fields {
             let repairs = object.fields.entry(field.clone()).or_default();
             *repairs = repairs.saturating_add(1);
         }
-        if object.is_disputed() {
+        if object.is_disputed(now) {
             object.try_at = now + backoff_delay(FIRST_TRY, LONGEST_TRY, object.tries, random[1]);
             object.tries = object.tries.saturating_add(1);
         }
@@ -201,7 +222,7 @@ impl DriftRepairs {
         let random = self.jitter.next_u64();
         let object = self.objects.entry(identity.clone()).or_default();
         // Of what is disputed the next try may be far, and another change of it is worth a look before.
-        let not_before = if object.is_disputed() { Duration::ZERO } else { object.not_before };
+        let not_before = if object.is_disputed(now) { Duration::ZERO } else { object.not_before };
         let due = now.max(object.look_not_before).max(not_before);
         if due == now {
             if now.saturating_sub(object.touched_at) > QUIET {

@@ -90,7 +90,7 @@ impl PlanOverview {
 /// Whether an action is one that would do something.
 pub(super) fn is_change(action: Action) -> bool {
     match action {
-        Action::Create | Action::Update | Action::Replace | Action::Delete => true,
+        Action::Create | Action::Update | Action::Replace | Action::Delete | Action::Deleting => true,
         // What exists and is nobody's has no commit that it was good at.
         Action::Adopt | Action::Keep | Action::Blocked => false,
     }
@@ -228,7 +228,7 @@ fn folder_of(path: &str) -> &str {
 }
 
 fn model_verdict(overview: &PlanOverview, outcome: &ModelOutcome) -> ModelVerdict {
-    if !outcome.result.is_success() {
+    if !outcome.result.is_success() || outcome.result == SyncOutcome::Deleting {
         return ModelVerdict { outcome: outcome.result, message: outcome.message.clone() };
     }
     // Whether health was waited for is of no interest to whoever reads of the commit.

@@ -16,10 +16,6 @@ use stator_model::plan::{
 };
 use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
-
-/// How long the models of a commit are held to its policy. Each rule is bounded by itself; there are many models.
-const POLICY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One environment, rendered.
 #[derive(Debug)]
@@ -163,6 +159,7 @@ impl DesiredState {
             broken: selection.broken,
             unread: selection.unread,
             live: live.live,
+            users: live.users,
             records: live.records,
             journals: live.journals,
             orphaned_records: live.orphaned_records,
@@ -248,17 +245,15 @@ fn refuse_models(rendered: &mut [RenderedModel], found: Vec<Vec<Finding>>) {
 /// Adds what the policy says of each model. A model that breaks a rule is not applied.
 fn apply_policy(selection: &ResolvedEnvironment, rendered: &mut [RenderedModel]) {
     let policy = CompiledPolicy::new(&selection.policy);
-    let mut told = 0_usize;
-    let began = Instant::now();
+    let gpus = |rendered: &RenderedModel| {
+        let used = rendered.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total());
+        used.fold(0, u64::saturating_add)
+    };
     // Rendering keeps the order of the intents.
-    for (intent, rendered) in selection.intents.iter().zip(rendered) {
-        let gpus =
-            rendered.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total()).fold(0, u64::saturating_add);
-        let found = if policy.is_empty() || began.elapsed() < POLICY_TIMEOUT {
-            policy.evaluate(intent, &selection.name, gpus)
-        } else {
-            vec![CompiledPolicy::out_of_time(intent)]
-        };
+    let models: Vec<_> = selection.intents.iter().zip(rendered.iter().map(gpus)).collect();
+    let judged = policy.judge(&models, &selection.name);
+    let mut told = 0_usize;
+    for (rendered, found) in rendered.iter_mut().zip(judged) {
         if found.iter().any(Finding::is_error) {
             rendered.objects.clear();
         }

@@ -7,6 +7,7 @@ use crate::random::random_bits;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::references::{self, NAMED_BY_PODS};
 use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_core::retry::Backoff;
 use stator_model::plan::{self, LeftoverJournal, Record, SourceClaim, SourceIdentity, SyncBookkeeping};
@@ -22,6 +23,8 @@ pub struct GatheredState {
     /// Objects of the kinds that stator renders: those that carry the environment's labels and no other source's, and
     /// those of the wanted names whoever made them. Sorted by reference.
     pub live: Vec<ObjectText>,
+    /// Graphs and requests of others that name an object of these that no model wants. Sorted by reference.
+    pub users: Vec<ObjectText>,
     /// The records of the namespace, whosever they are, with what journals add to them. Sorted by model.
     pub records: Vec<Record>,
     /// What syncs left of their journals.
@@ -180,9 +183,36 @@ pub(super) async fn gather_namespace<C: Cluster>(
         .collect();
     let found = read_missing(cluster, namespace, made).await?;
     live.extend(found);
+    let users = find_users(cluster, namespace, &live, &wanted_names).await?;
     let mut live: Vec<ObjectText> = live.into_values().collect();
     live.sort_by(|one, other| one.reference().cmp(other.reference()));
-    Ok(GatheredState { live, records, journals, orphaned_records: Vec::new(), damaged, unlisted })
+    Ok(GatheredState { live, users, records, journals, orphaned_records: Vec::new(), damaged, unlisted })
+}
+
+/// Whoever names an object that no model wants, whatever its labels are: pods of any graph may need it. Nearly always there
+/// is no such object, and nothing is listed.
+async fn find_users<C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+    live: &BTreeMap<ObjectIdentity, ObjectText>,
+    wanted: &BTreeSet<ObjectIdentity>,
+) -> Result<Vec<ObjectText>, GatherError> {
+    let is_named = |object: &ObjectText| NAMED_BY_PODS.iter().any(|kind| kind.kind == object.kind());
+    let unwanted = live.iter().filter(|(identity, object)| !wanted.contains(identity) && is_named(object));
+    let names: Vec<_> = unwanted.map(|(_, object)| references::names_of(&object.parse())).collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut users = Vec::new();
+    for (kind, answer) in
+        list_labelled(cluster, vec![&kinds::GRAPH, &kinds::REQUEST], namespace, &BTreeMap::new()).await
+    {
+        let everybody = answer.map_err(|cause| GatherError { what: format!("{}s", kind.kind), cause })?;
+        let others = everybody.into_iter().filter(|object| !live.contains_key(&object.reference().identity()));
+        users.extend(others.filter(|object| names.iter().any(|names| references::is_named_by(names, object))));
+    }
+    users.sort_by(|one, other| one.reference().cmp(other.reference()));
+    Ok(users)
 }
 
 /// The records of the models that live objects name, where the list did not show them: whose such an object is they say.

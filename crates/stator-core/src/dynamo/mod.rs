@@ -19,6 +19,7 @@ pub mod legacy;
 pub mod list_order;
 pub mod names;
 pub mod pod_containers;
+pub mod references;
 pub mod registry;
 pub mod release;
 pub mod served_models;

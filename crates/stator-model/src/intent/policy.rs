@@ -7,6 +7,7 @@ use super::repository::{PolicyRule, PolicySeverity};
 use super::{Intent, rules};
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::{Context, Program, Value};
+use rayon::prelude::*;
 use stator_core::finding::{Finding, Severity, closest_match};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ const MAX_EXPRESSION_BYTES: usize = 10_000;
 pub(crate) const MAX_RULES: usize = 200;
 /// The most that judging one model by one rule may cost, in about a nanosecond each: see [`evaluation_cost`].
 const MAX_COST: u64 = 1_000_000_000;
+/// The most that judging all models of a commit by all rules may cost.
+const MAX_TOTAL_COST: u64 = 60 * MAX_COST;
 /// What compiling a regular expression costs, which is done again with each use.
 const MATCHES_COST: u64 = 10_000_000;
 /// The longest piece of a parser's message that is shown, in characters.
@@ -45,18 +48,46 @@ impl CompiledPolicy {
         self.rules.is_empty()
     }
 
-    /// What is said of a model in place of [`CompiledPolicy::evaluate`], where judging the models of a commit took too long.
-    pub fn out_of_time(intent: &Intent) -> Finding {
-        Finding::error(
-            rules::POLICY_FAILED,
-            intent.origins.locate("metadata.name"),
-            "the policy took too long for the models of this commit, and did not come to this one",
-            "Simplify the expressions in `stator.yaml`, or split the repository.",
-        )
+    /// What is said of each model, with the GPUs that it takes. All of a commit may cost so much and no more, counted in steps
+    /// and not in seconds: the same commit has the same findings on every machine. What comes after that, in the order of the
+    /// models, is refused.
+    pub fn judge(&self, models: &[(&Intent, u64)], environment: &str) -> Vec<Vec<Finding>> {
+        if self.rules.is_empty() {
+            return vec![Vec::new(); models.len()];
+        }
+        let costs: Vec<u64> = models.par_iter().map(|(intent, _)| self.cost_of(intent)).collect();
+        let mut spent = 0_u64;
+        let is_affordable: Vec<bool> = costs
+            .into_iter()
+            .map(|cost| {
+                spent = spent.saturating_add(cost);
+                spent <= MAX_TOTAL_COST
+            })
+            .collect();
+        let judged = models.par_iter().zip(is_affordable).map(|((intent, gpus), is_affordable)| {
+            if is_affordable {
+                return self.evaluate(intent, environment, *gpus);
+            }
+            vec![Finding::error(
+                rules::POLICY_FAILED,
+                intent.origins.locate("metadata.name"),
+                "the policy takes too many steps for the models of this commit, and does not come to this one",
+                "Simplify the expressions in `stator.yaml`, or split the repository.",
+            )]
+        });
+        judged.collect()
+    }
+
+    /// What judging a model costs at most. A rule that is not begun costs nothing.
+    fn cost_of(&self, intent: &Intent) -> u64 {
+        let size = DataSize::measure(&serde_json::to_value(&intent.model).unwrap_or_default());
+        let programs = self.rules.iter().filter_map(|(_, program)| program.as_ref().ok());
+        let costs = programs.map(|program| evaluation_cost(program.expression(), size));
+        costs.filter(|cost| *cost <= MAX_COST).fold(0, u64::saturating_add)
     }
 
     /// A finding for every rule that a model breaks, and for every one that cannot be evaluated.
-    pub fn evaluate(&self, intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
+    pub(crate) fn evaluate(&self, intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
         if self.rules.is_empty() {
             return Vec::new();
         }

@@ -7,13 +7,13 @@ use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, Record, download, file_versions, gpu_usage, guard, held_changes, masking, prune, route, rules,
-    totals, unlisted,
+    PlannedWrite, Record, download, file_versions, gpu_usage, guard, held_changes, masking, prune, renames, route,
+    rules, shared_use, totals, unlisted,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, JOB, JOURNAL, LABEL_MODEL, RECORD};
+use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, GRAPH, JOB, JOURNAL, LABEL_MODEL, RECORD};
 use stator_core::finding::{self, Finding, Location};
 use stator_core::object::{JsonText, Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,8 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let context = PlanContext::new(input);
     let PlacedModels { models, replaced } = replacement::place_graphs(&context, &input.rendered);
     let context = context.with_placed_graphs(models, replaced);
+    let renames = renames::find_renames(&context);
+    let context = context.with_renames(renames);
     let rendered: Vec<&RenderedModel> = context.models().filter(|one| input.scope.covers(&one.model)).collect();
     let claims = SharedObjects::of(context.models());
     let mut decided: Vec<PlannedChange> = rendered
@@ -59,16 +61,22 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let mut changes = sort_changes(lines.collect());
     file_versions::pair_file_versions(&mut changes);
     file_versions::delete_after_switch(&mut changes);
+    renames::follow_renames(&context, &mut changes);
+    shared_use::keep_used(&context, &mut changes);
     let holds = guard::apply_guards(&context, &mut changes);
-    file_versions::keep_mounted(&context, &mut changes);
     keep_unreplaced(&context, &mut changes);
+    // What stays by now uses what it used.
+    shared_use::keep_used(&context, &mut changes);
     download::wait_for_weights(&context, &mut changes);
     route::wait_for_graphs(&context, &mut changes);
     // What stays of a model is known by its record.
     let staying: BTreeSet<&str> = changes
         .iter()
         .filter(|one| {
-            matches!(one.step, PlanStep::Held { would: PlannedWrite::Delete(_), .. }) || one.action == Action::Blocked
+            let is_kept = |reason: &ChangeReason| matches!(reason, ChangeReason::Kept(cause) if cause.is_for_now());
+            matches!(one.step, PlanStep::Held { would: PlannedWrite::Delete(_), .. })
+                || one.action == Action::Blocked
+                || one.reasons.iter().any(is_kept)
         })
         .map(|one| one.model.as_str())
         .collect();
@@ -91,6 +99,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         holds,
         held,
         retired,
+        renames: context.renames().iter().map(|(old, rename)| (old.clone(), rename.model.clone())).collect(),
         elsewhere: context.other_folder_models().map(str::to_owned).collect(),
         folder: input.folder.clone(),
         ownership: PlanOwnership {
@@ -111,15 +120,15 @@ fn keep_unreplaced(context: &PlanContext<'_>, changes: &mut [Change]) {
         .flat_map(|one| one.objects().map(|object| (object.identity(), (one.action, one.step.held_by()))))
         .collect();
     for change in changes.iter_mut() {
-        let Some(PlannedWrite::Delete(DeleteStep { after: Some(successor), .. })) = change.step.write() else {
-            continue;
-        };
+        let Some(PlannedWrite::Delete(DeleteStep { after, .. })) = change.step.write() else { continue };
+        let renamed = || context.rename_of(&change.model)?.workload.as_ref();
+        let Some(successor) = after.as_deref().or_else(renamed) else { continue };
         let Some((action, guard)) = waiting.get(&successor.identity()) else { continue };
-        let (graph, is_held) = (successor.as_ref().clone(), guard.is_some());
-        let unfinished = if change.object.kind == JOB.kind {
-            KeptBy::GraphUnchanged { graph, is_held }
-        } else {
+        let (graph, is_held) = (successor.clone(), guard.is_some());
+        let unfinished = if change.object.kind == GRAPH.kind {
             KeptBy::UnfinishedGraph { graph, is_held }
+        } else {
+            KeptBy::GraphUnchanged { graph, is_held }
         };
         if let Some(guard) = guard {
             change.step.hold_back(*guard);
@@ -137,7 +146,7 @@ fn keep_unreplaced(context: &PlanContext<'_>, changes: &mut [Change]) {
 const MAX_INTENT_BYTES: usize = 256 * 1024;
 
 /// What the record of a model keeps of its intent.
-fn recorded_intent(rendered: &RenderedModel) -> JsonText {
+pub(super) fn recorded_intent(rendered: &RenderedModel) -> JsonText {
     let mut intent = rendered.intent.parse();
     stator_core::mask::redact_value(&mut intent);
     let text = JsonText::from(intent);
@@ -154,7 +163,8 @@ fn damaged_records(input: &PlanInput) -> Vec<String> {
 /// By model, then in the order of applying; deletions last, in reverse order.
 pub(super) fn sort_changes(mut lines: Vec<(ApplyStage, Change)>) -> Vec<Change> {
     lines.sort_by(|(a_stage, a), (b_stage, b)| {
-        let (a_goes, b_goes) = (a.action == Action::Delete, b.action == Action::Delete);
+        let goes = |change: &Change| matches!(change.action, Action::Delete | Action::Deleting);
+        let (a_goes, b_goes) = (goes(a), goes(b));
         let stages = if a_goes { b_stage.cmp(a_stage) } else { a_stage.cmp(b_stage) };
         a_goes.cmp(&b_goes).then_with(|| a.model.cmp(&b.model)).then(stages).then_with(|| a.object.cmp(&b.object))
     });
@@ -173,7 +183,9 @@ fn decide_by_role(
     }
     match claims.role(rendered, desired) {
         SharedObjectRole::Owner => {
-            decide::decide_desired(context, rendered, &with_owner_labels(context.input, &rendered.model, desired))
+            let labelled = with_owner_labels(context.input, &rendered.model, desired);
+            let desired = RenderedObject { prune: claims.all_prune(desired), ..labelled };
+            decide::decide_desired(context, rendered, &desired)
         }
         SharedObjectRole::Shares(owner) => {
             let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
@@ -283,6 +295,12 @@ impl<'a> SharedObjects<'a> {
             Some((first, _)) if first.model != rendered.model => SharedObjectRole::Shares(first.model.clone()),
             Some(_) | None => SharedObjectRole::Owner,
         }
+    }
+
+    /// Whether all who render an object let it be deleted once nobody does.
+    fn all_prune(&self, desired: &RenderedObject) -> bool {
+        let users = self.renderers.get(&desired.object.reference().identity());
+        users.map_or(desired.prune, |users| users.iter().all(|(_, one)| one.prune))
     }
 
     fn findings(&self) -> impl Iterator<Item = Finding> {

@@ -1,6 +1,7 @@
 //! The cluster as a plan looks at it: objects by identity, records by model, and whose an object is.
 
 use super::ownership::{OwnershipJudge, RecordFacts, RecordOwnership, TakeoverCause};
+use super::renames::Rename;
 use super::{
     ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, OwnerRelation, PlanInput, Record, SourceClaim,
     SourceIdentity, SyncBookkeeping, UnlistedKind, applyset,
@@ -32,6 +33,8 @@ pub(super) struct PlanContext<'a> {
     models: Vec<Cow<'a, RenderedModel>>,
     /// Graphs that are replaced while both run: what takes the place of each.
     replaced: HashMap<ObjectIdentity, ObjectRef>,
+    /// Models that git no longer has, with what takes the place of each.
+    renames: BTreeMap<String, Rename>,
     /// The label of what the source applies.
     owner_id: Option<String>,
 }
@@ -123,6 +126,7 @@ impl<'a> PlanContext<'a> {
             rendered: input.rendered.iter().map(|one| one.model.as_str()).collect(),
             models: input.rendered.iter().map(Cow::Borrowed).collect(),
             replaced: HashMap::new(),
+            renames: BTreeMap::new(),
             owner_id: input.owner.as_ref().map(|claim| claim.identity.owner_id()),
         }
     }
@@ -135,6 +139,21 @@ impl<'a> PlanContext<'a> {
     ) -> Self {
         let replaced = replaced.into_iter().map(|(old, new)| (old.identity(), new)).collect();
         Self { models, replaced, ..self }
+    }
+
+    /// The same with what takes the place of models that git no longer has.
+    pub(super) fn with_renames(self, renames: BTreeMap<String, Rename>) -> Self {
+        Self { renames, ..self }
+    }
+
+    /// Models that git no longer has, with what takes the place of each.
+    pub(super) fn renames(&self) -> &BTreeMap<String, Rename> {
+        &self.renames
+    }
+
+    /// What takes the place of a model that git no longer has.
+    pub(super) fn rename_of(&self, model: &str) -> Option<&Rename> {
+        self.renames.get(model)
     }
 
     /// What git wants, each graph under the name that it has.

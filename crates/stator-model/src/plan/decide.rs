@@ -441,13 +441,11 @@ fn decide_deleting(
     ownership: &LiveOwnership,
     change: &mut Change,
 ) {
-    let reason =
-        |then| ChangeReason::Deleting { finalizers: live.finalizers().iter().map(ToString::to_string).collect(), then };
     if *ownership != LiveOwnership::Ours {
-        return block_change(change, reason(DeletionSequel::Wait));
+        return block_change(change, ChangeReason::deleting(live, DeletionSequel::Wait));
     }
     decide_create(context, rendered, desired, change);
-    change.reasons = vec![reason(DeletionSequel::Recreate)];
+    change.reasons = vec![ChangeReason::deleting(live, DeletionSequel::Recreate)];
     let step = std::mem::replace(&mut change.step, PlanStep::NoWrite);
     if let PlanStep::Write(PlannedWrite::Apply(mut apply)) = step {
         apply.planned_resource_version = live.resource_version().map(str::to_owned);

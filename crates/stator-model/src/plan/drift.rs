@@ -34,7 +34,8 @@ pub fn drifted_objects<'a>(plan: &'a Plan, records: &[Record]) -> Vec<(&'a Chang
             PlanStep::Held { would: PlannedWrite::Apply(_) | PlannedWrite::Replace { .. }, by: _ } => (false, differs),
             PlanStep::Write(PlannedWrite::Delete(_))
             | PlanStep::Held { would: PlannedWrite::Delete(_), by: _ }
-            | PlanStep::NoWrite => (false, false),
+            | PlanStep::NoWrite
+            | PlanStep::AwaitGone { .. } => (false, false),
         };
         let disputed = change.action == Action::Blocked && !change.fields.is_empty();
         if applied.is_some() && applied == wanted && (heals || held || disputed) {

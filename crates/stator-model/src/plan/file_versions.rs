@@ -1,14 +1,12 @@
 //! Files that pods mount, from one content to the next: which ConfigMap takes the place of which, which components mount
 //! the new one, and how long the old one stays.
 
-use super::context::PlanContext;
-use super::{Action, Change, ChangeReason, DeleteStep, KeptBy, MountedChange, PlanStep, PlannedWrite};
+use super::{Action, Change, ChangeReason, DeleteStep, MountedChange, PlanStep, PlannedWrite};
 use serde_json::Value;
 use stator_core::dynamo::graph_components::named_components;
-use stator_core::dynamo::kinds::{
-    ANNOTATION_FILE_SOURCE, COMPUTE_DOMAIN, CONFIG_MAP, GRAPH, JOB, LABEL_FILE, RESOURCE_CLAIM_TEMPLATE,
-};
-use stator_core::object::{JsonText, ObjectRef, ObjectText};
+use stator_core::dynamo::kinds::{ANNOTATION_FILE_SOURCE, CONFIG_MAP, GRAPH, JOB, LABEL_FILE};
+use stator_core::dynamo::references::NAMED_BY_PODS;
+use stator_core::object::{JsonText, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the labels and annotations of a ConfigMap say of its file.
@@ -38,7 +36,7 @@ pub(super) fn pair_file_versions(changes: &mut [Change]) {
                     old.entry((one.model, one.file)).or_default().push(index);
                 }
             }
-            Action::Update | Action::Replace | Action::Adopt | Action::Keep | Action::Blocked => {}
+            Action::Update | Action::Replace | Action::Deleting | Action::Adopt | Action::Keep | Action::Blocked => {}
         }
     }
     let sources: BTreeMap<(&str, &str), Option<&str>> =
@@ -109,8 +107,8 @@ fn explain_mounts(changes: &mut [Change], sources: &BTreeMap<(&str, &str), Optio
     }
 }
 
-/// A ConfigMap that git no longer has goes once the model's graph, as git wants it, is Healthy: until then pods may start
-/// that mount it. So does what pods claim devices by.
+/// What pods name and git no longer has goes once the model's graph, as git wants it, is Healthy: until then pods may start
+/// that name it.
 pub(super) fn delete_after_switch(changes: &mut [Change]) {
     let graphs: BTreeMap<String, ObjectRef> = changes
         .iter()
@@ -122,8 +120,8 @@ pub(super) fn delete_after_switch(changes: &mut [Change]) {
         })
         .collect();
     // A Job that downloaded what the model no longer serves goes then too, and so never before what it serves is complete.
-    let until_switch = [CONFIG_MAP.kind, JOB.kind, RESOURCE_CLAIM_TEMPLATE.kind, COMPUTE_DOMAIN.kind];
-    let goes_after = |one: &&mut Change| until_switch.contains(&one.object.kind.as_str());
+    let is_named = |kind: &str| NAMED_BY_PODS.iter().any(|named| named.kind == kind);
+    let goes_after = |one: &&mut Change| one.object.kind == JOB.kind || is_named(&one.object.kind);
     for change in changes.iter_mut().filter(goes_after) {
         if let PlanStep::Write(PlannedWrite::Delete(DeleteStep { after, .. })) = &mut change.step {
             *after = graphs.get(&change.model).cloned().map(Box::new);
@@ -132,48 +130,4 @@ pub(super) fn delete_after_switch(changes: &mut [Change]) {
             graphs.get(&change.model).filter(|_| change.object.kind == JOB.kind && change.action == Action::Delete);
         change.reasons.extend(graph.map(|graph| ChangeReason::DownloadSuperseded { graph: graph.clone() }));
     }
-}
-
-/// A ConfigMap stays as long as a graph mounts it that is not changed or deleted by this plan.
-pub(super) fn keep_mounted(context: &PlanContext<'_>, changes: &mut [Change]) {
-    let mut kept = Vec::new();
-    for (index, change) in changes.iter().enumerate() {
-        let Some(PlannedWrite::Delete(delete)) = change.step.write() else { continue };
-        if change.object.kind != CONFIG_MAP.kind {
-            continue;
-        }
-        let live = context.input.live.iter().filter(|one| one.kind() == GRAPH.kind && mounts(one, &change.object));
-        let users: Vec<ObjectRef> = live.map(|one| one.reference().clone()).collect();
-        let is_concerned = |line: &&Change| {
-            users.iter().any(|user| user.identity() == line.object.identity())
-                || delete.after.as_deref().is_some_and(|graph| line.objects().any(|one| one == graph))
-        };
-        let lines: Vec<&Change> =
-            changes.iter().filter(|line| line.object.kind == GRAPH.kind).filter(is_concerned).collect();
-        let held = lines.iter().find_map(|line| Some((line.object.clone(), Some(line.step.held_by()?))));
-        let stays = |line: &&&Change| {
-            let mounts = users.iter().any(|user| user.identity() == line.object.identity());
-            line.action == Action::Blocked || (mounts && line.step == PlanStep::NoWrite)
-        };
-        let unchanged = || lines.iter().find(stays).map(|line| (line.object.clone(), None));
-        let beside = || users.iter().find(|user| !lines.iter().any(|line| line.object.identity() == user.identity()));
-        let cause = held.or_else(unchanged).or_else(|| beside().map(|graph| (graph.clone(), None)));
-        kept.extend(cause.map(|cause| (index, cause)));
-    }
-    for (index, (graph, guard)) in kept {
-        let Some(change) = changes.get_mut(index) else { continue };
-        if let Some(guard) = guard {
-            change.step.hold_back(guard);
-        } else {
-            *change = Change::new(&change.model, &change.source, change.object.clone());
-        }
-        change.reasons.push(ChangeReason::Kept(KeptBy::StillMounted { graph, is_held: guard.is_some() }));
-    }
-}
-
-fn mounts(graph: &ObjectText, config_map: &ObjectRef) -> bool {
-    // Most graphs do not have the name in them, and need not be parsed.
-    graph.reference().namespace == config_map.namespace
-        && graph.to_json().contains(&config_map.name)
-        && mounted_by_component(graph.parse().value()).any(|(_, _, name)| name == config_map.name)
 }

@@ -203,7 +203,10 @@ impl Change {
     /// True for what goes only once another has taken its place: a graph, or a file's former content.
     fn is_outgoing(&self) -> bool {
         matches!(&self.step, PlanStep::Write(PlannedWrite::Delete(delete)) if delete.after.is_some())
-            || self.reasons.iter().any(|reason| matches!(reason, ChangeReason::FileSuperseded { .. }))
+            || self
+                .reasons
+                .iter()
+                .any(|reason| matches!(reason, ChangeReason::FileSuperseded { .. } | ChangeReason::RenamedTo { .. }))
     }
 
     /// Whether something is lost with the object. A ConfigMap of `spec.files` goes with the graph that mounts it, and a Job
@@ -230,7 +233,7 @@ impl Change {
 
     /// True for objects that stator holds in the cluster: the ones that a share of deletions is a share of.
     fn counts_as_present(&self) -> bool {
-        self.action == Action::Delete || self.inventory.is_some()
+        matches!(self.action, Action::Delete | Action::Deleting) || self.inventory.is_some()
     }
 }
 

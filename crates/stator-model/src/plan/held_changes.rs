@@ -35,7 +35,9 @@ impl HeldChanges {
         for (change, guard) in changes.iter().filter_map(|change| Some((change, guard_of(change)?))) {
             let would = match &change.step {
                 PlanStep::Held { by: _, would } => super::totals::write_digest_input(would),
-                PlanStep::NoWrite | PlanStep::Write(_) => json!(super::join_reasons(&change.reasons)),
+                PlanStep::NoWrite | PlanStep::AwaitGone { .. } | PlanStep::Write(_) => {
+                    json!(super::join_reasons(&change.reasons))
+                }
             };
             let line = json!({
                 "model": change.model, "object": change.object, "action": change.action, "guard": guard, "would": would,

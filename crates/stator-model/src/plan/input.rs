@@ -102,6 +102,8 @@ pub struct PlanInput {
     pub unread: Vec<UnreadPlace>,
     /// Live objects of the kinds that stator renders, in the environment's namespace. A plan looks into few at a time.
     pub live: Vec<ObjectText>,
+    /// Graphs and requests of others that name what a plan might delete of these; see [`stator_core::dynamo::references`].
+    pub users: Vec<ObjectText>,
     /// The records of the namespace. Those of somebody else are neither written nor pruned by.
     pub records: Vec<Record>,
     /// What syncs left of their journals in the namespace, whosever they are.

@@ -22,6 +22,7 @@ mod ownership;
 mod prune;
 mod reason;
 mod record;
+mod renames;
 mod replacement;
 mod repository_address;
 mod restart;
@@ -30,6 +31,7 @@ mod route_backends;
 pub mod rules;
 mod schema;
 mod server_merge;
+mod shared_use;
 mod source_identity;
 mod status;
 mod step;
@@ -115,6 +117,9 @@ pub struct Plan {
     /// left (a crash between the last delete and the record's). Never a model that is broken or out of scope. Sorted.
     #[serde(skip)]
     pub retired: Vec<String>,
+    /// Models that git has under another name now, with that name.
+    #[serde(skip)]
+    pub renames: BTreeMap<String, String>,
     /// Models of another folder without a name: neither they nor their records are touched. Sorted.
     #[serde(skip)]
     pub elsewhere: Vec<String>,
@@ -145,6 +150,8 @@ pub struct Summary {
     pub replace: usize,
     /// Objects to delete.
     pub delete: usize,
+    /// Objects whose deletion was asked for, and that are not gone yet.
+    pub deleting: usize,
     /// Objects that exist and are taken over.
     pub adopt: usize,
     /// Objects that stay as they are.
@@ -304,6 +311,8 @@ pub enum Action {
     Replace,
     /// It is deleted: its model is gone, or no longer has it.
     Delete,
+    /// Its deletion was asked for, and it is not gone yet.
+    Deleting,
     /// It exists and stator does not manage it: stator takes it over.
     Adopt,
     /// It is as it should be, or is left alone on purpose (a reason says so).

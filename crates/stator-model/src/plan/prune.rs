@@ -65,6 +65,10 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         add_graph_gpus(context, &mut change, object);
         match prune_refusal(context, &protection, model, object) {
             Some(reason) => {
+                if matches!(reason, ChangeReason::Deleting { .. }) && recorded.is_some() {
+                    change.action = Action::Deleting;
+                    change.step = PlanStep::AwaitGone { uid: object.uid().unwrap_or_default().to_owned() };
+                }
                 if let ChangeReason::Kept(cause) = &reason {
                     if needs_somebody(cause) {
                         change.action = Action::Blocked;
@@ -119,13 +123,15 @@ fn needs_somebody(cause: &KeptBy) -> bool {
         KeptBy::OtherFolder { .. }
         | KeptBy::ModelErrors
         | KeptBy::UnreadableSource { .. }
+        | KeptBy::SuccessorFaulty { .. }
         | KeptBy::Data
         | KeptBy::NextRequest { .. }
         | KeptBy::NextRequestGraph { .. }
         | KeptBy::UnlockedResult { .. }
         | KeptBy::UnfinishedGraph { .. }
         | KeptBy::GraphUnchanged { .. }
-        | KeptBy::StillMounted { .. }
+        | KeptBy::StillUsed { .. }
+        | KeptBy::PerhapsUsed { .. }
         | KeptBy::PruningOff => false,
     }
 }
@@ -153,7 +159,7 @@ fn prune_refusal(
     object: &Object,
 ) -> Option<ChangeReason> {
     if object.is_deleting() {
-        return Some(ChangeReason::Deleting { finalizers: Vec::new(), then: DeletionSequel::Nothing });
+        return Some(ChangeReason::deleting(object, DeletionSequel::Nothing));
     }
     keeping_cause(context, protection, model, object).map(ChangeReason::Kept)
 }
@@ -171,6 +177,9 @@ fn keeping_cause(
     }
     if let Some(cause) = protection.protecting_cause(context, model) {
         return Some(cause);
+    }
+    if let Some(rename) = context.rename_of(model).filter(|rename| rename.workload.is_none()) {
+        return Some(KeptBy::SuccessorFaulty { model: rename.model.clone() });
     }
     if input.is_empty_render() {
         return Some(KeptBy::EmptyRender);

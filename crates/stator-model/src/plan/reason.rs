@@ -10,7 +10,7 @@ use crate::intent::UnreadPlace;
 use serde::{Serialize, Serializer};
 use stator_core::deployment_tools::DeploymentTool;
 use stator_core::dynamo::disruption::DisruptionNote;
-use stator_core::object::{FieldPath, ObjectRef};
+use stator_core::object::{FieldPath, Object, ObjectRef};
 
 /// Why a change is what it is: one line below it. In JSON it is its sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,10 +228,31 @@ pub enum ChangeReason {
     },
     /// It is being deleted.
     Deleting {
+        /// Since when, RFC 3339 in UTC; empty where the object does not say.
+        since: String,
         /// What its end waits for.
         finalizers: Vec<String>,
         /// What comes after that.
         then: DeletionSequel,
+    },
+    /// git has its model under another name.
+    RenamedTo {
+        /// That name.
+        model: String,
+        /// Whether it stays until that model serves.
+        waits: bool,
+        /// Where clients have to go.
+        moves: AddressMove,
+    },
+    /// It takes the place of a model of another name.
+    RenamedFrom {
+        /// That name.
+        model: String,
+    },
+    /// It goes once a graph of another model, which names it no longer, is Healthy.
+    UsedUntil {
+        /// That graph.
+        by: ObjectRef,
     },
     /// Another model renders the same claim, or the same download.
     SharedObject {
@@ -331,12 +352,22 @@ pub enum KeptBy {
         /// A guard holds that back; else it cannot be done.
         is_held: bool,
     },
-    /// Pods of a graph mount it that is not made what git wants.
-    StillMounted {
-        /// That graph.
-        graph: ObjectRef,
-        /// A guard holds its change back; else there is none, or it cannot be made.
+    /// Somebody names it, and goes on doing so.
+    StillUsed {
+        /// A graph, a request or a Job.
+        by: ObjectRef,
+        /// It would no longer, or would go, but a guard holds that back.
         is_held: bool,
+    },
+    /// What takes its model's place has errors.
+    SuccessorFaulty {
+        /// That model.
+        model: String,
+    },
+    /// What cannot be read may name it.
+    PerhapsUsed {
+        /// A file with errors, or a damaged object.
+        source: String,
     },
     /// Objects of its kind cannot be listed, so that nobody knows whether it is there still.
     KindUnlisted(UnlistedKind),
@@ -423,6 +454,40 @@ pub enum DeletionSequel {
     Wait,
     /// It is made again.
     Recreate,
+}
+
+impl ChangeReason {
+    /// That a live object is being deleted.
+    pub(super) fn deleting(live: &Object, then: DeletionSequel) -> Self {
+        let since = live.str_at("/metadata/deletionTimestamp").unwrap_or_default().to_owned();
+        Self::Deleting { since, finalizers: live.finalizers().iter().map(ToString::to_string).collect(), then }
+    }
+}
+
+impl KeptBy {
+    /// Whether it goes by itself once something else has changed: until then a record has to name it, its model's or not.
+    pub(super) fn is_for_now(&self) -> bool {
+        match self {
+            Self::NextRequest { .. }
+            | Self::NextRequestGraph { .. }
+            | Self::UnlockedResult { .. }
+            | Self::UnfinishedGraph { .. }
+            | Self::GraphUnchanged { .. }
+            | Self::StillUsed { .. }
+            | Self::SuccessorFaulty { .. }
+            | Self::PerhapsUsed { .. } => true,
+            Self::OtherFolder { .. }
+            | Self::ModelErrors
+            | Self::UnreadableSource { .. }
+            | Self::UnreadPlace(_)
+            | Self::UnreadJournal { .. }
+            | Self::EmptyRender
+            | Self::Data
+            | Self::Doubt(_)
+            | Self::KindUnlisted(_)
+            | Self::PruningOff => false,
+        }
+    }
 }
 
 impl Serialize for ChangeReason {

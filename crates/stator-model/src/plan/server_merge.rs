@@ -45,7 +45,8 @@ impl Plan {
             }
             PlanStep::Write(PlannedWrite::Apply(_) | PlannedWrite::Delete(_))
             | PlanStep::Held { by: _, would: PlannedWrite::Apply(_) | PlannedWrite::Delete(_) }
-            | PlanStep::NoWrite => None,
+            | PlanStep::NoWrite
+            | PlanStep::AwaitGone { .. } => None,
         })
     }
 }
@@ -55,7 +56,9 @@ fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
         Action::Adopt => DryRunCause::Unexplained,
         Action::Update if change.reasons.contains(&ChangeReason::Drifted) => DryRunCause::Unexplained,
         Action::Update => DryRunCause::ChangedInGit,
-        Action::Create | Action::Replace | Action::Delete | Action::Keep | Action::Blocked => return None,
+        Action::Create | Action::Replace | Action::Delete | Action::Deleting | Action::Keep | Action::Blocked => {
+            return None;
+        }
     };
     match &change.step {
         PlanStep::Write(PlannedWrite::Apply(apply)) | PlanStep::Held { by: _, would: PlannedWrite::Apply(apply) } => {
@@ -63,7 +66,8 @@ fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
         }
         PlanStep::Write(PlannedWrite::Replace { .. } | PlannedWrite::Delete(_))
         | PlanStep::Held { by: _, would: PlannedWrite::Replace { .. } | PlannedWrite::Delete(_) }
-        | PlanStep::NoWrite => None,
+        | PlanStep::NoWrite
+        | PlanStep::AwaitGone { .. } => None,
     }
 }
 

@@ -12,6 +12,11 @@ use std::collections::BTreeMap;
 pub enum PlanStep {
     /// There is nothing to write: the object is as it should be, or must not be touched.
     NoWrite,
+    /// There is nothing to write: the deletion was asked for, and it is waited until the object is gone.
+    AwaitGone {
+        /// The object's uid.
+        uid: String,
+    },
     /// The write is carried out.
     Write(PlannedWrite),
     /// The write waits until `--allow` releases the guard, and until then nothing of the object is touched.
@@ -44,7 +49,7 @@ impl PlanStep {
     pub(super) fn any_write_mut(&mut self) -> Option<&mut PlannedWrite> {
         match self {
             Self::Write(write) | Self::Held { by: _, would: write } => Some(write),
-            Self::NoWrite => None,
+            Self::NoWrite | Self::AwaitGone { .. } => None,
         }
     }
 
@@ -52,7 +57,7 @@ impl PlanStep {
     pub(super) fn any_write(&self) -> Option<&PlannedWrite> {
         match self {
             Self::Write(write) | Self::Held { by: _, would: write } => Some(write),
-            Self::NoWrite => None,
+            Self::NoWrite | Self::AwaitGone { .. } => None,
         }
     }
 
@@ -60,7 +65,7 @@ impl PlanStep {
     pub fn write(&self) -> Option<&PlannedWrite> {
         match self {
             Self::Write(write) => Some(write),
-            Self::NoWrite | Self::Held { .. } => None,
+            Self::NoWrite | Self::AwaitGone { .. } | Self::Held { .. } => None,
         }
     }
 
@@ -68,7 +73,7 @@ impl PlanStep {
     pub fn held_by(&self) -> Option<HoldKind> {
         match self {
             Self::Held { by, would: _ } => Some(*by),
-            Self::NoWrite | Self::Write(_) => None,
+            Self::NoWrite | Self::AwaitGone { .. } | Self::Write(_) => None,
         }
     }
 
@@ -76,7 +81,7 @@ impl PlanStep {
     pub fn hold_back(&mut self, guard: HoldKind) {
         *self = match std::mem::replace(self, Self::NoWrite) {
             Self::Write(would) => Self::Held { by: guard, would },
-            unheld @ (Self::NoWrite | Self::Held { .. }) => unheld,
+            unheld @ (Self::NoWrite | Self::AwaitGone { .. } | Self::Held { .. }) => unheld,
         };
     }
 

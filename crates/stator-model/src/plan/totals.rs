@@ -25,6 +25,7 @@ impl Summary {
             Action::Update => &mut self.update,
             Action::Replace => &mut self.replace,
             Action::Delete => &mut self.delete,
+            Action::Deleting => &mut self.deleting,
             Action::Adopt => &mut self.adopt,
             Action::Keep => &mut self.keep,
             Action::Blocked => &mut self.blocked,
@@ -133,6 +134,7 @@ pub(super) fn plan_digest(changes: &[Change], holds: &[Hold]) -> String {
 fn step_digest_input(step: &PlanStep) -> Value {
     match step {
         PlanStep::NoWrite => Value::Null,
+        PlanStep::AwaitGone { uid } => json!({"awaitGone": uid}),
         PlanStep::Held { by, would: _ } => json!({"heldBy": by}),
         PlanStep::Write(write) => write_digest_input(write),
     }

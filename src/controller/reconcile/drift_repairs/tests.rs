@@ -44,31 +44,65 @@ fn attempt(repairs: &mut DriftRepairs, now: Duration, fields: &BTreeSet<DriftedF
     decision
 }
 
-/// Row A5 of the review: a repair that does not stick is told by name after a second try, and not fought.
+/// Row A5 of the review: a repair that does not stick is told by name after a third try, and not fought.
 #[test]
-fn a_field_that_one_writer_sets_again_after_two_repairs_is_left_and_tried_rarely() {
+fn a_field_that_one_writer_sets_again_at_once_three_times_is_left_and_tried_now_and_then() {
     let (mut repairs, mut now) = (DriftRepairs::new(7), Duration::ZERO);
     let fought = one("spec.replicas", "scaler");
     let mut written = Vec::new();
-    for _ in 0..20_000 {
+    for _ in 0..3_600 {
         match attempt(&mut repairs, now, &fought) {
             RepairDecision::Repair => written.push(now),
-            RepairDecision::Wait => {}
+            RepairDecision::Wait => assert!(written.len() < 3, "{written:?}"),
             RepairDecision::LeaveDisputed(fields) => assert_eq!(fields, fought),
         }
         now += SECOND;
     }
-    // Within five and a half hours: two repairs in the first seconds, then a few tries.
-    assert!(written[1] < 5 * SECOND && written[2] > 600 * SECOND, "{written:?}");
-    assert!((4..10).contains(&written.len()), "{written:?}");
+    // Within an hour: three repairs in the first seconds, then a try after ten seconds at least and five minutes at most.
+    let pauses: Vec<Duration> = written.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(written[2] < 10 * SECOND && pauses[2] >= 10 * SECOND, "{written:?}");
+    assert!(pauses.iter().all(|pause| *pause <= 301 * SECOND) && pauses.last() >= Some(&(150 * SECOND)), "{pauses:?}");
+}
+
+/// Row N5 of the second review: a person who edits a field three times, or a tool that does each minute, is healed each time.
+#[test]
+fn whoever_sets_a_field_again_later_is_healed_each_time() {
+    for seconds in [11, 60, 200] {
+        let (mut repairs, mut now) = (DriftRepairs::new(7), Duration::ZERO);
+        for edits in 0..10 {
+            // An edit may fall into a pause, which ends in time.
+            let due = repairs.objects.get(&identity(0)).map_or(Duration::ZERO, |object| object.not_before);
+            assert!(edits > 3 || due <= now, "after {edits} edits");
+            assert_ne!(
+                attempt(&mut repairs, now.max(due), &one("spec.replicas", "kubectl-edit")),
+                RepairDecision::LeaveDisputed(one("spec.replicas", "kubectl-edit")),
+                "every {seconds} s"
+            );
+            now = now.max(due) + seconds * SECOND;
+        }
+    }
+}
+
+/// A dispute ends with the first repair that holds.
+#[test]
+fn what_held_once_is_no_longer_disputed() {
+    let (mut repairs, mut now) = (DriftRepairs::new(7), Duration::ZERO);
+    let fought = one("spec.replicas", "scaler");
+    let mut made = 0;
+    while made < 4 {
+        made += usize::from(attempt(&mut repairs, now, &fought) == RepairDecision::Repair);
+        now += SECOND;
+    }
+    now += 60 * SECOND;
+    assert_eq!(attempt(&mut repairs, now, &fought), RepairDecision::Repair, "undone after a minute");
 }
 
 #[test]
 fn another_field_or_another_writer_is_put_back_as_ever() {
     let (mut repairs, mut now) = (DriftRepairs::new(7), Duration::ZERO);
-    for _ in 0..2 {
+    for _ in 0..3 {
         assert_eq!(attempt(&mut repairs, now, &one("spec.replicas", "scaler")), RepairDecision::Repair);
-        now += 10 * SECOND;
+        now += 8 * SECOND;
     }
     let fought = one("spec.replicas", "scaler");
     assert_eq!(attempt(&mut repairs, now, &fought), RepairDecision::LeaveDisputed(fought));
@@ -77,7 +111,7 @@ fn another_field_or_another_writer_is_put_back_as_ever() {
     assert_eq!(attempt(&mut repairs, now, &one("spec.replicas", "editor")), RepairDecision::Wait);
     now += 10 * SECOND;
     assert_eq!(attempt(&mut repairs, now, &one("spec.replicas", "editor")), RepairDecision::Repair);
-    now += 10 * SECOND;
+    now += 20 * SECOND;
     assert_eq!(attempt(&mut repairs, now, &one("spec.image", "scaler")), RepairDecision::Repair);
 }
 
@@ -92,7 +126,7 @@ fn what_is_deleted_again_and_again_is_never_disputed() {
         made += usize::from(decision == RepairDecision::Repair);
         now += SECOND;
     }
-    assert!((8..20).contains(&made), "{made}");
+    assert!((8..30).contains(&made), "{made}");
 }
 
 #[test]

@@ -238,6 +238,7 @@ impl ProblemReason {
             SyncOutcome::Synced
             | SyncOutcome::Healthy
             | SyncOutcome::Deferred
+            | SyncOutcome::Deleting
             | SyncOutcome::Removed
             | SyncOutcome::Cancelled => None,
             SyncOutcome::Invalid => Some(Self::BuildFailed),

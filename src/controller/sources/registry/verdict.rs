@@ -215,6 +215,7 @@ impl CommitVerdict {
 /// The state that a git host shows. A commit that was superseded is no failure of anybody.
 fn status_state(outcome: SyncOutcome) -> StatusState {
     match outcome.class() {
+        OutcomeClass::Success if outcome == SyncOutcome::Deleting => StatusState::Pending,
         OutcomeClass::Success | OutcomeClass::Cancelled => StatusState::Success,
         OutcomeClass::Failure => StatusState::Failure,
         OutcomeClass::Error => StatusState::Error,
@@ -246,6 +247,7 @@ impl ModelVerdict {
         let message = sanitize_message(&self.message);
         match self.outcome {
             SyncOutcome::Synced | SyncOutcome::Healthy | SyncOutcome::Deferred => "healthy".to_owned(),
+            SyncOutcome::Deleting => format!("being deleted: {message}"),
             SyncOutcome::Removed => "removed".to_owned(),
             // The sentence of a finding is made safe where it is put together.
             SyncOutcome::Invalid => self.message.clone(),

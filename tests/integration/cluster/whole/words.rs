@@ -152,7 +152,7 @@ impl<'a, P: Place> Shop<'a, P> {
             {
                 Some(step.object)
             }
-            PlanStep::Write(_) | PlanStep::NoWrite | PlanStep::Held { .. } => None,
+            PlanStep::Write(_) | PlanStep::NoWrite | PlanStep::AwaitGone { .. } | PlanStep::Held { .. } => None,
         });
         wanted.unwrap().parse()
     }

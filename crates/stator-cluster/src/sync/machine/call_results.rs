@@ -1,18 +1,17 @@
 //! What an answer or an observation does to a model.
 
 use super::context::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, SyncContext};
-use super::health_wait::HealthWait;
 use super::model_sync::{CallPurpose, FirstStatus, MAX_RECHECKS, ModelSync, ModelSyncState};
 use super::protocol::{CallResult, MachineEffect, RecordWriteResult};
 use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of, task_stage};
-use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
-use crate::sync::{SyncProgress, WaitingReason};
+use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError};
+use crate::sync::SyncProgress;
 use stator_core::dynamo::{gpus, health, kinds};
 use stator_core::mask;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use stator_core::retry::{JitterSource, backoff_delay};
 use stator_model::render::ApplyStage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl ModelSync {
@@ -155,38 +154,6 @@ impl ModelSync {
         }
     }
 
-    fn settle_delete(&mut self, result: Result<DeleteOutcome, ClusterError>, effects: &mut Vec<MachineEffect>) {
-        let Some(SyncTask::Delete(mut task)) = self.tasks.pop_front() else { return };
-        self.attempt = 0;
-        let object = task.step.object.clone();
-        match result {
-            Ok(deleted) => {
-                let was_there = !matches!(deleted, DeleteOutcome::Absent);
-                if was_there {
-                    effects.push(MachineEffect::Report(SyncProgress::Deleted {
-                        model: self.name.clone(),
-                        object: object.clone(),
-                    }));
-                }
-                // An object that waits for its finalizers is going and cannot come back: there is nothing left to
-                // remember it for.
-                self.record_writer.mark_deleted(&object.identity(), was_there);
-                self.forget_outgoing(&task);
-                if task.purpose != DeletePurpose::Replace && was_there {
-                    self.report.count_pruned();
-                    self.record_writer.add_history_line(task.history_line);
-                }
-            }
-            // Status moves the resource version all the time: look whether it is still the object that was meant.
-            Err(ClusterError::Precondition { .. }) if task.rechecks < MAX_RECHECKS && self.stopping.is_none() => {
-                task.recheck = true;
-                task.rechecks += 1;
-                self.tasks.push_front(SyncTask::Delete(task));
-            }
-            Err(error) => self.fail_delete(&task, &error_with_object(&error, &object)),
-        }
-    }
-
     fn settle_read(
         &mut self,
         around: &SyncContext<'_>,
@@ -243,6 +210,7 @@ impl ModelSync {
                 Ok(Some(_)) | Ok(None) => {
                     (self.attempt, self.polls) = (0, 0);
                     self.deletion_message = None;
+                    self.record_writer.mark_deleted(&object.identity(), false);
                 }
                 Err(error) => {
                     self.attempt = 0;
@@ -319,22 +287,6 @@ impl ModelSync {
         }
     }
 
-    /// Says what is waited for until an object is gone, once for each finalizer that lets go.
-    fn report_deletion(&mut self, live: &Object, effects: &mut Vec<MachineEffect>) {
-        let waits = match live.finalizers().as_slice() {
-            [] => String::new(),
-            finalizers => format!(" (waiting for finalizer {})", finalizers.join(", ")),
-        };
-        let going = format!("{} is still being deleted{waits}", live.reference());
-        if self.deletion_message.as_ref() != Some(&going) {
-            effects.push(MachineEffect::Report(SyncProgress::Waiting {
-                model: self.name.clone(),
-                reason: WaitingReason { object: None, details: going.clone() },
-            }));
-            self.deletion_message = Some(going);
-        }
-    }
-
     /// The graph was looked at: its adapters and routes go now, after the wait, or with a later sync.
     fn settle_graph_check(
         &mut self,
@@ -355,11 +307,14 @@ impl ModelSync {
         {
             return;
         }
+        let replaced: BTreeSet<ObjectIdentity> =
+            self.tasks.iter().filter_map(replaced_adapter).map(|object| object.identity()).collect();
         let follows = |task: &SyncTask| {
             if let SyncTask::Apply(apply) = task {
                 return apply.after_graphs.iter().any(|one| one.identity() == identity);
             }
-            self.own_graph.as_ref() == Some(graph) && replaces_adapter(task)
+            let is_replaced = task.object().is_some_and(|object| replaced.contains(&object.identity()));
+            self.own_graph.as_ref() == Some(graph) && is_replaced
         };
         let (followers, others): (Vec<SyncTask>, Vec<SyncTask>) =
             std::mem::take(&mut self.tasks).into_iter().partition(follows);
@@ -391,20 +346,6 @@ impl ModelSync {
                     follower.kind, follower.name
                 ));
             }
-        }
-    }
-
-    fn fail_delete(&mut self, task: &DeleteTask, message: &str) {
-        if task.purpose == DeletePurpose::Replace {
-            self.fail_apply(task.step.stage);
-        }
-        self.fail_object(&task.step.object, message);
-    }
-
-    /// A graph is gone whose place another has taken: what is waited for from now on is waited for anew.
-    fn forget_outgoing(&mut self, task: &DeleteTask) {
-        if self.outgoing.remove(&task.step.object.identity()).is_some() {
-            self.wait = HealthWait::default();
         }
     }
 
@@ -456,12 +397,26 @@ fn has_labels_of(live: &Object, desired: &Object) -> bool {
     OWNER_LABELS.iter().all(|label| live.get(label) == desired.get(label))
 }
 
-fn replaces_adapter(task: &SyncTask) -> bool {
-    let replaces = matches!(
-        task,
-        SyncTask::Delete(DeleteTask { purpose: DeletePurpose::Replace, .. }) | SyncTask::AwaitGone { .. }
-    );
-    replaces && task_stage(task) == ApplyStage::Adapter
+/// The adapter that a task deletes to make it again.
+fn replaced_adapter(task: &SyncTask) -> Option<&ObjectRef> {
+    match task {
+        SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Replace, .. })
+            if task_stage(task) == ApplyStage::Adapter =>
+        {
+            Some(&step.object)
+        }
+        SyncTask::Delete(_)
+        | SyncTask::Apply(_)
+        | SyncTask::AwaitGone { .. }
+        | SyncTask::CheckDownload(_)
+        | SyncTask::AwaitDownload(_)
+        | SyncTask::CheckGraph(_)
+        | SyncTask::Barrier
+        | SyncTask::WriteRecord
+        | SyncTask::DeleteRecord
+        | SyncTask::AwaitGraph
+        | SyncTask::AwaitHealth => None,
+    }
 }
 
 /// The error of an answer that may be another in a moment, and how long the cluster asks to be left alone.
@@ -477,7 +432,7 @@ fn transient_error(answer: &CallResult) -> Option<(&ClusterError, Duration)> {
 }
 
 /// An error's sentence with the object in it.
-fn error_with_object(error: &ClusterError, object: &ObjectRef) -> String {
+pub(super) fn error_with_object(error: &ClusterError, object: &ObjectRef) -> String {
     match error {
         ClusterError::Conflict { .. }
         | ClusterError::Precondition { .. }

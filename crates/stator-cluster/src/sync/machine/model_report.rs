@@ -12,6 +12,8 @@ pub(super) struct ModelReport {
     health_faults: usize,
     /// What must not be touched, a sentence each.
     blocked: Vec<String>,
+    /// What is being deleted and not gone, a sentence each.
+    going: Vec<String>,
     /// What was put off, a sentence each.
     deferred: Vec<String>,
     /// Something to say that is no fault.
@@ -46,6 +48,11 @@ impl ModelReport {
 
     pub(super) fn add_blocked(&mut self, message: String) {
         self.blocked.push(message);
+    }
+
+    /// The deletion of something was asked for, and nobody waits for its end.
+    pub(super) fn add_going(&mut self, message: String) {
+        self.going.push(message);
     }
 
     pub(super) fn add_deferred(&mut self, message: String) {
@@ -111,7 +118,7 @@ impl ModelReport {
 
     /// Whether whatever failed is about health alone, and nothing was put off.
     pub(super) fn is_applied_whole(&self) -> bool {
-        self.deferred.is_empty() && self.has_no_sync_fault() && !self.awaits_download
+        self.deferred.is_empty() && self.going.is_empty() && self.has_no_sync_fault() && !self.awaits_download
     }
 
     /// Whether the model failed, by its health alone.
@@ -131,6 +138,8 @@ impl ModelReport {
             SyncOutcome::Failed
         } else if !self.blocked.is_empty() {
             SyncOutcome::Blocked
+        } else if !self.going.is_empty() {
+            SyncOutcome::Deleting
         } else if !self.deferred.is_empty() {
             SyncOutcome::Deferred
         } else if self.became_healthy {
@@ -147,12 +156,17 @@ impl ModelReport {
             SyncOutcome::Synced
             | SyncOutcome::Healthy
             | SyncOutcome::Deferred
+            | SyncOutcome::Deleting
             | SyncOutcome::Removed
             | SyncOutcome::Invalid
             | SyncOutcome::Unsigned
             | SyncOutcome::Held
             | SyncOutcome::Blocked => &[],
         };
-        [&self.faults, &self.blocked, &self.deferred].into_iter().flatten().chain(notes).map(String::as_str)
+        [&self.faults, &self.blocked, &self.going, &self.deferred]
+            .into_iter()
+            .flatten()
+            .chain(notes)
+            .map(String::as_str)
     }
 }

@@ -12,7 +12,7 @@ use crate::sync::ModelOutcome;
 use stator_core::object::{ObjectIdentity, ObjectRef};
 use stator_core::outcome::SyncOutcome;
 use stator_model::render::ApplyStage;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// How often a delete is tried again while its object's status keeps moving.
@@ -291,6 +291,8 @@ impl ModelSync {
                             self.deletion_message.take().unwrap_or_else(|| format!("{object} is still being deleted"));
                         let message = format!("{said}, after {after}: check that its controller is running");
                         self.fail_object(&object, &message);
+                        // What goes after it may be what its pods need.
+                        self.tasks.retain(|task| !is_prune(task));
                         continue;
                     }
                     if let Some(SyncTask::AwaitGone { since: slot, .. }) = self.tasks.front_mut() {
@@ -317,11 +319,14 @@ impl ModelSync {
                         // Nothing is waited for any more, so what the record says now is the end.
                         self.keep_all_outgoing(around);
                     }
-                    let prunes = self.tasks.iter().any(is_prune);
-                    if prunes && *around.barrier == PruneBarrier::Closed {
+                    let deletes = self.tasks.iter().any(|task| self.is_put_last(task));
+                    if deletes && *around.barrier == PruneBarrier::Closed {
                         return ModelTurn::Barrier;
                     }
                     self.tasks.pop_front();
+                    if let (true, PruneBarrier::Blocked(why)) = (deletes, around.barrier) {
+                        self.cancel_deletes(why);
+                    }
                 }
                 SyncTask::WriteRecord => match self.pending_record_write(around) {
                     Some(_) if !around.is_record_turn => return ModelTurn::AwaitRecordTurn,
@@ -392,13 +397,36 @@ impl ModelSync {
         self.report.fail_stage(stage);
     }
 
+    /// Whether it deletes something once others have applied: what git no longer has, or what waits for another model's graph.
+    fn is_put_last(&self, task: &SyncTask) -> bool {
+        match task {
+            SyncTask::Delete(DeleteTask { purpose: DeletePurpose::Prune, .. }) => true,
+            SyncTask::Delete(DeleteTask { purpose: DeletePurpose::ReplacedBy(successor), .. }) => {
+                self.own_graph.as_ref() != Some(successor)
+            }
+            SyncTask::Delete(DeleteTask { purpose: DeletePurpose::Replace, .. })
+            | SyncTask::Apply(_)
+            | SyncTask::AwaitGone { .. }
+            | SyncTask::CheckDownload(_)
+            | SyncTask::AwaitDownload(_)
+            | SyncTask::CheckGraph(_)
+            | SyncTask::Barrier
+            | SyncTask::WriteRecord
+            | SyncTask::DeleteRecord
+            | SyncTask::AwaitGraph
+            | SyncTask::AwaitHealth => false,
+        }
+    }
+
     fn cancel_deletes(&mut self, why: &str) {
-        let count = self.tasks.iter().filter(|task| is_prune(task)).count();
-        let outgoing = &self.outgoing;
-        let is_outgoing = |object: ObjectRef| outgoing.contains_key(&object.identity());
-        self.tasks.retain(|task| {
-            !matches!(task, SyncTask::Delete(_) | SyncTask::AwaitGone { .. }) || task.object().is_some_and(&is_outgoing)
-        });
+        let cancelled: BTreeSet<ObjectIdentity> = self
+            .tasks
+            .iter()
+            .filter(|task| self.is_put_last(task))
+            .filter_map(|task| Some(task.object()?.identity()))
+            .collect();
+        let count = cancelled.len();
+        self.tasks.retain(|task| !task.object().is_some_and(|object| cancelled.contains(&object.identity())));
         let deletions = if count == 1 { "1 deletion is" } else { &format!("{count} deletions are") };
         self.report.add_blocked(format!("{deletions} held back, because {why}"));
     }

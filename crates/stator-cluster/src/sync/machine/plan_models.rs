@@ -8,7 +8,7 @@ use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of, tas
 use serde_json::Value;
 use stator_core::dynamo::kinds;
 use stator_core::finding::Finding;
-use stator_core::object::{JsonText, ObjectRef, ObjectText};
+use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::plan::{
     Action, ApplyStep, Change, ChangeReason, DeleteStep, InventoryEntry, KeptBy, Plan, PlanStep, PlannedWrite, Record,
     SEED_MANAGER, join_reasons, replicas_only, with_replicas,
@@ -35,6 +35,7 @@ pub(super) fn build_models(
         holds: _,
         held: _,
         retired,
+        renames,
         elsewhere,
         folder,
         ownership,
@@ -56,7 +57,7 @@ pub(super) fn build_models(
         }
     }
     let retired: BTreeSet<String> = retired.into_iter().collect();
-    let successors = Successors::of(&by_model, &intents);
+    let successors = Successors::of(&by_model, renames);
     by_model
         .into_iter()
         .map(|(name, changes)| {
@@ -101,29 +102,32 @@ pub(super) fn build_models(
         .collect()
 }
 
-/// Which models take the place of others: a model that was renamed is applied from the file of the one that goes.
+/// Which models go first: those that take a model's place, and those whose graphs something of it waits for.
 struct Successors {
-    /// File → the models that git wants of it.
-    wanted: BTreeMap<String, Vec<String>>,
+    renames: BTreeMap<String, String>,
+    /// Workload → the model that applies it.
+    models: BTreeMap<ObjectIdentity, String>,
 }
 
 impl Successors {
-    fn of(by_model: &BTreeMap<String, Vec<Change>>, intents: &BTreeMap<String, JsonText>) -> Self {
-        let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, changes) in by_model.iter().filter(|(name, _)| intents.contains_key(*name)) {
-            if let Some(first) = changes.first().filter(|first| !first.source.is_empty()) {
-                wanted.entry(first.source.clone()).or_default().push(name.clone());
-            }
-        }
-        Self { wanted }
+    fn of(by_model: &BTreeMap<String, Vec<Change>>, renames: BTreeMap<String, String>) -> Self {
+        let wanted = by_model.values().flatten().filter(|change| change.inventory.is_some());
+        let models = wanted
+            .flat_map(|change| change.objects().map(|object| (object.identity(), change.model.clone())))
+            .collect();
+        Self { renames, models }
     }
 
     /// Those of a model of which something goes.
     fn of_model(&self, name: &str, changes: &[Change]) -> Vec<String> {
-        let deletes = |change: &&Change| matches!(change.step.write(), Some(PlannedWrite::Delete(_)));
-        let Some(first) = changes.iter().find(deletes) else { return Vec::new() };
-        let there = self.wanted.get(&first.source).into_iter().flatten();
-        there.filter(|other| *other != name).cloned().collect()
+        let deletions = changes.iter().filter_map(|change| match change.step.write() {
+            Some(PlannedWrite::Delete(delete)) => Some(delete),
+            Some(PlannedWrite::Apply(_) | PlannedWrite::Replace { .. }) | None => None,
+        });
+        let after = |delete: &DeleteStep| self.models.get(&delete.after.as_deref()?.identity()).cloned();
+        let others: BTreeSet<String> =
+            deletions.flat_map(|delete| self.renames.get(name).cloned().into_iter().chain(after(delete))).collect();
+        others.into_iter().filter(|other| other != name).collect()
     }
 }
 
@@ -151,6 +155,7 @@ fn build_model(
     let mut watched = BTreeMap::new();
     let (mut now, mut followers, mut prune) = (Vec::new(), Vec::new(), Vec::new());
     let (mut replaced, mut outgoing) = (Vec::new(), BTreeMap::new());
+    let mut going = Vec::new();
     let mut download = None;
     let graph = changes
         .iter()
@@ -206,6 +211,7 @@ fn build_model(
         match step {
             // What is held back was left above: it is not waited for either.
             PlanStep::NoWrite | PlanStep::Held { .. } => {}
+            PlanStep::AwaitGone { uid } => going.push((object, uid, join_reasons(&reasons))),
             PlanStep::Write(PlannedWrite::Apply(apply)) => {
                 let tasks = apply_tasks(apply, inventory, line, graph.as_ref(), &mut book);
                 if follows_graph(&tasks) { followers.extend(tasks) } else { now.extend(tasks) }
@@ -260,6 +266,14 @@ fn build_model(
     }
     tasks.extend(followers);
     tasks.push_back(SyncTask::Barrier);
+    let mut put_off = Vec::new();
+    for (object, uid, why) in going {
+        if settings.wait {
+            tasks.push_back(SyncTask::AwaitGone { object, uid, since: None });
+        } else {
+            put_off.push(format!("{object} {why}"));
+        }
+    }
     for task in prune {
         let gone = SyncTask::AwaitGone { object: task.step.object.clone(), uid: task.step.uid.clone(), since: None };
         tasks.push_back(SyncTask::Delete(task));
@@ -267,7 +281,18 @@ fn build_model(
             tasks.push_back(gone);
         }
     }
+    let awaited = replaced.iter().filter_map(|(step, _): &(DeleteStep, String)| step.after.as_deref());
+    let awaited: BTreeSet<ObjectRef> = awaited.filter(|other| graph.as_ref() != Some(other)).cloned().collect();
+    for other in awaited {
+        // Another model's, which is applied by now: what it was before says nothing.
+        tasks.push_back(SyncTask::CheckGraph(other.clone()));
+        watched.entry(other.identity()).or_insert_with(|| WatchedObject::new(other, None));
+    }
+    let waits_for_others = retired && !replaced.is_empty();
     let replaced = outgoing_tasks(replaced, settings);
+    if settings.wait && waits_for_others {
+        tasks.push_back(SyncTask::AwaitHealth);
+    }
     if settings.wait && !retired {
         tasks.extend([SyncTask::WriteRecord, SyncTask::AwaitHealth]);
         tasks.extend(replaced);
@@ -278,6 +303,7 @@ fn build_model(
     }
     let mut model = ModelSync::new(name, tasks, book, (watched, outgoing), blocked, successors);
     model.own_graph = graph;
+    put_off.into_iter().for_each(|going| model.report.add_going(going));
     model
 }
 

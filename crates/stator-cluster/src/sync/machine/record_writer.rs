@@ -165,12 +165,12 @@ impl RecordWriter {
                         self.entries.insert(identity, entry.clone());
                     }
                 }
-                // Of a model that is gone: weights that outlive it, and what is being deleted already, are no longer
-                // this record's.
+                // Of a model that is gone: weights that outlive it are no longer this record's.
                 (PlanStep::NoWrite, None) if retired && change.action == Action::Keep => {
                     self.entries.remove(&identity);
                 }
-                (PlanStep::NoWrite | PlanStep::Held { .. }, None) | (PlanStep::Write(_), _) => {}
+                (PlanStep::NoWrite | PlanStep::Held { .. }, None)
+                | (PlanStep::AwaitGone { .. } | PlanStep::Write(_), _) => {}
             }
         }
     }
@@ -261,7 +261,12 @@ impl RecordWriter {
         self.entries.get(identity)?.uid.as_deref()
     }
 
-    /// An object is gone, or going for good.
+    /// The deletion of an object was asked for, and it waits for its finalizers: until it is gone the record names it.
+    pub(super) fn mark_deletion_requested(&mut self) {
+        self.has_written = true;
+    }
+
+    /// An object is gone.
     pub(super) fn mark_deleted(&mut self, identity: &ObjectIdentity, wrote: bool) {
         self.has_written |= wrote;
         self.entries.remove(identity);

@@ -13,7 +13,8 @@ pub(super) struct PruneProtection<'a> {
     models: BTreeSet<&'a str>,
     /// Models that git no longer renders, with what is not read where they were.
     unread: BTreeMap<&'a str, &'a UnreadPlace>,
-    /// A file with errors that does not say whose it is: any model that git no longer renders may be its.
+    /// A file with errors that does not say whose it is, or has a name that no record has: any model that git no longer renders
+    /// may be its.
     nameless_source: Option<&'a str>,
 }
 
@@ -28,6 +29,10 @@ impl<'a> PruneProtection<'a> {
             match claims.trusted_name(broken) {
                 Some(name) => {
                     models.insert(name);
+                    // Nobody has seen a model of this name: it may be any other under a new one.
+                    if !context.records().contains_key(name) {
+                        nameless_source = nameless_source.or(Some(broken.source.as_str()));
+                    }
                 }
                 None => nameless_source = nameless_source.or(Some(broken.source.as_str())),
             }

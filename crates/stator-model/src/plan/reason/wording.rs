@@ -170,8 +170,11 @@ impl fmt::Display for ChangeReason {
                     write!(f, "{message}, and it is never deleted automatically: delete it by hand")
                 }
             },
-            Self::Deleting { finalizers, then } => {
+            Self::Deleting { since, finalizers, then } => {
                 f.write_str("is being deleted")?;
+                if !since.is_empty() {
+                    write!(f, " since {since}")?;
+                }
                 if !finalizers.is_empty() {
                     write!(f, " (waiting for finalizer {})", finalizers.join(", "))?;
                 }
@@ -181,6 +184,13 @@ impl fmt::Display for ChangeReason {
                     DeletionSequel::Recreate => ": created again once it is gone",
                 })
             }
+            Self::RenamedTo { model, waits, moves } => {
+                write!(f, "model {model} takes its place")?;
+                f.write_str(if *waits { "; this one stays until that is Healthy" } else { ", once this is gone" })?;
+                write_address_move(f, moves)
+            }
+            Self::RenamedFrom { model } => write!(f, "takes the place of model {model}"),
+            Self::UsedUntil { by } => write!(f, "deleted once {by}, which uses it until then, is Healthy"),
             Self::SharedObject { owner } => write!(f, "shared: model {owner} renders the same object and applies it"),
             Self::Disputed { others } => {
                 write!(f, "is rendered by {} as well: give one of them another name", others.join(", "))
@@ -259,9 +269,15 @@ impl fmt::Display for KeptBy {
                 let state = if *is_held { "held back" } else { "blocked" };
                 write!(f, "git no longer has it; it stays until {graph} is changed, and that is {state}")
             }
-            Self::StillMounted { graph, is_held } => {
-                let state = if *is_held { "held back" } else { "left as it is" };
-                write!(f, "git no longer has it; it stays, as pods of {graph} mount it, and that is {state}")
+            Self::StillUsed { by, is_held } => {
+                write!(f, "git no longer has it; it stays, as {by} uses it")?;
+                f.write_str(if *is_held { ", and the change of that is held back" } else { "" })
+            }
+            Self::SuccessorFaulty { model } => {
+                write!(f, "git no longer has it; it stays, as model {model}, which takes its place, has errors")
+            }
+            Self::PerhapsUsed { source } => {
+                write!(f, "git no longer has it; it stays, as {source} has errors, and may use it")
             }
             Self::KindUnlisted(unlisted) => {
                 f.write_str("git no longer has it; it is kept, if it is there still: ")?;

@@ -198,6 +198,7 @@ fn the_json_is_the_contracts() {
         "blocked": 0,
         "create": 0,
         "delete": 0,
+        "deleting": 0,
         "gpus": {
           "after": 2,
           "before": 1,

@@ -206,10 +206,10 @@ fn an_interrupted_replacement_is_finished() {
         value["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
         value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
     });
-    insta::assert_snapshot!(story.show(), @r#"
+    insta::assert_snapshot!(story.show(), @"
     Create llama DynamoGraphDeployment prod/llama none 0->1 peak 1 [replace]
-      - is being deleted (waiting for finalizer nvidia.com/finalizer): created again once it is gone
-    "#);
+      - is being deleted since 2026-11-21T00:00:00Z (waiting for finalizer nvidia.com/finalizer): created again once it is gone
+    ");
 }
 
 #[test]

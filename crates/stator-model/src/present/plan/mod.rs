@@ -25,7 +25,7 @@ pub fn action_symbol(action: Action) -> &'static str {
         Action::Create => "+",
         Action::Update => "~",
         Action::Replace => "-/+",
-        Action::Delete => "-",
+        Action::Delete | Action::Deleting => "-",
         Action::Adopt => "<=",
         Action::Keep => "=",
         Action::Blocked => "!",
@@ -36,7 +36,7 @@ fn action_tone(action: Action) -> Tone {
     match action {
         Action::Create | Action::Adopt => Tone::Good,
         Action::Update => Tone::Caution,
-        Action::Replace | Action::Delete | Action::Blocked => Tone::Bad,
+        Action::Replace | Action::Delete | Action::Deleting | Action::Blocked => Tone::Bad,
         Action::Keep => Tone::Faint,
     }
 }
@@ -171,7 +171,7 @@ fn with_thousands_separators(number: f64) -> String {
 fn risk_rank(change: &Change) -> (u8, std::cmp::Reverse<Disruption>) {
     let rank = match change.action {
         Action::Blocked => 0,
-        Action::Delete => 1,
+        Action::Delete | Action::Deleting => 1,
         Action::Replace => 2,
         Action::Adopt => 3,
         Action::Update => 4,

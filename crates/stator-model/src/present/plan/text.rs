@@ -162,8 +162,8 @@ fn hold_text(hold: &Hold, look: &TerminalOptions) -> String {
 pub fn totals_text(plan: &Plan) -> String {
     let summary = &plan.summary;
     let models: BTreeSet<&str> = plan.changes.iter().map(|change| change.model.as_str()).collect();
-    let nothing =
-        summary.create + summary.update + summary.replace + summary.delete + summary.adopt + summary.blocked == 0;
+    let writes = summary.create + summary.update + summary.replace + summary.delete + summary.adopt;
+    let nothing = writes + summary.deleting + summary.blocked == 0;
     let has_errors = plan.findings.iter().any(Finding::is_error);
     let mut out = if nothing && has_errors && plan.changes.is_empty() {
         "Nothing is planned: what was asked for has errors.\n".to_owned()
@@ -194,6 +194,9 @@ pub fn totals_text(plan: &Plan) -> String {
             }
         }
         parts.push(format!("{} to delete", summary.delete));
+        if summary.deleting > 0 {
+            parts.push(format!("{} being deleted", summary.deleting));
+        }
         if summary.blocked > 0 {
             parts.push(format!("{} blocked", summary.blocked));
         }

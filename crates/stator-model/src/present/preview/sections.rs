@@ -253,7 +253,7 @@ pub(super) fn footer(face: CommentDialect, preview: &PreviewComment<'_>, shorten
 /// Changes that are in every form of the table.
 pub(super) fn is_dangerous(change: &Change) -> bool {
     match change.action {
-        Action::Delete | Action::Replace | Action::Blocked | Action::Adopt => true,
+        Action::Delete | Action::Deleting | Action::Replace | Action::Blocked | Action::Adopt => true,
         Action::Create | Action::Update | Action::Keep => {
             matches!(change.disruption, Disruption::Recreate | Disruption::NativeRoll | Disruption::Delete)
         }

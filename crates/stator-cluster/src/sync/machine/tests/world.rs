@@ -5,7 +5,9 @@ use crate::cluster::{
     Preconditions,
 };
 use crate::sync::machine::tasks::stage_of;
-use crate::sync::machine::{CallResult, ClusterCall, JournalWriteResult, MachineEvent, RecordWriteResult};
+use crate::sync::machine::{
+    CallResult, ClusterCall, ExpectedRecord, JournalWriteResult, MachineEvent, RecordWriteResult,
+};
 use serde_json::{Value, json};
 use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -240,9 +242,10 @@ impl World {
                 continue;
             }
             let mut change = line(&model, &object.reference(), Action::Delete);
-            let kept = object.kind() == kinds::CLAIM.kind;
-            if kept || object.is_deleting() {
+            if object.kind() == kinds::CLAIM.kind {
                 change.action = Action::Keep;
+            } else if object.is_deleting() {
+                await_gone(&mut change, object);
             } else {
                 // What is no longer served stays until the graph serves something else.
                 let is_graph = |one: &&Change| one.model == model && one.object.kind == kinds::GRAPH.kind;
@@ -278,6 +281,7 @@ impl World {
             holds: Vec::new(),
             held: stator_model::plan::HeldChanges::default(),
             retired,
+            renames: self.renames(&known, git),
             elsewhere: Vec::new(),
             folder: None,
             ownership: PlanOwnership::default(),
@@ -285,6 +289,14 @@ impl World {
             findings: Vec::new(),
         };
         (plan, SyncBookkeeping { records, journals })
+    }
+
+    /// Models that are gone, with the one that stands in the same file.
+    fn renames(&self, known: &BTreeMap<&str, &Record>, git: &Git) -> BTreeMap<String, String> {
+        let gone = known.keys().filter(|model| !git.contains_key(**model));
+        let takes_place = |old: &str| git.keys().find(|new| self.sources.get(*new) == self.sources.get(old));
+        let gone = gone.filter(|old| self.sources.contains_key(**old));
+        gone.filter_map(|old| Some(((*old).to_owned(), takes_place(old)?.clone()))).collect()
     }
 
     /// Every graph that is written serves what the model's Job downloads.
@@ -299,7 +311,10 @@ impl World {
                 PlanStep::Write(PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply }) => {
                     apply.after = (!is_complete).then(|| Box::new(job.clone()));
                 }
-                PlanStep::Write(PlannedWrite::Delete(_)) | PlanStep::NoWrite | PlanStep::Held { .. } => {}
+                PlanStep::Write(PlannedWrite::Delete(_))
+                | PlanStep::NoWrite
+                | PlanStep::AwaitGone { .. }
+                | PlanStep::Held { .. } => {}
             }
         }
     }
@@ -325,7 +340,7 @@ impl World {
         let live = &self.live[&object.identity()];
         let mut change = line(model, object, Action::Delete);
         if live.is_deleting() {
-            change.action = Action::Keep;
+            await_gone(&mut change, live);
         } else {
             change.step = PlanStep::Write(PlannedWrite::Delete(DeleteStep {
                 object: object.clone(),
@@ -385,19 +400,23 @@ impl World {
                 },
                 apply,
             }),
-            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete => PlanStep::NoWrite,
+            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete | Action::Deleting => PlanStep::NoWrite,
         };
         change
     }
 
     pub fn call(&mut self, call: &ClusterCall) -> CallResult {
         match call {
-            ClusterCall::WriteRecord { record, expected: _, object, status } => {
+            ClusterCall::WriteRecord { record, expected, object, status } => {
+                let is_gone =
+                    matches!(expected, ExpectedRecord::Present { .. }) && !self.records.contains_key(&record.model);
                 CallResult::Recorded(match self.fault(&record_identity(record)) {
                     Some(Fault::Before) => Err(hiccup()),
                     Some(Fault::Full) => Err(full()),
                     Some(Fault::Forbidden) => Err(forbidden()),
                     Some(Fault::Precondition) => Err(moved(record_reference(record))),
+                    // One that was sent long ago brings no record back.
+                    _ if is_gone => Err(moved(record_reference(record))),
                     fault @ (None | Some(Fault::After | Fault::Invalid | Fault::Conflict)) => {
                         assert!(*object || self.records.contains_key(&record.model), "a status makes no object");
                         self.writes.push(format!("record {}", record.model));
@@ -593,6 +612,12 @@ impl World {
         });
         live.chain(records).collect()
     }
+}
+
+/// The line of an object that is going.
+fn await_gone(change: &mut Change, live: &Object) {
+    change.action = Action::Deleting;
+    change.step = PlanStep::AwaitGone { uid: live.uid().unwrap().to_owned() };
 }
 
 /// Turns a replacement around: the new graph comes up under the other name first.

@@ -1,0 +1,126 @@
+//! Models that got another name, folder or both: git no longer has the one and newly has the other, which wants the same. The
+//! old one serves until the new one does.
+
+use super::build::recorded_intent;
+use super::context::PlanContext;
+use super::{Action, AddressMove, Change, ChangeReason, PlanStep, PlannedWrite, Record};
+use crate::intent::model::ReplacementOrder;
+use crate::render::{ApplyStage, RenderedModel};
+use serde_json::Value;
+use stator_core::finding::Finding;
+use stator_core::object::ObjectRef;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What takes the place of a model that git no longer has.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rename {
+    /// The model's new name.
+    pub(super) model: String,
+    /// Its graph, or the request that makes one; `None` where it has errors, and renders to nothing.
+    pub(super) workload: Option<ObjectRef>,
+    /// What comes first. Where the intent does not say, the old one stays until the new one serves: unlike a replacement under
+    /// one name, this costs no more than GPUs.
+    pub(super) order: ReplacementOrder,
+}
+
+impl Rename {
+    fn to(rendered: &RenderedModel) -> Self {
+        let is_faulty = rendered.findings.iter().any(Finding::is_error);
+        let workload = rendered.objects.iter().find(|one| one.stage == ApplyStage::Graph && !is_faulty);
+        let stated = rendered.intent.parse().pointer("/rollout/replace").and_then(Value::as_str).map(str::to_owned);
+        Self {
+            model: rendered.model.clone(),
+            workload: workload.map(|one| one.object.reference()),
+            order: if stated.as_deref() == Some("old-first") {
+                ReplacementOrder::OldFirst
+            } else {
+                ReplacementOrder::NewFirst
+            },
+        }
+    }
+}
+
+/// Finds which model takes the place of which: one that stands in the same file, else one with the same intent. Once the new
+/// one was Healthy, nothing waits for it any more.
+pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename> {
+    let gone: Vec<&Record> = context
+        .records()
+        .values()
+        .copied()
+        .filter(|record| !context.renders(&record.model) && context.other_folder_reason(&record.model).is_none())
+        .collect();
+    if gone.is_empty() {
+        return BTreeMap::new();
+    }
+    let has_served = |model: &str| {
+        let state = context.records().get(model).and_then(|record| record.state.as_ref());
+        state.is_some_and(|state| state.health.is_good())
+    };
+    let new: Vec<&RenderedModel> = context.models().filter(|one| !has_served(&one.model)).collect();
+    let intents: BTreeMap<&str, String> =
+        new.iter().map(|one| (one.model.as_str(), recorded_intent(one).as_str().to_owned())).collect();
+    let mut renames: BTreeMap<String, Rename> = BTreeMap::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let by_file = |record: &Record, one: &RenderedModel| !record.source.is_empty() && one.source == record.source;
+    let by_intent = |record: &Record, one: &RenderedModel| {
+        !record.intent.is_null()
+            && intents.get(one.model.as_str()).is_some_and(|intent| intent == record.intent.as_str())
+    };
+    let ways: [&dyn Fn(&Record, &RenderedModel) -> bool; 2] = [&by_file, &by_intent];
+    for is_same in ways {
+        for record in &gone {
+            if renames.contains_key(&record.model) {
+                continue;
+            }
+            let found = new.iter().find(|one| !taken.contains(one.model.as_str()) && is_same(record, one));
+            if let Some(rendered) = found {
+                taken.insert(&rendered.model);
+                renames.insert(record.model.clone(), Rename::to(rendered));
+            }
+        }
+    }
+    renames
+}
+
+/// Has what goes with a model's old name follow its new one, and says so on both sides.
+pub(super) fn follow_renames(context: &PlanContext<'_>, changes: &mut [Change]) {
+    for change in changes.iter_mut() {
+        let Some(rename) = context.rename_of(&change.model) else { continue };
+        let (Some(workload), PlanStep::Write(PlannedWrite::Delete(delete))) = (&rename.workload, &mut change.step)
+        else {
+            continue;
+        };
+        let waits = rename.order == ReplacementOrder::NewFirst;
+        if waits {
+            delete.after.get_or_insert_with(|| Box::new(workload.clone()));
+        }
+        let is_workload = delete.stage == ApplyStage::Graph;
+        let wanted = context.models().flat_map(|one| &one.objects).map(|one| &one.object);
+        let new = wanted.filter(|_| is_workload).find(|object| object.reference() == *workload);
+        let live = context.live(&change.object);
+        let moves = live.zip(new).map(|(old, new)| AddressMove::between(&old, new)).unwrap_or_default();
+        change.reasons.push(ChangeReason::RenamedTo { model: rename.model.clone(), waits, moves });
+    }
+    let renamed_from: BTreeMap<&str, &str> =
+        context.renames().iter().map(|(old, rename)| (rename.model.as_str(), old.as_str())).collect();
+    // What the old one gives back is there for the new one, where it goes first.
+    let mut given_back: BTreeMap<String, u64> = BTreeMap::new();
+    for change in changes.iter().filter(|change| change.action == Action::Delete) {
+        let first = context.rename_of(&change.model).filter(|rename| rename.order == ReplacementOrder::OldFirst);
+        if let Some(rename) = first {
+            *given_back.entry(rename.model.clone()).or_default() += change.gpus.before;
+        }
+    }
+    for change in changes.iter_mut().filter(|change| change.action == Action::Create) {
+        let Some(old) = renamed_from.get(change.model.as_str()) else { continue };
+        if ApplyStage::of_kind(&change.object.kind) != ApplyStage::Graph {
+            continue;
+        }
+        change.reasons.push(ChangeReason::RenamedFrom { model: (*old).to_owned() });
+        if let Some(free) = given_back.get_mut(&change.model) {
+            let used = (*free).min(change.gpus.peak);
+            change.gpus.peak -= used;
+            *free -= used;
+        }
+    }
+}
