@@ -112,7 +112,11 @@ impl PlanScenario {
             }
         }
         for model in &plan.retired {
-            self.records.remove(model);
+            // What waits for something else to be Healthy is there still, and its record with it.
+            let mut deletions = plan.changes.iter().filter(|one| one.model == *model && one.step.write().is_some());
+            if deletions.all(|one| !self.live.contains_key(&one.object.identity())) {
+                self.records.remove(model);
+            }
         }
     }
 

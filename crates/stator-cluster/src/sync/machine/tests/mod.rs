@@ -1,6 +1,7 @@
 //! The machine against a cluster in a map: stories, and laws that hold in whatever order things happen.
 
 mod adapters;
+mod deletions;
 mod downloads;
 mod drive;
 mod laws;

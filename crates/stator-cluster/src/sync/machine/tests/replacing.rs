@@ -148,3 +148,50 @@ fn a_graph_is_not_deleted_for_its_successor_where_what_that_needs_could_not_be_a
     run(&mut world, &git);
     settled(&mut world, &git);
 }
+
+/// Row N3 of the second review: the old name serves until the new one is Healthy, and for ever where it does not get there.
+#[test]
+fn a_renamed_model_goes_once_its_new_name_is_healthy() {
+    let mut world = World::operated();
+    world.sources = ["llama", "lama"].map(|name| (name.to_owned(), "chat/model.yaml".to_owned())).into();
+    world.renames_wait = true;
+    let old = git(&[("llama", &[(GRAPH, "llama", 1), (ADAPTER, "sql", 1)])]);
+    sync(&mut world, &old, &Drive::default());
+    let new = git(&[("lama", &[(GRAPH, "lama", 1)])]);
+    let mut said = Vec::new();
+    // The new one never gets Ready.
+    world.operator = false;
+    for wait in [false, true] {
+        let drive = Drive { settings: settings(wait), ..Drive::default() };
+        said.push(told(&sync(&mut world, &new, &drive).report.unwrap()));
+        assert!(world.live.contains_key(&reference(1, "llama").identity()), "{said:?}");
+        assert!(world.records.contains_key("llama"), "{said:?}");
+    }
+    // A quota refuses it.
+    let mut refused = world.clone();
+    refused.live.remove(&reference(1, "lama").identity());
+    refused.faults.insert(reference(1, "lama").identity(), VecDeque::from([Fault::Invalid]));
+    said.push(told(&sync(&mut refused, &new, &Drive::default()).report.unwrap()));
+    assert!(refused.live.contains_key(&reference(1, "llama").identity()), "{said:?}");
+    world.operator = true;
+    said.push(told(&sync(&mut world, &new, &Drive::default()).report.unwrap()));
+    insta::assert_snapshot!(said.join("\n"), @"
+    lama: Synced (1 applied, 0 pruned)
+    llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`; DynamoModel prod/sql stays, as DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`
+    4 writes
+
+    lama: Failed (0 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/lama: the operator has not observed it yet
+    llama: Failed (0 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/lama: the operator has not observed it yet; DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/lama is not Healthy; DynamoModel prod/sql stays, as DynamoGraphDeployment prod/lama is not Healthy
+    2 writes
+
+    lama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/lama is invalid:
+    llama: Blocked (0 applied, 0 pruned) 2 deletions are held back, because model lama, which takes its place, could not be applied
+    1 writes
+
+    lama: Healthy (0 applied, 0 pruned)
+    llama: Healthy (0 applied, 2 pruned)
+    4 writes
+    ");
+    settled(&mut world, &new);
+    assert!(!world.records.contains_key("llama"));
+}

@@ -100,11 +100,15 @@ pub struct World {
     pub writes: Vec<String>,
     /// Kinds whose objects wait for a finalizer.
     pub finalizers: BTreeSet<String>,
+    /// Whether nobody takes finalizers away.
+    pub keeps_finalizers: bool,
     /// Whether the operator makes graphs Healthy.
     pub operator: bool,
     pub faults: BTreeMap<ObjectIdentity, VecDeque<Fault>>,
     /// Models whose file is not called after them.
     pub sources: BTreeMap<String, String>,
+    /// Whether a renamed model stays until its new name is Healthy.
+    pub renames_wait: bool,
     /// Pods, whoever's they are.
     pub pods: Vec<Object>,
     /// The graphs whose pods somebody asked for, in order.
@@ -153,8 +157,12 @@ impl World {
     /// The operator catches up with everything; what is going goes.
     pub fn operate(&mut self) -> Vec<MachineEvent> {
         let mut events = Vec::new();
-        let going: Vec<ObjectIdentity> =
-            self.live.iter().filter(|(_, object)| object.is_deleting()).map(|(identity, _)| identity.clone()).collect();
+        let going: Vec<ObjectIdentity> = self
+            .live
+            .iter()
+            .filter(|(_, object)| object.is_deleting() && !self.keeps_finalizers)
+            .map(|(identity, _)| identity.clone())
+            .collect();
         for identity in going {
             if let Some(object) = self.live.remove(&identity) {
                 events.push(MachineEvent::Gone(object.reference()));
@@ -262,6 +270,10 @@ impl World {
             changes.push(change);
         }
         self.wait_for_downloads(&mut changes);
+        let renames = self.renames(&known, git);
+        if self.renames_wait {
+            follow_renames(&renames, &mut changes);
+        }
         for change in &mut changes {
             let own = format!("{}/model.yaml", change.model);
             change.source = self.sources.get(&change.model).cloned().unwrap_or(own);
@@ -281,7 +293,7 @@ impl World {
             holds: Vec::new(),
             held: stator_model::plan::HeldChanges::default(),
             retired,
-            renames: self.renames(&known, git),
+            renames,
             elsewhere: Vec::new(),
             folder: None,
             ownership: PlanOwnership::default(),
@@ -611,6 +623,21 @@ impl World {
             format!("record {}: {}\n", record.model, entries.join(" "))
         });
         live.chain(records).collect()
+    }
+}
+
+/// What goes with a model's old name waits for the graph of its new one.
+fn follow_renames(renames: &BTreeMap<String, String>, changes: &mut [Change]) {
+    let graphs: BTreeMap<String, ObjectRef> = changes
+        .iter()
+        .filter(|one| one.object.kind == kinds::GRAPH.kind && one.inventory.is_some())
+        .map(|one| (one.model.clone(), one.object.clone()))
+        .collect();
+    for change in changes {
+        let graph = renames.get(&change.model).and_then(|new| graphs.get(new));
+        if let PlanStep::Write(PlannedWrite::Delete(delete)) = &mut change.step {
+            delete.after = delete.after.take().or(graph.cloned().map(Box::new));
+        }
     }
 }
 
