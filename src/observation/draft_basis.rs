@@ -225,7 +225,7 @@ impl DraftBasis {
             live: near.into_iter().chain(made).map(|object| object.text.clone()).collect(),
             records: self.input.records.clone(),
             journals: self.input.journals.clone(),
-            orphaned_records: self.input.orphaned_records.clone(),
+            strays: self.input.strays.clone(),
             unreadable: self.input.unreadable.clone(),
             unlisted: self.input.unlisted.clone(),
             unchanged: UnchangedSummary { models: others, totals },

@@ -112,7 +112,7 @@ impl ReconcileContext {
                 Action::Create | Action::Update | Action::Replace => true,
                 // Until its adoption is approved, what exists stays as it is.
                 Action::Adopt => change.step.write().is_some(),
-                Action::Delete | Action::Deleting | Action::Keep | Action::Blocked => false,
+                Action::Delete | Action::Deleting | Action::Keep | Action::Blocked | Action::LeftBehind => false,
             };
             let busy = moves && !left.contains(&change.model);
             let health = if busy { Health::Progressing } else { change.health.unwrap_or_default() };

@@ -77,17 +77,19 @@ impl ReconcileContext {
         });
         let read = async {
             memory.detector.open(&self.cluster, &memory.namespace).await;
-            let orphaned = match memory.orphaned_records.take() {
-                Some((of, orphaned)) if of == *target => orphaned,
-                Some(_) | None => sync::find_orphaned_records(&self.cluster, target).boxed().await,
-            };
-            memory.orphaned_records = Some((target.clone(), orphaned.clone()));
             let (listed, named) = (rendered.delta.listed_objects.as_ref(), &rendered.delta.named_kinds);
             let mut cluster = FilteredCluster::new(&self.cluster, &memory.namespace, listed);
             // A record of somebody else in a model's place is never left out.
             let records: Vec<ObjectRef> = rendered.desired.record_refs().collect();
             cluster.include(&records);
-            rendered.desired.gather_live_with_orphans(&cluster, orphaned, named).boxed().await
+            let here = rendered.desired.gather_live_here(&cluster, named).boxed().await?;
+            // Nothing of it changes by what changes here: it is looked for when all is looked at.
+            let strays = match memory.strays.take() {
+                Some((of, strays)) if of == *target && listed.is_some() => strays,
+                Some(_) | None => sync::find_strays(&self.cluster, target, owner, &here.records).boxed().await,
+            };
+            memory.strays = Some((target.clone(), strays.clone()));
+            Ok::<_, sync::GatherError>(GatheredState { strays, ..here })
         };
         let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
         let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))??;

@@ -9,8 +9,8 @@ use crate::controller::report::commit_ledger::ModelVerdict;
 use crate::controller::sources::manual_requests::HoldApproval;
 use stator_cluster::sync::SyncApproval;
 use stator_cluster::sync::incremental::IncrementalPlanner;
-use stator_core::object::ObjectIdentity;
-use stator_model::plan::{HeldChanges, HoldKind, Record};
+use stator_core::object::{ObjectIdentity, ObjectText};
+use stator_model::plan::{HeldChanges, HoldKind};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub(super) struct SyncMemory {
     pub(super) cache_guard: Option<NamespaceCacheGuard>,
     /// Records that the environment left in other namespaces, as of the first attempt in this one: only a warning hangs
     /// from it.
-    pub(super) orphaned_records: Option<(RenderTarget, Vec<Record>)>,
+    pub(super) strays: Option<(RenderTarget, Vec<ObjectText>)>,
     /// What need not be looked at again.
     pub(super) planner: SharedPlanner,
     /// The source, as labels of live objects have it.

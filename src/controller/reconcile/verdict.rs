@@ -92,7 +92,7 @@ pub(super) fn is_change(action: Action) -> bool {
     match action {
         Action::Create | Action::Update | Action::Replace | Action::Delete | Action::Deleting => true,
         // What exists and is nobody's has no commit that it was good at.
-        Action::Adopt | Action::Keep | Action::Blocked => false,
+        Action::Adopt | Action::Keep | Action::Blocked | Action::LeftBehind => false,
     }
 }
 

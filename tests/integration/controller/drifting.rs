@@ -70,37 +70,38 @@ async fn a_model_whose_file_broke_is_ready_as_long_as_it_runs_well() {
     room.end().await;
 }
 
-/// Row A5 of the review, its last sentence: a repair that does not stick is told by name after a second try and not fought.
+/// Row A5 of the review, its last sentence, and row N5 of the second one: a repair that one writer undoes at once, each time, is
+/// told by name and not fought.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drift_that_comes_back_after_two_repairs_is_reported_and_not_fought() {
+async fn drift_that_comes_back_at_once_is_reported_and_not_fought() {
     let room = Room::of(fleet(2), "").await;
     let first = head(&room.bench);
     room.synced(&first).await;
-    for _ in 0..2 {
-        room.edit("mock-0", "replicas: 2", "replicas: 7");
-        room.until("it is put back", || room.graph("mock-0").contains("replicas: 2")).await;
-        room.stands("it is well", |state| state.is_ready() && state.phase == SourcePhase::Idle).await;
-    }
-    room.edit("mock-0", "replicas: 2", "replicas: 7");
-    let state = room
-        .stands("it is reported", |state| {
-            state.problem().is_some_and(|problem| problem.reason == ProblemReason::Blocked)
-                && state.phase == SourcePhase::Idle
-        })
-        .await;
+    // A machine that is busy may take longer than "at once"; the writer goes on until it is taken for what it is.
+    let fights = async {
+        loop {
+            room.until("it is put back", || room.graph("mock-0").contains("replicas: 2")).await;
+            room.edit("mock-0", "replicas: 2", "replicas: 7");
+        }
+    };
+    let is_told = room.stands("it is reported", |state| {
+        state.problem().is_some_and(|problem| problem.reason == ProblemReason::Blocked)
+            && state.phase == SourcePhase::Idle
+    });
+    let state = tokio::select! {
+        () = fights => unreachable!("it fights for ever"),
+        state = is_told => state,
+    };
     assert_eq!((state.counts.drifted, state.is_ready()), (1, false));
     insta::assert_snapshot!(state.problem().unwrap().message, @"held back (blocked): mock-0: DynamoGraphDeployment models/mock-0: spec.components[name=worker].replicas: every repair is undone, and managedFields names no writer (a webhook?), so it is left as it is; stop that, then sync");
     let told = room.told();
     assert!(told.contains(&"Drifted".to_owned()) && told.contains(&"Blocked".to_owned()), "{told:?}");
-    // Others are put back as ever, and what is left is not touched.
+    // Others are put back as ever, and what is left is tried again after a while: nobody undoes it any more.
     room.edit("mock-1", "replicas: 2", "replicas: 7");
     room.until("the other is put back", || room.graph("mock-1").contains("replicas: 2")).await;
-    assert!(room.graph("mock-0").contains("replicas: 7"));
-    // Another change of it, by hand, is looked at: nothing is left of the dispute.
-    room.edit("mock-0", "replicas: 7", "replicas: 2");
+    room.until("it is tried again", || room.graph("mock-0").contains("replicas: 2")).await;
     room.stands("it is well again", |state| state.is_ready() && state.counts.drifted == 0).await;
     room.edit("mock-0", "replicas: 2", "replicas: 7");
-    room.stands("it is left again", |state| !state.is_ready() && state.counts.drifted == 1).await;
     // The next commit puts it back.
     let second = scale(&room.bench, 1, 4);
     room.synced(&second).await;

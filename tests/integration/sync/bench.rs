@@ -87,7 +87,7 @@ impl Syncing for Workbench {
         let plan = self.plan(more);
         let changes = plan["changes"].as_array().unwrap().iter();
         changes
-            .filter(|change| change["action"] != "keep")
+            .filter(|change| change["action"] != "keep" && change["action"] != "left-behind")
             .map(|change| {
                 let text = |pointer: &str| change.pointer(pointer).unwrap().as_str().unwrap();
                 let object = format!("{} {}/{}", text("/object/kind"), text("/object/namespace"), text("/object/name"));

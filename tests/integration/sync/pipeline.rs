@@ -9,7 +9,8 @@ use stator_cluster::cluster::{
 };
 use stator_cluster::sync::desired::detect_platform;
 use stator_cluster::sync::{
-    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, answer_open_questions, run_sync,
+    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, answer_open_questions, find_strays,
+    run_sync,
 };
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -18,6 +19,7 @@ use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::Workspace;
 use stator_model::plan::{HoldKind, Plan, PlanInput, RepositoryOrigin, SourceClaim, SourceIdentity, build_plan};
+use stator_model::render::RenderTarget;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -118,6 +120,19 @@ impl Site {
         Ok((plan, gathered))
     }
 
+    /// Plans as that source, with what it left behind anywhere in the cluster.
+    pub async fn plan_everywhere<C: Cluster>(&self, cluster: &C, owner: SourceClaim) -> (Plan, GatheredState) {
+        let (mut input, gathered) = self.gather(cluster, owner.clone(), &[]).await.unwrap();
+        let target = RenderTarget {
+            repository: input.repository.clone(),
+            environment: input.environment.clone(),
+            namespace: input.namespace.clone(),
+            platform: input.platform.clone(),
+        };
+        input.strays = find_strays(cluster, &target, Some(&owner), &input.records).await;
+        (build_plan(&input), gathered)
+    }
+
     /// What a plan is made of, without what a server's dry run says of it.
     pub async fn plan_input<C: Cluster>(&self, cluster: &C) -> PlanInput {
         self.gather(cluster, claim_at("/shop"), &[]).await.unwrap().0
@@ -133,8 +148,8 @@ impl Site {
         let mut selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
         detect_platform(cluster, &mut selection).await;
         let desired = DesiredState::render(selection, &Default::default()).owned_by(owner);
-        let gathered =
-            desired.gather_live_with_orphans(cluster, Vec::new(), &std::collections::BTreeSet::new()).await?;
+        // What is elsewhere is of other scenarios, where they share a cluster.
+        let gathered = desired.gather_live_here(cluster, &std::collections::BTreeSet::new()).await?;
         let parameters = PlanParameters {
             revision: checkout.revision,
             allow: allow.iter().copied().collect(),

@@ -1,6 +1,6 @@
 //! What an environment is to look like: its models, rendered and held to its policy; and from there to a plan's input.
 
-use super::gather::{find_orphaned_records, gather_namespace};
+use super::gather::{find_strays, gather_namespace};
 use super::{GatherError, GatheredState};
 use crate::cluster::Cluster;
 use stator_core::dynamo::{gpus, kinds};
@@ -12,7 +12,7 @@ use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::CompiledPolicy;
 use stator_model::intent::{ResolvedEnvironment, rules};
 use stator_model::plan::{
-    HoldKind, PlanInput, PlanScope, Record, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
+    self, HoldKind, PlanInput, PlanScope, Record, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
 };
 use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +64,7 @@ impl DesiredState {
         selection.intents = Vec::new();
         let mut findings = selection.findings.clone();
         findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
+        findings.extend(plan::duplicate_findings(&rendered));
         finding::sort_and_dedup(&mut findings);
         limit_findings(&mut findings, MAX_FINDINGS, &Location::default());
         Self { selection, target, rendered, findings, owner: None }
@@ -91,28 +92,23 @@ impl DesiredState {
     /// # Errors
     /// As for [`super::gather()`]: a part of the view is no view.
     pub async fn gather_live<C: Cluster>(&self, cluster: &C) -> Result<GatheredState, GatherError> {
-        let (wanted, nothing) = (self.object_refs(), BTreeSet::new());
-        let (here, strays) = tokio::join!(
-            gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, &nothing),
-            find_orphaned_records(cluster, &self.target),
-        );
-        Ok(GatheredState { orphaned_records: strays, ..here? })
+        let here = self.gather_live_here(cluster, &BTreeSet::new()).await?;
+        let strays = find_strays(cluster, &self.target, self.owner.as_ref(), &here.records).await;
+        Ok(GatheredState { strays, ..here })
     }
 
-    /// The same, where it is known what the environment left in other namespaces: see [`super::find_orphaned_records`].
-    /// `also_named` are the kinds that are named by what a part leaves out: see [`super::incremental::PlanDelta`].
+    /// The same, without what is left behind elsewhere: see [`super::find_strays`]. `also_named` are the kinds that are named
+    /// by what a part leaves out: see [`super::incremental::PlanDelta`].
     ///
     /// # Errors
     /// As for [`DesiredState::gather_live`].
-    pub async fn gather_live_with_orphans<C: Cluster>(
+    pub async fn gather_live_here<C: Cluster>(
         &self,
         cluster: &C,
-        strays: Vec<Record>,
         also_named: &BTreeSet<&'static str>,
     ) -> Result<GatheredState, GatherError> {
         let wanted = self.object_refs();
-        let here = gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, also_named).await?;
-        Ok(GatheredState { orphaned_records: strays, ..here })
+        gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, also_named).await
     }
 
     /// The records of its models, where there are any, whosever they are.
@@ -162,7 +158,8 @@ impl DesiredState {
             users: live.users,
             records: live.records,
             journals: live.journals,
-            orphaned_records: live.orphaned_records,
+            strays: live.strays,
+            places: selection.places,
             unreadable: live.damaged,
             unlisted: live.unlisted,
             guards: selection.guards,
@@ -174,6 +171,7 @@ impl DesiredState {
             empty_render: false,
             dry_runs: BTreeMap::new(),
             refused_replacements: BTreeMap::new(),
+            untried: BTreeMap::new(),
             unchanged: UnchangedSummary::default(),
         }
     }

@@ -29,8 +29,8 @@ pub struct GatheredState {
     pub records: Vec<Record>,
     /// What syncs left of their journals.
     pub journals: Vec<LeftoverJournal>,
-    /// Records of the environment in other namespaces, sorted by namespace and model: what it left behind when it moved.
-    pub orphaned_records: Vec<Record>,
+    /// See [`find_strays`]. Sorted by reference.
+    pub strays: Vec<ObjectText>,
     /// Records and journals that cannot be read: models of such a record are neither synced nor pruned, and beside such a
     /// journal nothing is pruned.
     pub damaged: Vec<UnreadableObject>,
@@ -80,11 +80,9 @@ pub async fn gather<C: Cluster>(
         platform: Platform::default(),
     };
     let nothing = BTreeSet::new();
-    let (here, strays) = tokio::join!(
-        gather_namespace(cluster, &target, None, wanted, &nothing),
-        find_orphaned_records(cluster, &target)
-    );
-    Ok(GatheredState { orphaned_records: strays, ..here? })
+    let here = gather_namespace(cluster, &target, None, wanted, &nothing).await?;
+    let strays = find_strays(cluster, &target, None, &here.records).await;
+    Ok(GatheredState { strays, ..here })
 }
 
 /// The labels of everything that stator applies for an environment.
@@ -186,7 +184,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let users = find_users(cluster, namespace, &live, &wanted_names).await?;
     let mut live: Vec<ObjectText> = live.into_values().collect();
     live.sort_by(|one, other| one.reference().cmp(other.reference()));
-    Ok(GatheredState { live, users, records, journals, orphaned_records: Vec::new(), damaged, unlisted })
+    Ok(GatheredState { live, users, records, journals, strays: Vec::new(), damaged, unlisted })
 }
 
 /// Whoever names an object that no model wants, whatever its labels are: pods of any graph may need it. Nearly always there
@@ -333,16 +331,69 @@ where
     }
 }
 
-/// The environment's records outside its namespace. Only a warning hangs from them, so a cluster that does not let us
-/// look into other namespaces, or holds something unreadable there, is no reason to plan nothing.
-pub async fn find_orphaned_records<C: Cluster>(cluster: &C, target: &RenderTarget) -> Vec<Record> {
-    let everywhere = match cluster.list_texts(&kinds::RECORD, None, &environment_labels(target)).await {
-        Ok(records) => records,
-        Err(error) => {
-            tracing::info!(%error, "records in other namespaces are not checked");
-            return Vec::new();
-        }
+/// What has the labels of a source, or of what it was before, in any namespace: records, and objects of the kinds that are
+/// listed at every look. Only lists of what is left behind hang from them, so a cluster that does not let us look into other
+/// namespaces, or holds something unreadable there, is no reason to plan nothing.
+pub async fn find_strays<C: Cluster>(
+    cluster: &C,
+    target: &RenderTarget,
+    owner: Option<&SourceClaim>,
+    records: &[Record],
+) -> Vec<ObjectText> {
+    let managed = (kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned());
+    let mut marks: Vec<(String, String)> = plan::known_origins(owner, records)
+        .iter()
+        .map(|origin| (kinds::LABEL_OWNER_ID.to_owned(), origin.digest()))
+        .collect();
+    if marks.is_empty() {
+        marks.push((kinds::LABEL_REPOSITORY.to_owned(), target.repository.clone()));
+    }
+    let usual = kinds::MANAGED.iter().filter(|kind| !kind.is_on_demand());
+    let questions: Vec<(&ObjectKind, BTreeMap<String, String>)> = std::iter::once(&kinds::RECORD)
+        .chain(usual)
+        .flat_map(|kind| marks.iter().map(move |mark| (kind, mark)))
+        .map(|(kind, mark)| (kind, BTreeMap::from([managed.clone(), mark.clone()])))
+        .collect();
+    let lists = questions.iter().map(|(kind, labels)| list_everywhere(cluster, kind, &target.namespace, labels));
+    let mut strays: Vec<ObjectText> = join_buffered(lists.collect()).await.into_iter().flatten().collect();
+    // Most of them are what the source has here, and every plan names that.
+    let owner_id = owner.map(|claim| claim.identity.owner_id());
+    strays.retain(|object| {
+        let is = |label: &str, own: Option<&str>| own.is_none_or(|own| object.label(label) == Some(own));
+        let is_here = object.reference().namespace == target.namespace
+            && is(kinds::LABEL_ENVIRONMENT, Some(&target.environment))
+            && is(kinds::LABEL_OWNER_ID, owner_id.as_deref());
+        !is_here
+    });
+    strays.sort_by(|one, other| one.reference().cmp(other.reference()));
+    strays
+}
+
+/// Lists a kind in all namespaces, or in one where no others may be looked into.
+async fn list_everywhere<C: Cluster>(
+    cluster: &C,
+    kind: &ObjectKind,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Vec<ObjectText> {
+    let error = match cluster.list_texts(kind, None, labels).await {
+        Ok(objects) => return objects,
+        Err(error) => error,
     };
-    let elsewhere = everywhere.iter().filter(|record| record.reference().namespace != target.namespace);
-    elsewhere.filter_map(|record| Record::from_object(&record.parse()).ok()).collect()
+    tracing::info!(%error, kind = kind.kind, "what is left behind in other namespaces is not listed");
+    match error {
+        ClusterError::Forbidden { .. } => cluster.list_texts(kind, Some(namespace), labels).await.unwrap_or_default(),
+        ClusterError::Conflict { .. }
+        | ClusterError::Precondition { .. }
+        | ClusterError::Invalid { .. }
+        | ClusterError::Denied { .. }
+        | ClusterError::UnknownKind { .. }
+        | ClusterError::Damaged { .. }
+        | ClusterError::Storage { .. }
+        | ClusterError::NamespaceUnavailable { .. }
+        | ClusterError::Refused { .. }
+        | ClusterError::Fenced
+        | ClusterError::Unreachable { .. }
+        | ClusterError::Transient { .. } => Vec::new(),
+    }
 }

@@ -22,7 +22,7 @@ mod tests;
 
 pub use desired::{DesiredState, PlanParameters};
 pub use frontends::ask_frontends;
-pub use gather::{GatheredState, environment_labels, find_orphaned_records, gather};
+pub use gather::{GatheredState, environment_labels, find_strays, gather};
 pub use gather_error::GatherError;
 pub use lost_settings::refuse_lost_settings;
 pub use machine::SyncApproval;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::object::{Object, ObjectIdentity};
-use stator_model::plan::{ApplyStep, Plan, PlanInput};
+use stator_model::plan::{ApplyStep, Plan, PlanInput, UntriedCause};
 
 /// Dry runs at a time.
 const MAX_CONCURRENT_DRY_RUNS: usize = 16;
@@ -14,42 +14,70 @@ const MAX_CONCURRENT_DRY_RUNS: usize = 16;
 /// Has the cluster try what of a plan only it can tell, and puts the answers into what the plan is made of. True when the plan
 /// is to be made again; most plans ask nothing, and nothing is sent then.
 ///
-/// An apply that the cluster refuses, or does not let us try, has no answer, and is planned by what is known here.
+/// What the cluster does not let us try has no answer, and is planned by what is known here: the plan says so.
 pub async fn answer_open_questions<C: Cluster>(cluster: &C, plan: &Plan, input: &mut PlanInput) -> bool {
     // Made first and driven then: a stream that makes them as it goes cannot be sent to another thread.
     let questions: Vec<_> = plan.unexplained_applies().map(|apply| dry_run(cluster, apply)).collect();
-    let answers: Vec<Option<Object>> = stream::iter(questions).buffered(MAX_CONCURRENT_DRY_RUNS).collect().await;
-    input.dry_runs = answers.into_iter().flatten().map(|object| (object.reference().identity(), object)).collect();
+    let answers: Vec<_> = stream::iter(questions).buffered(MAX_CONCURRENT_DRY_RUNS).collect().await;
+    let surplus = plan.surplus_updates().map(|apply| apply.object.reference().identity());
+    input.untried = surplus.map(|identity| (identity, UntriedCause::TooMany)).collect();
+    input.dry_runs.clear();
+    for (identity, answer) in answers {
+        match answer {
+            Ok(object) => drop(input.dry_runs.insert(identity, object)),
+            Err(error) => drop(input.untried.insert(identity, UntriedCause::Failed(error.to_string()))),
+        }
+    }
     let replacements: Vec<_> =
         plan.replacements().map(|(apply, is_beside)| try_replacement(cluster, apply, is_beside)).collect();
-    let refusals = stream::iter(replacements).buffered(MAX_CONCURRENT_DRY_RUNS).collect::<Vec<_>>().await;
-    input.refused_replacements = refusals.into_iter().flatten().collect();
-    !input.dry_runs.is_empty() || !input.refused_replacements.is_empty()
+    let replaced = stream::iter(replacements).buffered(MAX_CONCURRENT_DRY_RUNS).collect::<Vec<_>>().await;
+    input.refused_replacements.clear();
+    for (identity, trial) in replaced {
+        match trial {
+            ReplacementTrial::Accepted => {}
+            ReplacementTrial::Refused(message) => drop(input.refused_replacements.insert(identity, message)),
+            ReplacementTrial::Unanswered(message) => {
+                input.untried.insert(identity, UntriedCause::Failed(message));
+            }
+        }
+    }
+    !(input.dry_runs.is_empty() && input.refused_replacements.is_empty() && input.untried.is_empty())
+}
+
+/// What the cluster says of something that is to take the place of an object.
+enum ReplacementTrial {
+    Accepted,
+    /// It would refuse to create it.
+    Refused(String),
+    /// It gives no answer that tells.
+    Unanswered(String),
 }
 
 /// Creates an object under a name that nothing has, dry: under its own the one that it replaces is still there, unless it is
-/// to be created beside that. Gives the refusal, where there is one.
+/// to be created beside that.
 async fn try_replacement<C: Cluster>(
     cluster: &C,
     apply: &ApplyStep,
     is_beside: bool,
-) -> Option<(ObjectIdentity, String)> {
+) -> (ObjectIdentity, ReplacementTrial) {
     let identity = apply.object.reference().identity();
     let object = apply.object.parse();
-    let object = if is_beside { object } else { under_free_name(&object)? };
+    let object = if is_beside { Some(object) } else { under_free_name(&object) };
+    // Another name cannot make an object malformed.
+    let Some(object) = object else { return (identity, ReplacementTrial::Accepted) };
     let request = ApplyRequest { dry_run: true, ..ApplyRequest::new(object, FIELD_MANAGER) };
-    let error = cluster.apply(&request).await.err()?;
+    let Err(error) = cluster.apply(&request).await else { return (identity, ReplacementTrial::Accepted) };
     let message = error.to_string().replace(request.object.name(), apply.object.name());
     // A quota counts what is there now, and what is replaced goes first. Only the words of the refusal say that it is one.
     let is_quota = message.contains("exceeded quota") && !is_beside;
-    match error {
-        ClusterError::Invalid { .. } | ClusterError::Denied { .. } | ClusterError::Forbidden { .. } if !is_quota => {
-            Some((identity, message))
+    let trial = match error {
+        ClusterError::Invalid { .. } | ClusterError::Denied { .. } | ClusterError::Forbidden { .. } if is_quota => {
+            ReplacementTrial::Accepted
         }
-        ClusterError::Invalid { .. }
-        | ClusterError::Denied { .. }
-        | ClusterError::Forbidden { .. }
-        | ClusterError::Conflict { .. }
+        ClusterError::Invalid { .. } | ClusterError::Denied { .. } | ClusterError::Forbidden { .. } => {
+            ReplacementTrial::Refused(message)
+        }
+        ClusterError::Conflict { .. }
         | ClusterError::Precondition { .. }
         | ClusterError::NamespaceUnavailable { .. }
         | ClusterError::UnknownKind { .. }
@@ -58,8 +86,9 @@ async fn try_replacement<C: Cluster>(
         | ClusterError::Refused { .. }
         | ClusterError::Fenced
         | ClusterError::Unreachable { .. }
-        | ClusterError::Transient { .. } => None,
-    }
+        | ClusterError::Transient { .. } => ReplacementTrial::Unanswered(message),
+    };
+    (identity, trial)
 }
 
 /// The object under a name as long as its own, so that limits on names hold alike.
@@ -74,18 +103,13 @@ fn under_free_name(object: &Object) -> Option<Object> {
     renamed.ok()
 }
 
-async fn dry_run<C: Cluster>(cluster: &C, apply: &ApplyStep) -> Option<Object> {
+async fn dry_run<C: Cluster>(cluster: &C, apply: &ApplyStep) -> (ObjectIdentity, Result<Object, ClusterError>) {
     let request = ApplyRequest {
         force: true,
         dry_run: true,
         transfer: apply.transfer.clone(),
         ..ApplyRequest::new(apply.object.parse(), FIELD_MANAGER)
     };
-    match cluster.apply(&request).await {
-        Ok(answer) => Some(answer.object),
-        Err(error) => {
-            tracing::debug!(%error, object = %request.object.reference(), "a dry run had no answer");
-            None
-        }
-    }
+    let answer = cluster.apply(&request).await.map(|answer| answer.object);
+    (apply.object.reference().identity(), answer)
 }

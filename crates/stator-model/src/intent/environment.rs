@@ -19,7 +19,7 @@ use super::{BrokenIntent, FieldOrigins, Intent, ResolvedEnvironment, rules};
 use globset::GlobSet;
 use rayon::prelude::*;
 use stator_core::finding::{self, Finding, Location};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Why an environment cannot be given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +100,7 @@ impl Workspace {
             policy: self.repository.spec.policy.iter().chain(&environment.policy).cloned().collect(),
             prices: self.repository.spec.prices.clone(),
             guards: environment.guards.clone().unwrap_or_default(),
+            places: self.places(),
         };
         if let Some(root) = self.root.as_ref().filter(|root| root.broken) {
             // Models that the file no longer selects may still be live.
@@ -151,6 +152,13 @@ impl Workspace {
             }
             None => EnvironmentError::Ambiguous { known },
         })
+    }
+
+    /// All environments with their namespaces; none where the root file may name others.
+    fn places(&self) -> BTreeSet<(String, String)> {
+        let is_whole = self.root.as_ref().is_none_or(|root| !root.broken);
+        let environments = self.repository.spec.environments.iter().filter(|_| is_whole);
+        environments.map(|(name, one)| (name.to_string(), one.namespace.to_string())).collect()
     }
 
     /// Path of a `model.yaml` → where its name stands.

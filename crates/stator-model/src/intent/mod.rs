@@ -136,6 +136,8 @@ pub struct ResolvedEnvironment {
     pub prices: Option<Prices>,
     /// Guards.
     pub guards: Guards,
+    /// All environments of the repository, each with its namespace.
+    pub places: BTreeSet<(String, String)>,
 }
 
 impl ResolvedEnvironment {

@@ -7,8 +7,8 @@ use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, Record, download, file_versions, gpu_usage, guard, held_changes, masking, prune, renames, route,
-    rules, shared_use, totals, unlisted,
+    PlannedWrite, Record, download, file_versions, gpu_usage, guard, held_changes, left_behind, masking, prune,
+    renames, route, rules, shared_use, totals, unlisted,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
@@ -39,7 +39,6 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     findings.extend(rendered.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(claims.findings());
     findings.extend(unreadable_findings(input));
-    findings.extend(moved_namespace_findings(input));
     // What git no longer has goes with its record, whoever had it.
     let taken_over =
         context.takeovers().filter(|(_, one)| input.scope.covers(&one.model) && context.renders(&one.model));
@@ -83,6 +82,9 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let retired = leftovers.retired.into_iter().filter(|model| !staying.contains(model.as_str())).collect();
     let digest = totals::plan_digest(&changes, &holds);
     let held = HeldChanges::of(&changes, held_changes::held_rewind(input));
+    // No sync does anything about these, so that they are no part of what it would do.
+    let left_behind = left_behind::find_left_behind(&context, &changes);
+    changes.extend(left_behind);
     totals::price_changes(&mut changes, input.prices.as_ref());
     masking::mask_changes(&mut changes);
     let shown: BTreeSet<String> = changes.iter().map(|change| change.model.clone()).collect();
@@ -228,32 +230,9 @@ fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// One warning a namespace that the environment has moved away from.
-fn moved_namespace_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
-    let mut namespaces: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    // Another repository of this name has its models where it likes.
-    let is_own = |record: &&Record| match (&input.owner, &record.owner) {
-        (Some(claim), Some(owner)) => claim.identity.origin() == owner.origin(),
-        (Some(_) | None, None) | (None, Some(_)) => true,
-    };
-    let elsewhere = input.orphaned_records.iter().filter(|record| record.namespace != input.namespace);
-    for record in elsewhere.filter(is_own) {
-        namespaces.entry(&record.namespace).or_default().insert(&record.model);
-    }
-    namespaces.into_iter().map(|(namespace, models)| {
-        let models: Vec<&str> = models.into_iter().collect();
-        let what = format!(
-            "environment {} left {} in its former namespace {namespace}; they are not changed",
-            input.environment,
-            models.join(", ")
-        );
-        let help = format!(
-            "once the new ones serve, delete the objects labelled stator.dev/environment={} in {namespace}, records \
-             last",
-            input.environment
-        );
-        Finding::warning(rules::MOVED_NAMESPACE, Location::default(), what, help)
-    })
+/// The errors of objects that several models render and that are not the same.
+pub fn duplicate_findings(rendered: &[RenderedModel]) -> Vec<Finding> {
+    SharedObjects::of(rendered.iter()).findings().collect()
 }
 
 /// Objects that several models render.

@@ -239,6 +239,6 @@ fn expected_holds(comparison: &RevisionComparison<'_>, changes: &[Change]) -> Ve
     // Nothing of a comparison is written; what a sync of it would write, every change says by its action.
     limits.find_holds(changes, |one| match one.action {
         Action::Create | Action::Update | Action::Replace | Action::Delete | Action::Adopt => true,
-        Action::Deleting | Action::Keep | Action::Blocked => false,
+        Action::Deleting | Action::Keep | Action::Blocked | Action::LeftBehind => false,
     })
 }

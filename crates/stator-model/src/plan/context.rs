@@ -115,7 +115,7 @@ impl<'a> PlanContext<'a> {
             .collect();
         Self {
             input,
-            live: input.live.iter().map(|text| (text.reference().identity(), text)).collect(),
+            live: input.strays.iter().chain(&input.live).map(|text| (text.reference().identity(), text)).collect(),
             inventory,
             unreadable: input.unreadable.iter().map(|one| (one.object.identity(), one.message.as_str())).collect(),
             records,
@@ -330,6 +330,12 @@ impl<'a> PlanContext<'a> {
         if is_ours || self.has_source_labels(object) {
             return None;
         }
+        let is_named_here = repository.is_none_or(|repository| *repository == self.input.repository)
+            && environment.is_none_or(|environment| environment == self.input.environment);
+        if let Some(id) = owner_id.filter(|_| is_named_here) {
+            // Its names are this source's, so that they tell nothing.
+            return Some(ForeignOwner::OwnerLabel { id: (*id).to_owned() });
+        }
         let repository = repository.copied().unwrap_or_default().to_owned();
         let environment = environment.unwrap_or_default().to_owned();
         Some(ForeignOwner::Repository { repository, environment })
@@ -431,6 +437,11 @@ pub fn graph_made_by(request: &Object) -> Option<ObjectRef> {
         namespace: request.namespace().to_owned(),
         name: request.str_at("/status/dgdName").filter(|name| !name.is_empty())?.to_owned(),
     })
+}
+
+/// The request that made a graph, as its label says.
+pub(super) fn request_of(graph: &Object) -> Option<&str> {
+    graph.labels().get(LABEL_REQUEST_NAME).copied()
 }
 
 /// The model that an object's label names.

@@ -79,6 +79,10 @@ pub(super) fn decide_desired(
         None => decide_create(context, rendered, desired, change),
         Some(live) => decide_existing(context, rendered, desired, live, &mut decided),
     }
+    if decided.change.step.any_write().is_some() {
+        let untried = decided.change.objects().find_map(|object| context.input.untried.get(&object.identity()));
+        decided.change.reasons.extend(untried.cloned().map(ChangeReason::NotTried));
+    }
     if decided.change.action == Action::Blocked && decided.change.inventory.is_some() && live.is_none() {
         decided.change.inventory = None;
     }
@@ -460,6 +464,7 @@ pub(super) fn delete_step(live: &Object, stage: ApplyStage) -> DeleteStep {
         uid: live.uid().unwrap_or_default().to_owned(),
         resource_version: live.resource_version().unwrap_or_default().to_owned(),
         after: None,
+        leaves: None,
     }
 }
 

@@ -36,7 +36,13 @@ pub(super) fn pair_file_versions(changes: &mut [Change]) {
                     old.entry((one.model, one.file)).or_default().push(index);
                 }
             }
-            Action::Update | Action::Replace | Action::Deleting | Action::Adopt | Action::Keep | Action::Blocked => {}
+            Action::Update
+            | Action::Replace
+            | Action::Deleting
+            | Action::Adopt
+            | Action::Keep
+            | Action::Blocked
+            | Action::LeftBehind => {}
         }
     }
     let sources: BTreeMap<(&str, &str), Option<&str>> =

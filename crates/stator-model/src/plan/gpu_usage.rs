@@ -5,8 +5,9 @@ use super::{Change, ChangeReason, GpuRange};
 use crate::render::RenderedObject;
 use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::gpu_change::{self, GpuChange};
-use stator_core::dynamo::gpus;
+use stator_core::dynamo::gpus::{self, GpuTotals, UNKNOWN_SKU};
 use stator_core::object::Object;
+use std::collections::BTreeMap;
 
 /// The GPUs of a line that changes nothing: what is there stays.
 pub(super) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
@@ -17,6 +18,34 @@ pub(super) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
 pub(super) fn add_graph_gpus(context: &PlanContext<'_>, change: &mut Change, request: &Object) {
     if let Some(graph) = context.graph_made_by(request) {
         set_unchanged_gpus(change, &graph);
+        if let Some(sku) = request.str_at("/spec/hardware/gpuSku") {
+            name_sku(change, sku);
+        }
+    }
+}
+
+/// The GPUs of a graph whose request is gone: the model's record remembers which they are.
+pub(super) fn set_left_gpus(context: &PlanContext<'_>, change: &mut Change, graph: &Object) {
+    set_unchanged_gpus(change, graph);
+    let state = context.inventory_entry(&change.object).and_then(|(record, _)| record.state.as_ref());
+    if let Some(sku) = state.and_then(|state| state.gpu_sku.clone()) {
+        name_sku(change, &sku);
+    }
+}
+
+/// The GPUs that a record tells of, which stay.
+pub(super) fn set_recorded_gpus(change: &mut Change, count: u64, sku: Option<&str>) {
+    let totals = GpuTotals { before: count, after: count, peak: count };
+    let by_sku = BTreeMap::from([(sku.unwrap_or(UNKNOWN_SKU).to_owned(), totals)]);
+    let by_sku = if count > 0 { by_sku } else { BTreeMap::new() };
+    set_gpus(change, GpuChange { totals, by_sku, sku: sku.map(str::to_owned) });
+}
+
+/// Names the SKU of GPUs of which the graph itself does not tell.
+fn name_sku(change: &mut Change, sku: &str) {
+    if let Some(totals) = change.gpus_by_sku.remove(UNKNOWN_SKU) {
+        change.gpus_by_sku.entry(sku.to_owned()).or_default().add(totals);
+        change.gpu_sku.get_or_insert_with(|| sku.to_owned());
     }
 }
 

@@ -143,7 +143,9 @@ pub(super) fn names_other_source(reason: &ChangeReason) -> bool {
     matches!(
         reason,
         ChangeReason::Moved { .. }
-            | ChangeReason::Foreign(ForeignOwner::Source { .. } | ForeignOwner::Repository { .. })
+            | ChangeReason::Foreign(
+                ForeignOwner::Source { .. } | ForeignOwner::Repository { .. } | ForeignOwner::OwnerLabel { .. }
+            )
     )
 }
 

@@ -108,8 +108,10 @@ pub struct PlanInput {
     pub records: Vec<Record>,
     /// What syncs left of their journals in the namespace, whosever they are.
     pub journals: Vec<LeftoverJournal>,
-    /// Records of this repository and environment in other namespaces: what it left behind when it moved.
-    pub orphaned_records: Vec<Record>,
+    /// What has the labels of the source, or of what it was before, in any namespace: records and objects.
+    pub strays: Vec<ObjectText>,
+    /// The environments of the repository, each with its namespace.
+    pub places: BTreeSet<(String, String)>,
     /// Live objects and records that cannot be read.
     pub unreadable: Vec<UnreadableObject>,
     /// Kinds that cannot be listed, of those that something names. Nothing of them is created, changed or pruned.
@@ -136,8 +138,19 @@ pub struct PlanInput {
     pub dry_runs: BTreeMap<ObjectIdentity, Object>,
     /// Why the cluster refuses to create what is to take the place of an object ([`super::Plan::replacements`]), in its words.
     pub refused_replacements: BTreeMap<ObjectIdentity, String>,
+    /// What the cluster was not asked about, or gave no answer to, and why: the plan says so of each.
+    pub untried: BTreeMap<ObjectIdentity, UntriedCause>,
     /// What is not here, since nothing of it changes: see `plan::unchanged`.
     pub unchanged: UnchangedSummary,
+}
+
+/// Why nobody knows what the cluster makes of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UntriedCause {
+    /// Too many updates were to be tried.
+    TooMany,
+    /// The trial failed, in the cluster's words.
+    Failed(String),
 }
 
 /// Models that are left out of everything else here: they are in git, nothing of them changes, and all that a plan says

@@ -15,9 +15,11 @@ mod guard;
 mod held_changes;
 mod input;
 mod journal;
+mod left_behind;
 mod lost_settings;
 mod masking;
 mod owner_labels;
+mod owner_marks;
 mod ownership;
 mod prune;
 mod reason;
@@ -43,22 +45,24 @@ mod unchanged_totals;
 mod unlisted;
 
 pub use adoption::SEED_MANAGER;
-pub use build::build_plan;
+pub use build::{build_plan, duplicate_findings};
 pub use compare::{RevisionComparison, compare_revisions};
 pub use context::{graph_made_by, own_bookkeeping};
 pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
 pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use held_changes::HeldChanges;
-pub use input::{PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject};
+pub use input::{PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject, UntriedCause};
 pub use journal::{
     Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
     journal_definition, merge_journals,
 };
 pub use lost_settings::lost_settings_finding;
+pub use owner_marks::known_origins;
 pub use ownership::PlanOwnership;
 pub use reason::{
-    ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, MountedChange, OwnershipDoubt, join_reasons,
+    ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, LeftBehindCause, MountedChange,
+    OwnershipDoubt, join_reasons,
 };
 pub use record::{
     InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,
@@ -158,6 +162,8 @@ pub struct Summary {
     pub keep: usize,
     /// Objects that cannot be changed.
     pub blocked: usize,
+    /// Objects that the source synced once and that nothing in git is about any more. Their GPUs are among the sums.
+    pub left_behind: usize,
     /// GPUs of all models, the unchanged ones included.
     pub gpus: GpuTotals,
     /// GPUs by SKU; `unknown` where no SKU is given.
@@ -319,6 +325,10 @@ pub enum Action {
     Keep,
     /// It cannot be touched; a reason says why and what to do.
     Blocked,
+    /// The source synced it once, and nothing in git is about it any more: it is left alone, and a reason says why.
+    #[serde(rename = "left-behind")]
+    #[strum(serialize = "left-behind")]
+    LeftBehind,
 }
 
 impl Action {

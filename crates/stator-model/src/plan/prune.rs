@@ -2,13 +2,13 @@
 
 mod protection;
 
-use super::context::{LiveOwnership, PlanContext, SourceMarks, is_applied_by_stator, model_of};
+use super::context::{LiveOwnership, PlanContext, SourceMarks, is_applied_by_stator, model_of, request_of};
 use super::decide::delete_step;
-use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
+use super::gpu_usage::{add_graph_gpus, set_left_gpus, set_unchanged_gpus};
 use super::unlisted;
 use super::{
-    Action, AddressMove, Change, ChangeReason, DeleteStep, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt,
-    PlanStep, PlannedWrite, dry_run, rules,
+    Action, AddressMove, Change, ChangeReason, DeleteStep, DeletionSequel, ForeignOwner, HoldKind, KeptBy,
+    OwnershipDoubt, PlanStep, PlannedWrite, dry_run, rules,
 };
 use crate::render::ApplyStage;
 use protection::PruneProtection;
@@ -18,7 +18,7 @@ use stator_core::dynamo::disruption;
 use stator_core::dynamo::health::{self, Health, HealthContext};
 use stator_core::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
 use stator_core::finding::{Finding, Location};
-use stator_core::object::{JsonText, Object, ObjectIdentity, ObjectText};
+use stator_core::object::{JsonText, Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of earlier revisions, and the models that are through.
@@ -73,6 +73,10 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
                     if needs_somebody(cause) {
                         change.action = Action::Blocked;
                     }
+                    if matches!(cause, KeptBy::MadeByRequest { .. }) {
+                        change.action = Action::LeftBehind;
+                        set_left_gpus(context, &mut change, object);
+                    }
                     if matches!(cause, KeptBy::Doubt(_)) {
                         findings.push(leftover_finding(&change, cause));
                     }
@@ -89,13 +93,15 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         findings.push(finding);
     }
     let mentioned: BTreeSet<&str> = changes.iter().map(|(_, change)| change.model.as_str()).collect();
+    // Nothing is lost with a record that names nothing, and a person has asked for it.
+    let may_delete = input.allow.contains(&HoldKind::Delete);
     let retired = context
         .records()
         .iter()
         .filter(|(model, record)| {
             // Where nothing is there of what a journal names, there is nothing to be kept.
             (input.prune || (record.is_journaled && !mentioned.contains(*model)))
-                && !input.is_empty_render()
+                && (!input.is_empty_render() || (may_delete && !mentioned.contains(*model)))
                 && context.unread_journal().is_none()
                 && input.scope.covers(model)
                 && protection.protecting_cause(context, model).is_none()
@@ -125,7 +131,7 @@ fn needs_somebody(cause: &KeptBy) -> bool {
         | KeptBy::UnreadableSource { .. }
         | KeptBy::SuccessorFaulty { .. }
         | KeptBy::Data
-        | KeptBy::NextRequest { .. }
+        | KeptBy::MadeByRequest { .. }
         | KeptBy::NextRequestGraph { .. }
         | KeptBy::UnlockedResult { .. }
         | KeptBy::UnfinishedGraph { .. }
@@ -188,6 +194,9 @@ fn keeping_cause(
         return Some(KeptBy::UnreadJournal { journal: journal.clone() });
     }
     let entry = context.inventory_entry(&object.reference()).map(|(_, entry)| entry);
+    if let Some(request) = request_of(object).filter(|_| object.kind() == GRAPH.kind && entry.is_some()) {
+        return Some(KeptBy::MadeByRequest { request: request.to_owned(), graph: object.reference() });
+    }
     if object.kind() == CLAIM.kind && entry.is_none_or(|entry| !entry.prune) || entry.is_some_and(|entry| !entry.prune)
     {
         return Some(KeptBy::Data);
@@ -197,11 +206,7 @@ fn keeping_cause(
     }
     // The end of a replacement, and no pruning.
     let is_replaced = context.successor_of(&object.reference()).is_some();
-    let cause = match object.kind() {
-        kind if kind == REQUEST.kind => awaiting_successor(context, model),
-        kind if kind == GRAPH.kind => still_serving(context, model),
-        _ => None,
-    };
+    let cause = if object.kind() == GRAPH.kind { still_serving(context, model) } else { None };
     cause.or((!input.prune && !is_replaced).then_some(KeptBy::PruningOff))
 }
 
@@ -230,12 +235,12 @@ fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> O
     }
 }
 
-/// An old request goes only when the one that follows it has succeeded.
-fn awaiting_successor(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
+/// The request that follows an old one, as long as it has not succeeded: the old one goes once it has.
+fn next_request(context: &PlanContext<'_>, model: &str) -> Option<ObjectRef> {
     let rendered = context.models().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
     let done = context.live(&request).is_some_and(|live| health::assess_health(&live, None).health == Health::Healthy);
-    (!done).then_some(KeptBy::NextRequest { request: request.name })
+    (!done).then_some(request)
 }
 
 /// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
@@ -246,6 +251,10 @@ fn still_serving(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
     let name = request.name().to_owned();
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
         let live = context.live(&request.reference());
+        // It has not come to its end, and the graph goes once it has.
+        if next_request(context, model).is_some() {
+            return None;
+        }
         let graph = live.and_then(|live| context.graph_made_by(&live).map(|graph| (live, graph)));
         let serves = graph.is_some_and(|(live, graph)| {
             let made = health::assess_health(&graph, None);
@@ -267,8 +276,11 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
             totals.after = 0;
         }
     }
-    let successor = context.successor_of(&change.object);
+    let follows = [REQUEST.kind, GRAPH.kind].contains(&object.kind());
+    let request = follows.then(|| next_request(context, &change.model)).flatten();
+    let successor = context.successor_of(&change.object).or(request.as_ref());
     change.reasons.push(match successor {
+        Some(request) if request.kind == REQUEST.kind => ChangeReason::FollowedBy { request: request.name.clone() },
         Some(graph) => {
             let moves = context.live(graph).map(|new| AddressMove::between(object, &new)).unwrap_or_default();
             ChangeReason::ReplacedBy { graph: graph.clone(), moves }
@@ -276,12 +288,13 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
         None if rendered => ChangeReason::NoLongerInModel,
         None => ChangeReason::ModelGone { model: change.model.clone() },
     });
-    if let Some(graph) = made {
+    let leaves = made.map(|graph| (graph.reference(), graph.uid().unwrap_or_default().to_owned()));
+    if let Some((graph, _)) = &leaves {
         // Dynamo gives it no owner, so it outlives its request.
-        change.reasons.push(ChangeReason::GraphStays { graph: graph.reference() });
+        change.reasons.push(ChangeReason::GraphStays { graph: graph.clone() });
     }
     change.before = dry_run::owned_fields(object).map(JsonText::from);
     let delete = delete_step(object, ApplyStage::of_kind(object.kind()));
     change.step =
-        PlanStep::Write(PlannedWrite::Delete(DeleteStep { after: successor.cloned().map(Box::new), ..delete }));
+        PlanStep::Write(PlannedWrite::Delete(DeleteStep { after: successor.cloned().map(Box::new), leaves, ..delete }));
 }

@@ -5,7 +5,7 @@ mod wording;
 pub(super) use wording::describe_unread;
 
 use super::graph_names::{AddressMove, NewGraphObstacle};
-use super::{HoldKind, RequestGpuBudget, UnlistedKind};
+use super::{HoldKind, RequestGpuBudget, UnlistedKind, UntriedCause};
 use crate::intent::UnreadPlace;
 use serde::{Serialize, Serializer};
 use stator_core::deployment_tools::DeploymentTool;
@@ -235,6 +235,13 @@ pub enum ChangeReason {
         /// What comes after that.
         then: DeletionSequel,
     },
+    /// Another request follows, and it goes once that has succeeded.
+    FollowedBy {
+        /// That request's name.
+        request: String,
+    },
+    /// Nobody knows what the cluster makes of the write.
+    NotTried(UntriedCause),
     /// git has its model under another name.
     RenamedTo {
         /// That name.
@@ -278,6 +285,13 @@ pub enum ChangeReason {
         /// The graph.
         graph: ObjectRef,
     },
+    /// Nothing in git is about it any more.
+    LeftBehind {
+        /// Why.
+        cause: LeftBehindCause,
+        /// The command that deletes it.
+        delete: String,
+    },
     /// git no longer has it, and something keeps it.
     Kept(KeptBy),
 }
@@ -291,6 +305,26 @@ pub struct MountedChange {
     pub source: Option<String>,
     /// The components that mount it, sorted.
     pub components: Vec<String>,
+}
+
+/// Why nothing in git is about an object any more that the source synced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftBehindCause {
+    /// `stator.yaml` has no such environment.
+    NoEnvironment {
+        /// The environment.
+        environment: String,
+    },
+    /// The environment has another namespace now.
+    FormerNamespace {
+        /// The environment.
+        environment: String,
+    },
+    /// It belongs to what the source was before, and git no longer has its model.
+    FormerOwner {
+        /// That, for a person, where a record says.
+        owner: Option<String>,
+    },
 }
 
 /// What keeps an object that git no longer has.
@@ -323,10 +357,12 @@ pub enum KeptBy {
     Data,
     /// Something speaks against its being stator's.
     Doubt(OwnershipDoubt),
-    /// The request that follows it has not succeeded.
-    NextRequest {
+    /// A request made it that is gone, and nobody manages it.
+    MadeByRequest {
         /// That request's name.
         request: String,
+        /// It.
+        graph: ObjectRef,
     },
     /// The graph of the request that follows it is not Ready.
     NextRequestGraph {
@@ -428,6 +464,11 @@ pub enum ForeignOwner {
         /// The environment; empty where no label says.
         environment: String,
     },
+    /// Somebody that its label names, and that no name or record tells.
+    OwnerLabel {
+        /// The label's value.
+        id: String,
+    },
     /// Another ApplySet.
     ApplySet,
 }
@@ -468,7 +509,7 @@ impl KeptBy {
     /// Whether it goes by itself once something else has changed: until then a record has to name it, its model's or not.
     pub(super) fn is_for_now(&self) -> bool {
         match self {
-            Self::NextRequest { .. }
+            Self::MadeByRequest { .. }
             | Self::NextRequestGraph { .. }
             | Self::UnlockedResult { .. }
             | Self::UnfinishedGraph { .. }

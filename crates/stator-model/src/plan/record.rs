@@ -17,7 +17,7 @@ pub use error::RecordError;
 pub(super) use object::{ANNOTATION_ORIGIN, ANNOTATION_OWNER};
 pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision, is_uncommitted};
 
-use super::SourceIdentity;
+use super::{RepositoryOrigin, SourceIdentity};
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 use stator_core::object::{JsonText, ObjectIdentity, ObjectRef};
@@ -44,6 +44,9 @@ pub struct Record {
     /// What it belongs to; `None` for one of a stator that did not record that.
     #[serde(skip)]
     pub owner: Option<SourceIdentity>,
+    /// What its content came from before it came from there, where the record was taken over from another owner.
+    #[serde(skip)]
+    pub former_origin: Option<RepositoryOrigin>,
     /// The intent's `spec` with defaults and overlay merged, as the last sync that changed anything had it. What looks
     /// like a secret is hidden in it. `null` when nobody kept it.
     #[serde(skip_serializing_if = "JsonText::is_null")]
@@ -136,6 +139,7 @@ impl Record {
         self.is_stale == other.is_stale
             && head(self).eq(head(other))
             && self.owner == other.owner
+            && self.former_origin == other.former_origin
             && self.intent == other.intent
             && named(self) == named(other)
     }

@@ -10,5 +10,4 @@ stator_core::rules! {
     UNREADABLE_OBJECT = "plan/damaged", "What the cluster holds must be readable: a damaged object is neither changed nor pruned.";
     UNREAD_SOURCE = "plan/unread-source", "A model is removed by removing its file, and not by putting something in its place that is not read.";
     TAKEN_OVER = "plan/taken-over", "Records that another source wrote, or an earlier stator, become those of this one: the plan says so once.";
-    MOVED_NAMESPACE = "plan/other-namespace", "An environment that moves to another namespace leaves nothing behind: objects in the old namespace keep their GPUs.";
 }

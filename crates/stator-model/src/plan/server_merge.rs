@@ -9,8 +9,8 @@ use super::{Action, ApplyStep, Change, ChangeReason, Plan, PlanStep, PlannedWrit
 use stator_core::fields::{self, StructuralSchema};
 use stator_core::object::{FieldPath, Object, PathSegment};
 
-/// Up to so many updates that git asks for are tried before they are planned. Of more, the plan says what is known here: it
-/// may name fields, and a disruption, that the server's own form of them does not need.
+/// So many of the updates that git asks for are tried before they are planned. Of the others the plan says what is known here:
+/// it may name fields, and a disruption, that the server's own form of them does not need.
 const MAX_TRIED_UPDATES: usize = 32;
 
 /// Why the cluster is asked about an apply.
@@ -26,10 +26,21 @@ impl Plan {
     /// The applies whose effect only the cluster can tell. Their answers go into [`super::PlanInput::dry_runs`], and the plan is
     /// made again.
     pub fn unexplained_applies(&self) -> impl Iterator<Item = &ApplyStep> {
-        let asked: Vec<(DryRunCause, &ApplyStep)> = self.changes.iter().filter_map(dry_run_of_change).collect();
-        let updates = asked.iter().filter(|(cause, _)| *cause == DryRunCause::ChangedInGit).count();
-        let tries = move |cause| cause == DryRunCause::Unexplained || updates <= MAX_TRIED_UPDATES;
-        asked.into_iter().filter(move |(cause, _)| tries(*cause)).map(|(_, apply)| apply)
+        self.asked_applies().filter(|(_, is_tried)| *is_tried).map(|(apply, _)| apply)
+    }
+
+    /// Updates that are too many to be tried as well.
+    pub fn surplus_updates(&self) -> impl Iterator<Item = &ApplyStep> {
+        self.asked_applies().filter(|(_, is_tried)| !is_tried).map(|(apply, _)| apply)
+    }
+
+    /// The applies that the cluster is asked about, and whether there is room for that.
+    fn asked_applies(&self) -> impl Iterator<Item = (&ApplyStep, bool)> {
+        let mut updates = 0;
+        self.changes.iter().filter_map(dry_run_of_change).map(move |(cause, apply)| {
+            updates += usize::from(cause == DryRunCause::ChangedInGit);
+            (apply, cause == DryRunCause::Unexplained || updates <= MAX_TRIED_UPDATES)
+        })
     }
 }
 
@@ -56,7 +67,13 @@ fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
         Action::Adopt => DryRunCause::Unexplained,
         Action::Update if change.reasons.contains(&ChangeReason::Drifted) => DryRunCause::Unexplained,
         Action::Update => DryRunCause::ChangedInGit,
-        Action::Create | Action::Replace | Action::Delete | Action::Deleting | Action::Keep | Action::Blocked => {
+        Action::Create
+        | Action::Replace
+        | Action::Delete
+        | Action::Deleting
+        | Action::Keep
+        | Action::Blocked
+        | Action::LeftBehind => {
             return None;
         }
     };

@@ -166,7 +166,9 @@ fn model_status(
         matches!(one.change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
     });
     // A request that waits for its successor says nothing of the model any more, least of all that it failed.
-    let counts = |change: &Change| change.inventory.is_some() || change.object.kind != REQUEST.kind;
+    let counts = |change: &Change| {
+        change.inventory.is_some() || (change.object.kind != REQUEST.kind && change.action != Action::LeftBehind)
+    };
     let counted: Vec<&(&Change, HealthVerdict)> = judged.iter().filter(|(change, _)| counts(change)).collect();
     let counted = if counted.is_empty() { judged.iter().collect() } else { counted };
     let health = if judged.is_empty() {
@@ -195,7 +197,7 @@ fn model_status(
         kind: main.map(|one| one.change.object.kind.clone()).unwrap_or_default(),
         created: live.and_then(|live| live.str_at("/metadata/creationTimestamp")).map(str::to_owned),
         drift: drifted_fields(context, &objects),
-        message: status_message(&counted, changes, faulty, sync, health),
+        message: status_message(&counted, changes, faulty, (sync, health), rendered.is_some() || broken.is_some()),
         last_sync: record.and_then(|record| record.history.first()).map(|outcome| LastSync {
             time: outcome.time.clone(),
             result: outcome.result.clone(),
@@ -373,7 +375,7 @@ fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
         SyncState::Blocked
     } else if changes.is_empty() {
         SyncState::Unknown
-    } else if changes.iter().all(|one| one.action == Action::Keep) {
+    } else if changes.iter().all(|one| matches!(one.action, Action::Keep | Action::LeftBehind)) {
         SyncState::Synced
     } else {
         SyncState::OutOfSync
@@ -416,17 +418,27 @@ fn status_message(
     judged: &[&(&Change, HealthVerdict)],
     changes: &[&Change],
     faulty: bool,
-    sync: SyncState,
-    health: Health,
+    (sync, health): (SyncState, Health),
+    is_wanted: bool,
 ) -> String {
     if faulty {
         return "has errors: see `stator validate`".to_owned();
+    }
+    // What is left behind says nothing of a model that git has.
+    let is_left = |change: &Change| change.action == Action::LeftBehind;
+    if let Some(left) = changes.first().filter(|_| changes.iter().all(|one| is_left(one))) {
+        return format!("left behind: {} {}", left.object, super::join_reasons(&left.reasons));
     }
     if let Some((change, _)) = judged.iter().find(|(change, _)| is_out_of_reach(change)) {
         return format!("{}: {}", change.object.name, super::join_reasons(&change.reasons));
     }
     if judged.is_empty() {
-        return "none of its objects exist in the cluster".to_owned();
+        let nothing = "none of its objects exist in the cluster";
+        return if is_wanted {
+            nothing.to_owned()
+        } else {
+            format!("git no longer has it, and {nothing}: `stator sync --allow delete` deletes its record")
+        };
     }
     let worst = judged.iter().filter(|(_, verdict)| verdict.health == health);
     // Among equals the graph says more than its volume: a claim is only ever the word where it is the worst.
@@ -441,7 +453,8 @@ fn status_message(
             }
         }
         (_, SyncState::OutOfSync) => {
-            let pending = changes.iter().filter(|change| change.action != Action::Keep).count();
+            let pending =
+                changes.iter().filter(|change| !matches!(change.action, Action::Keep | Action::LeftBehind)).count();
             format!("{pending} of {} objects differ from git", changes.len())
         }
         (Some((_, verdict)), _) => verdict.message.clone(),

@@ -129,7 +129,9 @@ pub struct DeleteStep {
     pub uid: String,
     /// Its resource version.
     pub resource_version: String,
-    /// The graph that takes its place, or no longer mounts it: it is deleted only once that one is Healthy, and the model's
-    /// adapters with it.
+    /// The graph or request that takes its place, or the graph that no longer mounts it: it is deleted only once that one is
+    /// Healthy, and the model's adapters with it.
     pub after: Option<Box<ObjectRef>>,
+    /// What stays although it goes, with its uid: the graph that a request made. The model's record names it from then on.
+    pub leaves: Option<(ObjectRef, String)>,
 }

@@ -29,6 +29,7 @@ impl Summary {
             Action::Adopt => &mut self.adopt,
             Action::Keep => &mut self.keep,
             Action::Blocked => &mut self.blocked,
+            Action::LeftBehind => &mut self.left_behind,
         }
     }
 }
@@ -57,8 +58,11 @@ pub(super) fn summarize_changes(
 
 /// The models of which something changes.
 fn model_totals(changes: &[Change], prices: Option<&Prices>) -> BTreeMap<String, ModelTotals> {
-    let moving: BTreeSet<&str> =
-        changes.iter().filter(|one| one.action != Action::Keep).map(|one| one.model.as_str()).collect();
+    let moving: BTreeSet<&str> = changes
+        .iter()
+        .filter(|one| !matches!(one.action, Action::Keep | Action::LeftBehind))
+        .map(|one| one.model.as_str())
+        .collect();
     let mut models = BTreeMap::<String, ModelTotals>::new();
     for change in changes.iter().filter(|one| moving.contains(one.model.as_str()) && !one.gpus_by_sku.is_empty()) {
         let own = models.entry(change.model.clone()).or_default();

@@ -34,6 +34,7 @@ pub fn of(changes: Vec<Change>) -> Plan {
         replace: number(Action::Replace),
         delete: number(Action::Delete),
         deleting: number(Action::Deleting),
+        left_behind: number(Action::LeftBehind),
         adopt: number(Action::Adopt),
         keep: number(Action::Keep),
         blocked: number(Action::Blocked),

@@ -6,6 +6,7 @@ mod adopting;
 mod drift;
 mod files;
 mod identity;
+mod lasting;
 mod manifests;
 mod pruning;
 mod replacing;

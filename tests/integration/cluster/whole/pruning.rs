@@ -188,8 +188,8 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
         [
             ModelOutcome {
                 name: "goes",
-                result: Synced,
-                message: "",
+                result: Deleting,
+                message: "DynamoGraphDeployment prod/goes is still being deleted (waiting for finalizer nvidia.com/finalizer)",
                 applied: 0,
                 pruned: 1,
             },
@@ -207,6 +207,8 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
     shop.settled().await;
     place.edit(&graph, "manager", |value| value["metadata"]["finalizers"] = json!([])).await;
     assert_eq!(shop.live(&GRAPH, "goes").await, None);
+    // The record goes with the next sync, which sees that the graph is gone.
+    shop.synced(&[]).await;
     shop.settled().await;
 }
 
@@ -244,6 +246,9 @@ async fn a_renamed_model_goes_once_its_new_name_is_applied(place: &impl Place) {
     );
     assert!(!shop.graph("before").await.is_deleting());
     let watched = Watched::new(place.cluster());
+    let plan = shop.plan(&[]).await;
+    assert!(shop.carry_out(&watched, plan).await.is_success());
+    shop.ready("after").await;
     let plan = shop.plan(&[]).await;
     assert!(shop.carry_out(&watched, plan).await.is_success());
     let graphs: Vec<String> = watched.writes().into_iter().filter(|line| line.contains("DynamoGraph")).collect();

@@ -39,6 +39,9 @@ impl ModelSync {
                         self.record_writer.mark_deleted(&object.identity(), was_there);
                     }
                 }
+                if let Some((left, uid)) = &task.step.leaves {
+                    self.record_writer.mark_left(left, uid);
+                }
                 self.forget_outgoing(&task);
                 if task.purpose != DeletePurpose::Replace && was_there {
                     self.report.count_pruned();

@@ -48,7 +48,14 @@ pub(super) fn build_models(
         .map(|record| (record.model.clone(), record))
         .collect();
     let mut by_model: BTreeMap<String, Vec<Change>> = BTreeMap::new();
-    for change in changes.into_iter().filter(|change| elsewhere.binary_search(&change.model).is_err()) {
+    let is_recorded = |change: &Change| {
+        let known = stored.get(&change.model).map(|record| record.inventory.as_slice()).unwrap_or_default();
+        known.iter().any(|entry| entry.object == change.object)
+    };
+    let is_own = |change: &Change| {
+        (change.action != Action::LeftBehind || is_recorded(change)) && elsewhere.binary_search(&change.model).is_err()
+    };
+    for change in changes.into_iter().filter(is_own) {
         by_model.entry(change.model.clone()).or_default().push(change);
     }
     for name in &retired {
@@ -85,6 +92,7 @@ pub(super) fn build_models(
                 revision: revision.clone(),
                 ..Record::default()
             };
+            let blank = with_former_origin(blank, known);
             let is_damaged = ownership.damaged.binary_search(&name).is_ok();
             let mut book = RecordWriter::new(stored, blank, is_damaged);
             if settings.keeps_file_faults {
@@ -100,6 +108,16 @@ pub(super) fn build_models(
             (name.clone(), build_model(name, changes, (book, retired, successors), settings))
         })
         .collect()
+}
+
+/// The same with what the record was taken over from, now or earlier.
+fn with_former_origin(blank: Record, known: Option<&Record>) -> Record {
+    let origin = |record: &Record| record.owner.as_ref().map(|owner| owner.origin().clone());
+    let former = known.and_then(|known| match origin(known) {
+        before if before.is_some() && before != origin(&blank) => before,
+        Some(_) | None => known.former_origin.clone(),
+    });
+    Record { former_origin: former, ..blank }
 }
 
 /// Which models go first: those that take a model's place, and those whose graphs something of it waits for.

@@ -3,7 +3,7 @@
 
 use super::protocol::{ClusterCall, ExpectedRecord, RecordWriteResult};
 use stator_core::dynamo::health::Health;
-use stator_core::object::{Object, ObjectIdentity};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
     Action, Change, DeleteStep, InventoryEntry, JournalModel, JournalObject, ObservedModelState, PlanStep, Record,
     RecordState, SourceIdentity, SyncHistoryEntry, SyncState, is_uncommitted,
@@ -270,6 +270,12 @@ impl RecordWriter {
     pub(super) fn mark_deleted(&mut self, identity: &ObjectIdentity, wrote: bool) {
         self.has_written |= wrote;
         self.entries.remove(identity);
+    }
+
+    /// Something stays that an object which went had made: the record names it, so that it is not forgotten.
+    pub(super) fn mark_left(&mut self, object: &ObjectRef, uid: &str) {
+        let entry = InventoryEntry { uid: Some(uid.to_owned()), ..InventoryEntry::pending(object.clone(), false) };
+        self.entries.insert(object.identity(), entry);
     }
 
     /// A line for the history.

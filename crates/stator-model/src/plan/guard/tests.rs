@@ -100,6 +100,7 @@ fn what_another_object_follows_is_no_deletion_to_be_approved() {
         uid: "uid".to_owned(),
         resource_version: "1".to_owned(),
         after: Some(Box::new(successor.clone())),
+        leaves: None,
     }));
     let mut superseded = deleted("ConfigMap");
     superseded.reasons = vec![ChangeReason::FileSuperseded { by: successor }];

@@ -1,8 +1,10 @@
 //! The sentence of every reason: the one place that words them, for terminals, pages, JSON and records alike.
 
-use super::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, MountedChange, OwnershipDoubt};
+use super::{
+    ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, LeftBehindCause, MountedChange, OwnershipDoubt,
+};
 use crate::intent::{UnreadCause, UnreadPlace};
-use crate::plan::{AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget, UnlistedCause, UnlistedKind};
+use crate::plan::{AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget, UnlistedCause, UnlistedKind, UntriedCause};
 use stator_core::dynamo::addresses::GraphAddress;
 use stator_core::dynamo::disruption::DisruptionNote;
 use stator_core::dynamo::kinds::GRAPH;
@@ -31,6 +33,7 @@ impl fmt::Display for ChangeReason {
                 ForeignOwner::Tool { .. }
                 | ForeignOwner::Request { .. }
                 | ForeignOwner::Owner { .. }
+                | ForeignOwner::OwnerLabel { .. }
                 | ForeignOwner::ApplySet => write!(f, "is taken over as allowed; it {from}"),
             },
             Self::OwnershipLost => f.write_str("stator lost its field ownership and takes it again"),
@@ -184,6 +187,13 @@ impl fmt::Display for ChangeReason {
                     DeletionSequel::Recreate => ": created again once it is gone",
                 })
             }
+            Self::NotTried(UntriedCause::TooMany) => {
+                f.write_str("was not tried on the cluster, as many objects change: a plan of its model alone tries it")
+            }
+            Self::NotTried(UntriedCause::Failed(message)) => {
+                write!(f, "could not be tried on the cluster, which may make something else of it: {message}")
+            }
+            Self::FollowedBy { request } => write!(f, "deleted once request {request} has succeeded"),
             Self::RenamedTo { model, waits, moves } => {
                 write!(f, "model {model} takes its place")?;
                 f.write_str(if *waits { "; this one stays until that is Healthy" } else { ", once this is gone" })?;
@@ -204,6 +214,26 @@ impl fmt::Display for ChangeReason {
                  dynamographdeployment {0} -n {1}` when it is no longer used",
                 graph.name, graph.namespace
             ),
+            Self::LeftBehind { cause, delete } => {
+                match cause {
+                    LeftBehindCause::NoEnvironment { environment } => {
+                        write!(f, "was synced for environment `{environment}`, which `stator.yaml` no longer has")?;
+                    }
+                    LeftBehindCause::FormerNamespace { environment } => {
+                        write!(f, "was synced for environment `{environment}`, which has another namespace now")?;
+                    }
+                    LeftBehindCause::FormerOwner { owner: Some(owner) } => {
+                        write!(f, "was synced by {owner}, which this source was before, and git no longer has it")?;
+                    }
+                    LeftBehindCause::FormerOwner { owner: None } => {
+                        f.write_str("was synced before this source had its address, and git no longer has it")?;
+                    }
+                }
+                write!(
+                    f,
+                    ": if no other source has it, run `{delete}`, or declare it again and take it over with `--allow move`"
+                )
+            }
             Self::Kept(cause) => cause.fmt(f),
         }
     }
@@ -253,7 +283,12 @@ impl fmt::Display for KeptBy {
                 }
                 f.write_str(": delete it by hand")
             }
-            Self::NextRequest { request } => write!(f, "kept until request {request} has succeeded"),
+            Self::MadeByRequest { request, graph } => write!(
+                f,
+                "was created by request {request}, which is gone; nobody manages it, and it keeps serving: run `kubectl delete \
+                 dynamographdeployment {} -n {}` when it is no longer used",
+                graph.name, graph.namespace
+            ),
             Self::NextRequestGraph { request } => {
                 write!(f, "keeps serving until the graph of request {request} is Ready")
             }
@@ -309,6 +344,11 @@ impl fmt::Display for ForeignOwner {
                 f,
                 "belongs to {owner}, environment `{environment}`: rename it here, remove it there first, or take it \
                  over with `--allow move`"
+            ),
+            Self::OwnerLabel { id } => write!(
+                f,
+                "has the label `stator.dev/owner-id={id}`, which is not this source's: if somebody changed it, or the \
+                 source was this one before, take it over with `--allow move`"
             ),
             Self::ApplySet => f.write_str(
                 "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): remove it from that one first",

@@ -21,6 +21,8 @@ const ANNOTATION_FOLDER: &str = "stator.dev/folder";
 /// What the record belongs to, and where that has its content from: [`SourceIdentity::from_texts`] reads both.
 pub(in crate::plan) const ANNOTATION_OWNER: &str = "stator.dev/owner";
 pub(in crate::plan) const ANNOTATION_ORIGIN: &str = "stator.dev/origin";
+/// Where that had it from before, where it was taken over.
+const ANNOTATION_FORMER_ORIGIN: &str = "stator.dev/former-origin";
 /// Every object that may exist: the inventory before there is a status. Part of the object, which is written before its status.
 const ANNOTATION_OBJECTS: &str = "stator.dev/objects";
 
@@ -66,6 +68,9 @@ impl Record {
         if let Some(owner) = &self.owner {
             annotations[ANNOTATION_OWNER] = json!(owner.owner_text());
             annotations[ANNOTATION_ORIGIN] = json!(owner.origin().to_string());
+        }
+        if let Some(origin) = &self.former_origin {
+            annotations[ANNOTATION_FORMER_ORIGIN] = json!(origin.to_string());
         }
         let mut value = self.skeleton();
         value["metadata"]["annotations"] = annotations;
@@ -156,6 +161,8 @@ impl Record {
             source: text(&annotations, "annotations", ANNOTATION_SOURCE, "source")?,
             folder: text(&annotations, "annotations", ANNOTATION_FOLDER, "folder").ok(),
             owner: parse_owner(object, &annotations)?,
+            // It is for lists alone: one that nobody can read says nothing.
+            former_origin: annotations.get(ANNOTATION_FORMER_ORIGIN).and_then(|origin| origin.parse().ok()),
             intent: if is_old || object.spec().as_object().is_none_or(serde_json::Map::is_empty) {
                 JsonText::default()
             } else {

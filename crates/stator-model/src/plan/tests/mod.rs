@@ -1,5 +1,6 @@
 mod files;
 mod laws;
+mod left;
 mod protection;
 mod pruning;
 mod records;

@@ -93,7 +93,7 @@ fn change_row(change: &Change) -> String {
 fn change_details(change: &Change) -> String {
     let open = match change.action {
         Action::Update | Action::Replace | Action::Blocked => " open",
-        Action::Create | Action::Delete | Action::Deleting | Action::Adopt | Action::Keep => "",
+        Action::Create | Action::Delete | Action::Deleting | Action::Adopt | Action::LeftBehind | Action::Keep => "",
     };
     let mut out = format!(
         "<details{open}><summary><span class=\"{}\">{}</span> {} <code>{}</code></summary>\n",

@@ -28,6 +28,7 @@ pub fn action_symbol(action: Action) -> &'static str {
         Action::Delete | Action::Deleting => "-",
         Action::Adopt => "<=",
         Action::Keep => "=",
+        Action::LeftBehind => "?",
         Action::Blocked => "!",
     }
 }
@@ -35,7 +36,7 @@ pub fn action_symbol(action: Action) -> &'static str {
 fn action_tone(action: Action) -> Tone {
     match action {
         Action::Create | Action::Adopt => Tone::Good,
-        Action::Update => Tone::Caution,
+        Action::Update | Action::LeftBehind => Tone::Caution,
         Action::Replace | Action::Delete | Action::Deleting | Action::Blocked => Tone::Bad,
         Action::Keep => Tone::Faint,
     }
@@ -43,7 +44,12 @@ fn action_tone(action: Action) -> Tone {
 
 /// True when a sync would do nothing for the object.
 pub fn is_unchanged(change: &Change) -> bool {
-    change.action == Action::Keep
+    matches!(change.action, Action::Keep | Action::LeftBehind)
+}
+
+/// True when people are shown the line although they do not ask for everything.
+fn is_shown(change: &Change) -> bool {
+    change.action != Action::Keep
 }
 
 /// What it was compared with, in words.
@@ -176,14 +182,15 @@ fn risk_rank(change: &Change) -> (u8, std::cmp::Reverse<Disruption>) {
         Action::Adopt => 3,
         Action::Update => 4,
         Action::Create => 5,
-        Action::Keep => 6,
+        Action::LeftBehind => 6,
+        Action::Keep => 7,
     };
     (rank, std::cmp::Reverse(change.disruption))
 }
 
-/// Changes that are not `keep`, worst first, then by model and object.
+/// Lines that are not `keep`, worst first, then by model and object.
 pub(super) fn by_risk(plan: &Plan) -> Vec<&Change> {
-    let mut changes: Vec<&Change> = plan.changes.iter().filter(|change| !is_unchanged(change)).collect();
+    let mut changes: Vec<&Change> = plan.changes.iter().filter(|change| is_shown(change)).collect();
     changes.sort_by(|a, b| (risk_rank(a), &a.model, &a.object).cmp(&(risk_rank(b), &b.model, &b.object)));
     changes
 }

@@ -1,8 +1,8 @@
 //! The plan as a person reads it on a terminal.
 
 use super::{
-    action_symbol, action_tone, base_label, change_cost, change_gpus, format_value, gpu_summary, is_unchanged,
-    plan_cost, short_revision,
+    action_symbol, action_tone, base_label, change_cost, change_gpus, format_value, gpu_summary, is_shown, plan_cost,
+    short_revision,
 };
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::patch::line_changes;
@@ -20,7 +20,7 @@ const MAX_VALUE_WIDTH: usize = 80;
 pub fn text(plan: &Plan, look: &TerminalOptions) -> String {
     let mut out = heading(plan, look);
     let mut model = None;
-    for change in plan.changes.iter().filter(|change| look.verbose || !is_unchanged(change)) {
+    for change in plan.changes.iter().filter(|change| look.verbose || is_shown(change)) {
         let key = (&change.model, &change.source);
         if model.replace(key) != Some(key) {
             out.push('\n');
@@ -161,7 +161,8 @@ fn hold_text(hold: &Hold, look: &TerminalOptions) -> String {
 /// The counts, the GPUs and the cost: the lines that a plan ends with.
 pub fn totals_text(plan: &Plan) -> String {
     let summary = &plan.summary;
-    let models: BTreeSet<&str> = plan.changes.iter().map(|change| change.model.as_str()).collect();
+    let declared = || plan.changes.iter().filter(|change| change.action != Action::LeftBehind);
+    let models: BTreeSet<&str> = declared().map(|change| change.model.as_str()).collect();
     let writes = summary.create + summary.update + summary.replace + summary.delete + summary.adopt;
     let nothing = writes + summary.deleting + summary.blocked == 0;
     let has_errors = plan.findings.iter().any(Finding::is_error);
@@ -170,7 +171,7 @@ pub fn totals_text(plan: &Plan) -> String {
     } else if nothing {
         // What git does not have and is there all the same is not as declared.
         let alone = |change: &&Change| change.inventory.is_none() && !change.reasons.is_empty();
-        let left = plan.changes.iter().filter(alone).count();
+        let left = declared().filter(alone).count();
         let declared = summary.keep.saturating_sub(left);
         let is = |number: usize| if number == 1 { "is" } else { "are" };
         // As declared, and still something is to be said: a record that is made again, a request that failed.
@@ -203,6 +204,20 @@ pub fn totals_text(plan: &Plan) -> String {
         parts.push(format!("{} unchanged", summary.keep));
         format!("Plan: {}.\n", parts.join(", "))
     };
+    if summary.left_behind > 0 {
+        let gpus: u64 =
+            plan.changes.iter().filter(|one| one.action == Action::LeftBehind).map(|one| one.gpus.before).sum();
+        let held = if gpus > 0 {
+            format!(" with {}", pluralize(usize::try_from(gpus).unwrap_or(usize::MAX), "GPU", "GPUs"))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            out,
+            "Left behind: {}{held}, which no sync changes or deletes.",
+            pluralize(summary.left_behind, "object", "objects")
+        );
+    }
     let used = gpu_summary(plan);
     if !used.is_empty() && !nothing {
         let _ = writeln!(out, "GPUs: {used}");

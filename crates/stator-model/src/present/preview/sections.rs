@@ -254,7 +254,7 @@ pub(super) fn footer(face: CommentDialect, preview: &PreviewComment<'_>, shorten
 pub(super) fn is_dangerous(change: &Change) -> bool {
     match change.action {
         Action::Delete | Action::Deleting | Action::Replace | Action::Blocked | Action::Adopt => true,
-        Action::Create | Action::Update | Action::Keep => {
+        Action::Create | Action::Update | Action::LeftBehind | Action::Keep => {
             matches!(change.disruption, Disruption::Recreate | Disruption::NativeRoll | Disruption::Delete)
         }
     }

@@ -265,6 +265,7 @@ impl World {
                     uid: object.uid().unwrap().to_owned(),
                     resource_version: object.resource_version().unwrap().to_owned(),
                     after: graph.map(|entry| Box::new(entry.object.clone())),
+                    leaves: None,
                 }));
             }
             changes.push(change);
@@ -360,6 +361,7 @@ impl World {
                 uid: live.uid().unwrap().to_owned(),
                 resource_version: live.resource_version().unwrap().to_owned(),
                 after: Some(Box::new(successor.clone())),
+                leaves: None,
             }));
         }
         change
@@ -409,10 +411,13 @@ impl World {
                     uid: live.unwrap().uid().unwrap().to_owned(),
                     resource_version: live.unwrap().resource_version().unwrap().to_owned(),
                     after: None,
+                    leaves: None,
                 },
                 apply,
             }),
-            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete | Action::Deleting => PlanStep::NoWrite,
+            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete | Action::Deleting | Action::LeftBehind => {
+                PlanStep::NoWrite
+            }
         };
         change
     }
