@@ -28,8 +28,10 @@ use fs_err as fs;
 use snapbox::IntoData as _;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::OsString;
+use std::io::{Read as _, Seek as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -173,14 +175,39 @@ impl Place {
     /// What a command prints and its exit code. A `cd` lasts.
     fn run(&self, command: &str, kubeconfig: Option<&Path>) -> (String, i32) {
         let script = format!("exec 2>&1\n{}\ncode=$?\npwd > \"$STATE\"\nexit $code", self.real(command));
-        let output = Command::new("sh")
+        // Into a file: what a command leaves running may keep a pipe open for ever.
+        let mut printed = tempfile::tempfile().unwrap();
+        let mut child = Command::new("sh")
             .args(["-c", &script])
             .current_dir(self.here())
             .env_clear()
             .envs(self.environment(kubeconfig))
-            .output()
+            .stdin(Stdio::null())
+            .stdout(printed.try_clone().unwrap())
+            .process_group(0)
+            .spawn()
             .unwrap();
-        (self.told(&String::from_utf8_lossy(&output.stdout)), output.status.code().unwrap_or(-1))
+        let start = Instant::now();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break Some(status),
+                None if start.elapsed() > PATIENCE => break None,
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        if status.is_none() {
+            let group = format!("-{}", child.id());
+            Command::new("kill").args(["-KILL", "--", &group]).status().unwrap();
+            child.wait().unwrap();
+        }
+        let mut bytes = Vec::new();
+        printed.rewind().unwrap();
+        printed.read_to_end(&mut bytes).unwrap();
+        let mut said = String::from_utf8_lossy(&bytes).into_owned();
+        if status.is_none() {
+            said.push_str("\n(still running after 15 minutes)\n");
+        }
+        (self.told(&said), status.and_then(|status| status.code()).unwrap_or(-1))
     }
 
     /// Runs a command until the page ends. Gives a look at what it has printed so far.

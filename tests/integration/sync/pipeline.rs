@@ -9,8 +9,8 @@ use stator_cluster::cluster::{
 };
 use stator_cluster::sync::desired::detect_platform;
 use stator_cluster::sync::{
-    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, answer_open_questions, find_strays,
-    run_sync,
+    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, answer_open_questions,
+    find_strays, run_sync,
 };
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};

@@ -260,7 +260,7 @@ fn aim() -> PlanParameters {
 
 async fn everything(site: &Site, tree: &SourceTree) -> Plan {
     let desired = DesiredState::render(Workspace::parse(tree).resolve_environment(None).unwrap(), &Default::default());
-    let live = desired.gather_live_with_orphans(&site.cluster, Vec::new(), &BTreeSet::new()).await.unwrap();
+    let live = desired.gather_live_here(&site.cluster, &BTreeSet::new()).await.unwrap();
     build_plan(&desired.into_plan_input(live, aim()))
 }
 
@@ -302,7 +302,7 @@ async fn look(site: &Site, steady: &mut IncrementalPlanner, tree: &SourceTree) -
     let mut shown = FilteredCluster::new(&site.cluster, "prod", portion.listed_objects.as_ref());
     let records: Vec<ObjectRef> = desired.record_refs().collect();
     shown.include(&records);
-    let live = desired.gather_live_with_orphans(&shown, Vec::new(), &portion.named_kinds).await.unwrap();
+    let live = desired.gather_live_here(&shown, &portion.named_kinds).await.unwrap();
     let target = desired.target.clone();
     let input = PlanInput { unchanged: portion.unchanged.clone(), ..desired.into_plan_input(live, aim()) };
     let planned = build_plan(&input);

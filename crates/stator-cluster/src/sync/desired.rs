@@ -12,7 +12,7 @@ use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::CompiledPolicy;
 use stator_model::intent::{ResolvedEnvironment, rules};
 use stator_model::plan::{
-    self, HoldKind, PlanInput, PlanScope, Record, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
+    self, HoldKind, PlanInput, PlanScope, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
 };
 use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};

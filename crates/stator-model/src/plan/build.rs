@@ -7,8 +7,8 @@ use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, Record, download, file_versions, gpu_usage, guard, held_changes, left_behind, masking, prune,
-    renames, route, rules, shared_use, totals, unlisted,
+    PlannedWrite, download, file_versions, gpu_usage, guard, held_changes, left_behind, masking, prune, renames, route,
+    rules, shared_use, totals, unlisted,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;

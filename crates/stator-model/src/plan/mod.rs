@@ -52,7 +52,9 @@ pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
 pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use held_changes::HeldChanges;
-pub use input::{PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject, UntriedCause};
+pub use input::{
+    PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject, UntriedCause,
+};
 pub use journal::{
     Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
     journal_definition, merge_journals,

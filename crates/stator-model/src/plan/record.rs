@@ -47,6 +47,9 @@ pub struct Record {
     /// What its content came from before it came from there, where the record was taken over from another owner.
     #[serde(skip)]
     pub former_origin: Option<RepositoryOrigin>,
+    /// The model whose place it takes, where it was renamed; also when that is gone.
+    #[serde(skip)]
+    pub predecessor: Option<String>,
     /// The intent's `spec` with defaults and overlay merged, as the last sync that changed anything had it. What looks
     /// like a secret is hidden in it. `null` when nobody kept it.
     #[serde(skip_serializing_if = "JsonText::is_null")]
@@ -140,6 +143,7 @@ impl Record {
             && head(self).eq(head(other))
             && self.owner == other.owner
             && self.former_origin == other.former_origin
+            && self.predecessor == other.predecessor
             && self.intent == other.intent
             && named(self) == named(other)
     }

@@ -40,8 +40,8 @@ impl Rename {
     }
 }
 
-/// Finds which model takes the place of which: one that stands in the same file, else one with the same intent. Once the new
-/// one was Healthy, nothing waits for it any more.
+/// Finds which model takes the place of which: one that stands in the same file, else one with the same intent. It has no
+/// record yet, or one that says whose place it takes. Once it was Healthy, nothing waits for it any more.
 pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename> {
     let gone: Vec<&Record> = context
         .records()
@@ -52,21 +52,27 @@ pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename
     if gone.is_empty() {
         return BTreeMap::new();
     }
-    let has_served = |model: &str| {
-        let state = context.records().get(model).and_then(|record| record.state.as_ref());
-        state.is_some_and(|state| state.health.is_good())
-    };
-    let new: Vec<&RenderedModel> = context.models().filter(|one| !has_served(&one.model)).collect();
+    let recorded = |model: &str| context.records().get(model).filter(|record| !record.is_journaled);
+    let has_served = |record: &Record| record.state.as_ref().is_some_and(|state| state.health.is_good());
+    let takes_place = |record: &Record| record.predecessor.is_some() && !has_served(record);
+    let new: Vec<&RenderedModel> =
+        context.models().filter(|one| recorded(&one.model).is_none_or(|record| takes_place(record))).collect();
     let intents: BTreeMap<&str, String> =
         new.iter().map(|one| (one.model.as_str(), recorded_intent(one).as_str().to_owned())).collect();
     let mut renames: BTreeMap<String, Rename> = BTreeMap::new();
     let mut taken: BTreeSet<&str> = BTreeSet::new();
-    let by_file = |record: &Record, one: &RenderedModel| !record.source.is_empty() && one.source == record.source;
+    let by_record = |record: &Record, one: &RenderedModel| {
+        recorded(&one.model).and_then(|new| new.predecessor.as_deref()) == Some(record.model.as_str())
+    };
+    let is_new = |one: &RenderedModel| recorded(&one.model).is_none();
+    let by_file =
+        |record: &Record, one: &RenderedModel| is_new(one) && !record.source.is_empty() && one.source == record.source;
     let by_intent = |record: &Record, one: &RenderedModel| {
-        !record.intent.is_null()
+        is_new(one)
+            && !record.intent.is_null()
             && intents.get(one.model.as_str()).is_some_and(|intent| intent == record.intent.as_str())
     };
-    let ways: [&dyn Fn(&Record, &RenderedModel) -> bool; 2] = [&by_file, &by_intent];
+    let ways: [&dyn Fn(&Record, &RenderedModel) -> bool; 3] = [&by_record, &by_file, &by_intent];
     for is_same in ways {
         for record in &gone {
             if renames.contains_key(&record.model) {

@@ -241,6 +241,8 @@ async fn a_model_of_another_name_is_another_model(place: &impl Place) {
     party.shop.site.remove("a");
     party.shop.model("z", 1, "");
     party.synced(&[]).await;
+    party.shop.ready("z").await;
+    party.synced(&[]).await;
     assert_eq!(party.graphs().await, ["b", "z"]);
     party.settled().await;
 }

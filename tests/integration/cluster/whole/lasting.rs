@@ -42,7 +42,7 @@ async fn a_claim_that_somebody_mounts_outlives_whoever_declared_it(place: &impl 
     let (plan, _) = shop.plan(&[]).await;
     let claim = plan.changes.iter().find(|one| one.object.kind == CLAIM.kind).unwrap();
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(stator_model::plan::join_reasons(&claim.reasons)), @"");
+        insta::assert_snapshot!(place.said(stator_model::plan::join_reasons(&claim.reasons)), @"git no longer has it; it stays, as DynamoGraphDeployment prod/bb uses it");
     }
     shop.synced(&[]).await;
     assert!(shop.live(&GRAPH, "aa").await.is_none() && shop.live(&CLAIM, "weights").await.is_some());
@@ -52,6 +52,7 @@ async fn a_claim_that_somebody_mounts_outlives_whoever_declared_it(place: &impl 
     assert!(shop.pending(&[]).await.iter().all(|line| !line.starts_with("delete")));
     // The last user goes, and the volume with it.
     shop.site.remove("b");
+    shop.synced(&[]).await;
     release_claims(&shop).await;
     shop.synced(&[]).await;
     assert!(shop.live(&CLAIM, "weights").await.is_none());
@@ -88,8 +89,12 @@ async fn a_renamed_model_serves_until_its_successor_is_healthy(place: &impl Plac
     shop.synced(&[]).await;
     shop.site.remove("aa");
     shop.model("az", 1, "");
+    let pending = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(shop.pending(&[]).await.join("\n"), @"");
+        insta::assert_snapshot!(pending, @"
+        create DynamoGraphDeployment prod/az: is not in the cluster yet; takes the place of model aa
+        delete DynamoGraphDeployment prod/aa: model aa is no longer in git; model az takes its place; this one stays until that is Healthy; the address moves from Service `aa-frontend` to Service `az-frontend`
+        ");
     }
     // It is applied, and never gets Ready.
     for _ in 0..2 {
@@ -123,11 +128,13 @@ async fn a_remote_that_is_added_leaves_nothing_unsaid(place: &impl Place) {
             .changes
             .iter()
             .filter(|one| one.action == stator_model::plan::Action::LeftBehind)
-            .map(|one| place.said(format!("{} {}: {}", one.model, one.object, stator_model::plan::join_reasons(&one.reasons))))
+            .map(|one| {
+                place.said(format!("{} {}: {}", one.model, one.object, stator_model::plan::join_reasons(&one.reasons)))
+            })
             .map(|line| line.replace(&commit[..7], "COMMIT"))
             .collect();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(left.join("\n"), @"");
+            insta::assert_snapshot!(left.join("\n"), @"bb DynamoGraphDeployment prod/bb: was synced by the repository that began with commit COMMIT, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com bb -n prod`, or declare it again and take it over with `--allow move`");
         }
         assert!(shop.carry_out(shop.cluster(), (plan, live)).await.is_success());
         assert!(!shop.graph("bb").await.is_deleting());

@@ -64,6 +64,7 @@ pub(super) fn build_models(
         }
     }
     let retired: BTreeSet<String> = retired.into_iter().collect();
+    let predecessors: BTreeMap<String, String> = renames.iter().map(|(old, new)| (new.clone(), old.clone())).collect();
     let successors = Successors::of(&by_model, renames);
     by_model
         .into_iter()
@@ -92,7 +93,7 @@ pub(super) fn build_models(
                 revision: revision.clone(),
                 ..Record::default()
             };
-            let blank = with_former_origin(blank, known);
+            let blank = with_earlier_names(blank, known, predecessors.get(&name));
             let is_damaged = ownership.damaged.binary_search(&name).is_ok();
             let mut book = RecordWriter::new(stored, blank, is_damaged);
             if settings.keeps_file_faults {
@@ -110,14 +111,15 @@ pub(super) fn build_models(
         .collect()
 }
 
-/// The same with what the record was taken over from, now or earlier.
-fn with_former_origin(blank: Record, known: Option<&Record>) -> Record {
+/// The same with what the record was taken over from, and whose place the model takes, now or earlier.
+fn with_earlier_names(blank: Record, known: Option<&Record>, predecessor: Option<&String>) -> Record {
     let origin = |record: &Record| record.owner.as_ref().map(|owner| owner.origin().clone());
     let former = known.and_then(|known| match origin(known) {
         before if before.is_some() && before != origin(&blank) => before,
         Some(_) | None => known.former_origin.clone(),
     });
-    Record { former_origin: former, ..blank }
+    let predecessor = predecessor.or(known.and_then(|known| known.predecessor.as_ref())).cloned();
+    Record { former_origin: former, predecessor, ..blank }
 }
 
 /// Which models go first: those that take a model's place, and those whose graphs something of it waits for.

@@ -67,7 +67,7 @@ async fn a_list_or_a_look_up_that_fails_for_good_leaves_nothing_to_plan_on() {
 #[tokio::test]
 async fn records_elsewhere_that_cannot_be_listed_are_no_reason_to_plan_nothing() {
     let cluster = FaultyCluster::default().refusing("list Model by label", [ClusterError::Fenced]);
-    assert!(gather_shop(&cluster, &[]).await.unwrap().orphaned_records.is_empty());
+    assert!(gather_shop(&cluster, &[]).await.unwrap().strays.is_empty());
 }
 
 const LIST_CONFIG_MAPS: &str = "list ConfigMap by label";

@@ -4,7 +4,9 @@ use super::{
     ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, LeftBehindCause, MountedChange, OwnershipDoubt,
 };
 use crate::intent::{UnreadCause, UnreadPlace};
-use crate::plan::{AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget, UnlistedCause, UnlistedKind, UntriedCause};
+use crate::plan::{
+    AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget, UnlistedCause, UnlistedKind, UntriedCause,
+};
 use stator_core::dynamo::addresses::GraphAddress;
 use stator_core::dynamo::disruption::DisruptionNote;
 use stator_core::dynamo::kinds::GRAPH;

@@ -23,6 +23,8 @@ pub(in crate::plan) const ANNOTATION_OWNER: &str = "stator.dev/owner";
 pub(in crate::plan) const ANNOTATION_ORIGIN: &str = "stator.dev/origin";
 /// Where that had it from before, where it was taken over.
 const ANNOTATION_FORMER_ORIGIN: &str = "stator.dev/former-origin";
+/// The model whose place it takes.
+const ANNOTATION_PREDECESSOR: &str = "stator.dev/predecessor";
 /// Every object that may exist: the inventory before there is a status. Part of the object, which is written before its status.
 const ANNOTATION_OBJECTS: &str = "stator.dev/objects";
 
@@ -68,6 +70,9 @@ impl Record {
         if let Some(owner) = &self.owner {
             annotations[ANNOTATION_OWNER] = json!(owner.owner_text());
             annotations[ANNOTATION_ORIGIN] = json!(owner.origin().to_string());
+        }
+        if let Some(model) = &self.predecessor {
+            annotations[ANNOTATION_PREDECESSOR] = json!(model);
         }
         if let Some(origin) = &self.former_origin {
             annotations[ANNOTATION_FORMER_ORIGIN] = json!(origin.to_string());
@@ -161,6 +166,7 @@ impl Record {
             source: text(&annotations, "annotations", ANNOTATION_SOURCE, "source")?,
             folder: text(&annotations, "annotations", ANNOTATION_FOLDER, "folder").ok(),
             owner: parse_owner(object, &annotations)?,
+            predecessor: annotations.get(ANNOTATION_PREDECESSOR).map(|model| (*model).to_owned()),
             // It is for lists alone: one that nobody can read says nothing.
             former_origin: annotations.get(ANNOTATION_FORMER_ORIGIN).and_then(|origin| origin.parse().ok()),
             intent: if is_old || object.spec().as_object().is_none_or(serde_json::Map::is_empty) {

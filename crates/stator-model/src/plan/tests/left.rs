@@ -70,13 +70,24 @@ fn what_nothing_in_git_is_about_any_more_is_listed() {
         left("remoteless", "prod", "prod", &before),
     ]);
     let plan = build_plan(&input);
-    insta::assert_snapshot!(lines(&plan).join("\n"), @"");
+    insta::assert_snapshot!(lines(&plan).join("\n"), @"
+    moved 4: was synced for environment `prod`, which has another namespace now: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com moved -n old-prod`, or declare it again and take it over with `--allow move`
+    remoteless 4: was synced by the repository that began with commit 0a1b2c3, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com remoteless -n prod`, or declare it again and take it over with `--allow move`
+    removed 4: was synced for environment `test`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com removed -n models-test`, or declare it again and take it over with `--allow move`
+    renamed 4: was synced for environment `production`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com renamed -n prod`, or declare it again and take it over with `--allow move`
+    ");
     assert_eq!((plan.summary.left_behind, plan.summary.delete, plan.retired.len()), (4, 0, 0));
     assert_eq!(plan.summary.gpus.before, 17);
     let status = model_statuses(&input, &plan, &ModelStatusContext::default());
     let told: Vec<String> =
         status.iter().map(|one| format!("{} {:?} {} {}", one.name, one.sync, one.gpus, one.message)).collect();
-    insta::assert_snapshot!(told.join("\n"), @"");
+    insta::assert_snapshot!(told.join("\n"), @"
+    here OutOfSync 1 the operator has not observed it yet
+    moved Synced 4 left behind: DynamoGraphDeployment old-prod/moved was synced for environment `prod`, which has another namespace now: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com moved -n old-prod`, or declare it again and take it over with `--allow move`
+    remoteless Synced 4 left behind: DynamoGraphDeployment prod/remoteless was synced by the repository that began with commit 0a1b2c3, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com remoteless -n prod`, or declare it again and take it over with `--allow move`
+    removed Synced 4 left behind: DynamoGraphDeployment models-test/removed was synced for environment `test`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com removed -n models-test`, or declare it again and take it over with `--allow move`
+    renamed Synced 4 left behind: DynamoGraphDeployment prod/renamed was synced for environment `production`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com renamed -n prod`, or declare it again and take it over with `--allow move`
+    ");
 }
 
 /// What another plan names, or another source has, is nobody's leftover.
@@ -119,14 +130,14 @@ fn what_was_not_taken_over_with_the_rest_is_listed() {
     let mut input = input([left("forgotten", "prod", "prod", &before)]);
     assert_eq!(lines(&build_plan(&input)), [] as [&str; 0], "nothing says that it is this source's");
     input.records[0].former_origin = Some(before.origin().clone());
-    insta::assert_snapshot!(lines(&build_plan(&input)).join("\n"), @"");
+    insta::assert_snapshot!(lines(&build_plan(&input)).join("\n"), @"forgotten 4: was synced by repository old.example.com/team/models, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com forgotten -n prod`, or declare it again and take it over with `--allow move`");
 }
 
 /// A record whose objects are gone, or may not be listed.
 #[test]
 fn a_record_is_listed_where_it_is_all_that_is_left() {
     let alone = left("removed", "test", "models-test", &here()).split_off(1);
-    insta::assert_snapshot!(lines(&build_plan(&input([alone]))).join("\n"), @"");
+    insta::assert_snapshot!(lines(&build_plan(&input([alone]))).join("\n"), @"removed 0: was synced for environment `test`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete models.stator.dev removed -n models-test`, or declare it again and take it over with `--allow move`");
 }
 
 /// Row N7: the last model is removed, and its graph was deleted by hand.
@@ -137,7 +148,7 @@ fn a_record_that_names_nothing_goes_when_somebody_allows_it() {
     story.live.clear();
     assert!(story.plan().retired.is_empty());
     let told = model_statuses(&story.input(), &story.plan(), &ModelStatusContext::default());
-    insta::assert_snapshot!(told[0].message, @"");
+    insta::assert_snapshot!(told[0].message, @"git no longer has it, and none of its objects exist in the cluster: `stator sync --allow delete` deletes its record");
     story.allow = vec![HoldKind::Delete];
     assert_eq!(story.plan().retired, ["last"]);
     story.sync();
@@ -151,5 +162,9 @@ fn an_owner_label_that_somebody_changed_is_told() {
     let mut value = input.live[0].parse().into_value();
     value["metadata"]["labels"]["stator.dev/owner-id"] = json!("mine");
     input.live = vec![Object::from_value(value).unwrap().into()];
-    insta::assert_snapshot!(show(&build_plan(&input)), @"");
+    insta::assert_snapshot!(show(&build_plan(&input)), @"
+    Blocked here DynamoGraphDeployment prod/here none 1->1 peak 1
+      - has the label `stator.dev/owner-id=mine`, which is not this source's: if somebody changed it, or the source was this one before, take it over with `--allow move`
+    hold Move allowed=false: belongs to another source; would be taken over: DynamoGraphDeployment prod/here
+    ");
 }

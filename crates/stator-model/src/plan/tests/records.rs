@@ -212,6 +212,7 @@ fn the_json_is_the_contracts() {
           }
         },
         "keep": 0,
+        "leftBehind": 0,
         "models": {
           "llama": {
             "gpus": {

@@ -76,14 +76,15 @@ fn a_model_is_lost_once_its_request_has_failed() {
 fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
     let mut story = PlanScenario::synced([asked("aaaa", 300, false)]);
     story.rendered = vec![asked("bbbb", 200, false)];
-    insta::assert_snapshot!(story.show(), @r#"
-    Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 0
-      - kept until request llama-bbbb has succeeded
+    insta::assert_snapshot!(story.show(), @"
     Create llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0 [apply]
       - is not in the cluster yet
       - profiling is simulated and uses no GPUs; the result is stored, not deployed
-    "#);
-    story.sync();
+    Delete llama DynamoGraphDeploymentRequest prod/llama-aaaa delete 0->0 peak 0 [delete]
+      - deleted once request llama-bbbb has succeeded
+    ");
+    story.carry_out(&story.plan());
+    assert!(story.live.values().any(|one| one.name() == "llama-aaaa"), "it waits");
     phase(&mut story, "bbbb", "Ready");
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0
@@ -98,13 +99,13 @@ fn a_model_that_asks_instead_keeps_its_graph_meanwhile_and_nothing_else() {
     let mut story = PlanScenario::synced([with_adapter(small("llama"), "llama-sql")]);
     story.rendered = vec![asked("aaaa", 300, true)];
     insta::assert_snapshot!(story.show(), @"
-    Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - keeps serving until the graph of request llama-aaaa is Ready
     Create llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 8 [apply]
       - is not in the cluster yet
       - profiling is simulated and uses no GPUs; the graph that it creates uses up to 8 GPUs
     Delete llama DynamoModel prod/llama-sql adapter-only 0->0 peak 0 [delete]
       - the model no longer has it
+    Delete llama DynamoGraphDeployment prod/llama delete 1->0 peak 1 [delete]
+      - deleted once request llama-aaaa has succeeded
     ");
 }
 
@@ -128,13 +129,13 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
     story.sync();
     assert_eq!(story.writes, writes, "nothing tries again by itself");
     story.rendered = vec![asked("attempt2", 300, false)];
-    story.sync();
+    story.carry_out(&story.plan());
     phase(&mut story, "attempt2", "Profiling");
-    insta::assert_snapshot!(told(&story), @r#"
-    Synced Progressing 0 GPUs: profiling
-      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
+    insta::assert_snapshot!(told(&story), @"
+    OutOfSync Progressing 0 GPUs: profiling
       DynamoGraphDeploymentRequest llama-attempt2: Progressing profiling
-    "#);
+      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
+    ");
 }
 
 #[test]
@@ -208,6 +209,38 @@ fn a_request_that_deployed_leaves_its_graph_when_its_result_is_locked() {
     assert!(story.live.values().any(|object| object.name() == "llama-aaaa-dgd"));
 }
 
+/// Row N6 of the second review: the graph of a request that is gone is nobody's, and is not forgotten.
+#[test]
+fn the_graph_of_a_request_that_went_is_listed_until_it_is_deleted() {
+    let mut story = PlanScenario::synced([asked("aaaa", 300, true)]);
+    deploy(&mut story, "aaaa", "successful");
+    let plan = story.plan();
+    assert_eq!(plan.summary.gpus_by_sku.keys().collect::<Vec<_>>(), ["h200_sxm"], "as the request says");
+    story.rendered = vec![asked("bbbb", 200, true)];
+    story.carry_out(&story.plan());
+    deploy(&mut story, "bbbb", "successful");
+    story.sync();
+    insta::assert_snapshot!(story.show(), @"
+    LeftBehind llama DynamoGraphDeployment prod/llama-aaaa-dgd none 8->8 peak 8
+      - was created by request llama-aaaa, which is gone; nobody manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when it is no longer used
+    Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 8->8 peak 8
+    ");
+    // The model goes, and is known by it.
+    story.rendered = vec![small("other")];
+    story.sync();
+    assert!(story.records.contains_key("llama"));
+    insta::assert_snapshot!(story.show(), @"
+    LeftBehind llama DynamoGraphDeployment prod/llama-aaaa-dgd none 8->8 peak 8
+      - was created by request llama-aaaa, which is gone; nobody manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when it is no longer used
+    LeftBehind llama DynamoGraphDeployment prod/llama-bbbb-dgd none 8->8 peak 8
+      - was created by request llama-bbbb, which is gone; nobody manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-bbbb-dgd -n prod` when it is no longer used
+    Keep other DynamoGraphDeployment prod/other none 1->1 peak 1
+    ");
+    story.live.retain(|_, object| object.kind() != GRAPH || object.name() == "other");
+    story.sync();
+    assert_eq!(story.records.keys().collect::<Vec<_>>(), ["other"]);
+}
+
 #[test]
 fn a_locked_graph_serves_on_while_another_target_is_profiled() {
     let mut story = PlanScenario::synced([small("llama")]);
@@ -238,13 +271,13 @@ fn a_locked_graph_serves_on_while_another_target_is_profiled() {
 fn where_dynamo_deploys_by_itself_the_old_graph_goes_when_the_new_one_is_ready() {
     let mut story = PlanScenario::synced([small("llama")]);
     story.rendered = vec![asked("bbbb", 200, true)];
-    story.sync();
+    story.carry_out(&story.plan());
     deploy(&mut story, "bbbb", "pending");
-    insta::assert_snapshot!(story.show(), @r#"
-    Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - keeps serving until the graph of request llama-bbbb is Ready
+    insta::assert_snapshot!(story.show(), @"
     Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 8->8 peak 8
-    "#);
+    Delete llama DynamoGraphDeployment prod/llama delete 1->0 peak 1 [delete]
+      - deleted once request llama-bbbb has succeeded
+    ");
     deploy(&mut story, "bbbb", "successful");
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 8->8 peak 8

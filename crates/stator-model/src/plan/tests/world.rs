@@ -111,10 +111,21 @@ impl PlanScenario {
                 self.record(change, entry);
             }
         }
+        for (old, new) in &plan.renames {
+            if let Some(record) = self.records.get_mut(new) {
+                record.predecessor = Some(old.clone());
+            }
+        }
         for model in &plan.retired {
             // What waits for something else to be Healthy is there still, and its record with it.
             let mut deletions = plan.changes.iter().filter(|one| one.model == *model && one.step.write().is_some());
-            if deletions.all(|one| !self.live.contains_key(&one.object.identity())) {
+            let is_gone = deletions.all(|one| !self.live.contains_key(&one.object.identity()));
+            let named = self.records.get(model).map(|record| record.inventory.clone()).unwrap_or_default();
+            let leaves = named.iter().any(|entry| {
+                let is_left = !entry.prune && entry.object.kind == "DynamoGraphDeployment";
+                is_left && self.live.contains_key(&entry.object.identity())
+            });
+            if is_gone && !leaves {
                 self.records.remove(model);
             }
         }
@@ -152,6 +163,10 @@ impl PlanScenario {
         }
         self.live.remove(&step.object.identity());
         self.writes += 1;
+        if let (Some((left, uid)), Some(record)) = (&step.leaves, self.records.get_mut(model)) {
+            let entry = InventoryEntry { uid: Some(uid.clone()), ..InventoryEntry::pending(left.clone(), false) };
+            record.inventory.push(entry);
+        }
         if let Some(record) = self.records.get_mut(model).filter(|_| step.after.is_some()) {
             record.inventory.retain(|entry| entry.object != step.object);
         }
