@@ -5,7 +5,8 @@ use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
     Action, AddressMove, Change, ChangeReason, Disruption, HeldChanges, Hold, ImmutableAdvice, KeptBy, Plan,
-    PlanOwnership, UnchangedTotals, download, dry_run, file_versions, gpu_usage, masking, prune, restart, totals,
+    PlanOwnership, UnchangedTotals, download, dry_run, file_versions, gpu_usage, masking, prune, renames, restart,
+    totals,
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
@@ -13,10 +14,11 @@ use crate::render::{RenderedModel, RenderedObject};
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
+use stator_core::dynamo::references::{NAMED_BY_PODS, is_named_by, names_of};
 use stator_core::dynamo::release::Release;
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
-use stator_core::object::{Object, ObjectIdentity};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,10 +96,16 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
         unread.extend(place.map(|place| (model.as_str(), place)));
         // As a sync prunes: a file that does not say whose it is may be any model's that is not there.
         let is_unknown = broken(old) || place.is_some() || (is_gone && nameless);
-        lines.push((old.desired.stage, removed_object(old, is_unknown)));
+        let mut change = removed_object(old, is_unknown);
+        if let Some(by) = find_user(comparison, old).filter(|_| change.action == Action::Delete) {
+            change = Change::new(&change.model, &change.source, change.object);
+            change.reasons.push(ChangeReason::Kept(KeptBy::StillUsed { by, is_held: false }));
+        }
+        lines.push((old.desired.stage, change));
     }
     let mut changes = sort_changes(lines);
     file_versions::pair_file_versions(&mut changes);
+    renames::explain_names(&renames::compare_names(comparison.base, comparison.head), &mut changes);
     download::explain_downloads(&mut changes);
     let mut findings: Vec<Finding> = comparison.findings.to_vec();
     findings.extend(comparison.head.iter().flat_map(|one| one.findings.iter().cloned()));
@@ -203,6 +211,17 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, re
     change.before = Some(old.desired.object.value().into());
     change.after = Some(new.desired.object.value().into());
     change
+}
+
+/// Who names an object that pods need, of what would be.
+fn find_user(comparison: &RevisionComparison<'_>, old: &ComparedObject<'_>) -> Option<ObjectRef> {
+    let object = &old.desired.object;
+    if !NAMED_BY_PODS.iter().any(|kind| kind.kind == object.kind()) {
+        return None;
+    }
+    let names = names_of(object);
+    let mut wanted = comparison.head.iter().flat_map(|one| &one.objects).map(|one| &one.object);
+    wanted.find(|user| is_named_by(&names, &ObjectText::from(*user))).map(Object::reference)
 }
 
 fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {

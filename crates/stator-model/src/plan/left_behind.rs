@@ -14,6 +14,8 @@ pub(super) fn find_left_behind(context: &PlanContext<'_>, named: &[Change]) -> V
     if input.strays.is_empty() || input.places.is_empty() || input.scope != PlanScope::All {
         return Vec::new();
     }
+    let told = |change: &Change| (change.object.namespace.clone(), change.model.clone());
+    let mut with_objects: BTreeSet<(String, String)> = named.iter().map(told).collect();
     let named: BTreeSet<ObjectIdentity> =
         named.iter().flat_map(|change| change.objects().map(|object| object.identity())).collect();
     let (records, objects): (Vec<&ObjectText>, Vec<&ObjectText>) =
@@ -23,12 +25,11 @@ pub(super) fn find_left_behind(context: &PlanContext<'_>, named: &[Change]) -> V
     let mut lines: Vec<Change> =
         objects.into_iter().filter(is_left).filter_map(|object| judge.line(context, object)).collect();
     // A record is worth a line where it is all that is left.
-    let told: BTreeSet<(String, String)> =
-        lines.iter().map(|one| (one.object.namespace.clone(), one.model.clone())).collect();
+    with_objects.extend(lines.iter().map(told));
     let is_alone = |record: &&ObjectText| {
         let object = record.reference();
         let is_own = object.namespace == input.namespace && context.records().contains_key(object.name.as_str());
-        !is_own && !told.contains(&(object.namespace.clone(), object.name.clone()))
+        !is_own && !with_objects.contains(&(object.namespace.clone(), object.name.clone()))
     };
     lines.extend(records.into_iter().filter(is_alone).filter_map(|record| judge.line(context, record)));
     lines.sort_by(|a, b| (&a.model, &a.object).cmp(&(&b.model, &b.object)));

@@ -88,6 +88,57 @@ pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename
     renames
 }
 
+/// The same between two revisions, where nothing has a record.
+pub(super) fn compare_names(base: &[RenderedModel], head: &[RenderedModel]) -> BTreeMap<String, Rename> {
+    let names = |side: &[RenderedModel]| side.iter().map(|one| one.model.clone()).collect::<BTreeSet<_>>();
+    let (before, after) = (names(base), names(head));
+    let new: Vec<&RenderedModel> = head.iter().filter(|one| !before.contains(&one.model)).collect();
+    let mut renames: BTreeMap<String, Rename> = BTreeMap::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let by_file = |old: &RenderedModel, one: &RenderedModel| old.source == one.source;
+    let by_intent = |old: &RenderedModel, one: &RenderedModel| old.intent == one.intent;
+    let ways: [&dyn Fn(&RenderedModel, &RenderedModel) -> bool; 2] = [&by_file, &by_intent];
+    for is_same in ways {
+        for old in base.iter().filter(|old| !after.contains(&old.model)) {
+            if renames.contains_key(&old.model) {
+                continue;
+            }
+            let found = new.iter().find(|one| !taken.contains(one.model.as_str()) && is_same(old, one));
+            if let Some(rendered) = found {
+                taken.insert(&rendered.model);
+                renames.insert(old.model.clone(), Rename::to(rendered));
+            }
+        }
+    }
+    renames
+}
+
+/// Says of what goes with a model's old name, and of the graph of its new one, that they are one model.
+pub(super) fn explain_names(renames: &BTreeMap<String, Rename>, changes: &mut [Change]) {
+    for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
+        if let Some(rename) = renames.get(&change.model) {
+            let waits = rename.order == ReplacementOrder::NewFirst;
+            let moves = AddressMove::default();
+            change.reasons.push(ChangeReason::RenamedTo { model: rename.model.clone(), waits, moves });
+        }
+    }
+    name_predecessors(renames, changes);
+}
+
+/// Says of the graph of a model's new name whose place it takes.
+fn name_predecessors(renames: &BTreeMap<String, Rename>, changes: &mut [Change]) {
+    let renamed_from: BTreeMap<&str, &str> =
+        renames.iter().map(|(old, rename)| (rename.model.as_str(), old.as_str())).collect();
+    let is_new_graph = |change: &Change| {
+        change.action == Action::Create && ApplyStage::of_kind(&change.object.kind) == ApplyStage::Graph
+    };
+    for change in changes.iter_mut().filter(|change| is_new_graph(change)) {
+        if let Some(old) = renamed_from.get(change.model.as_str()) {
+            change.reasons.push(ChangeReason::RenamedFrom { model: (*old).to_owned() });
+        }
+    }
+}
+
 /// Has what goes with a model's old name follow its new one, and says so on both sides.
 pub(super) fn follow_renames(context: &PlanContext<'_>, changes: &mut [Change]) {
     for change in changes.iter_mut() {
@@ -107,8 +158,7 @@ pub(super) fn follow_renames(context: &PlanContext<'_>, changes: &mut [Change]) 
         let moves = live.zip(new).map(|(old, new)| AddressMove::between(&old, new)).unwrap_or_default();
         change.reasons.push(ChangeReason::RenamedTo { model: rename.model.clone(), waits, moves });
     }
-    let renamed_from: BTreeMap<&str, &str> =
-        context.renames().iter().map(|(old, rename)| (rename.model.as_str(), old.as_str())).collect();
+    name_predecessors(context.renames(), changes);
     // What the old one gives back is there for the new one, where it goes first.
     let mut given_back: BTreeMap<String, u64> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.action == Action::Delete) {
@@ -118,12 +168,8 @@ pub(super) fn follow_renames(context: &PlanContext<'_>, changes: &mut [Change]) 
         }
     }
     for change in changes.iter_mut().filter(|change| change.action == Action::Create) {
-        let Some(old) = renamed_from.get(change.model.as_str()) else { continue };
-        if ApplyStage::of_kind(&change.object.kind) != ApplyStage::Graph {
-            continue;
-        }
-        change.reasons.push(ChangeReason::RenamedFrom { model: (*old).to_owned() });
-        if let Some(free) = given_back.get_mut(&change.model) {
+        let free = given_back.get_mut(&change.model);
+        if let Some(free) = free.filter(|_| ApplyStage::of_kind(&change.object.kind) == ApplyStage::Graph) {
             let used = (*free).min(change.gpus.peak);
             change.gpus.peak -= used;
             *free -= used;

@@ -114,6 +114,9 @@ fn what_somebody_has_is_not_left_behind() {
     ]);
     input.owner = Some(SourceClaim::new(own));
     assert_eq!(lines(&build_plan(&input)), [] as [&str; 0]);
+    // A record whose model has a line is told there.
+    let mut record = left("here", "production", "prod", &here()).split_off(1);
+    assert_eq!(lines(&build_plan(&super::left::input([std::mem::take(&mut record)]))), [] as [&str; 0]);
     // A part of the models, or a root file that cannot be read, is no ground to say so.
     let mut input = super::left::input([left("removed", "test", "models-test", &here())]);
     input.scope = crate::plan::PlanScope::Models(["here".to_owned()].into());

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::intent::BrokenIntent;
-use crate::plan::{HoldKind, PlannedWrite, Record};
+use crate::plan::{HoldKind, PlannedWrite, Record, RevisionComparison, compare_revisions};
 use crate::render::RenderedModel;
 use serde_json::json;
 use stator_core::finding::{Finding, Location};
@@ -190,4 +190,12 @@ fn a_model_that_was_healthy_before_takes_nobodys_place() {
     assert!(story.plan().renames.is_empty());
     story.sync();
     assert!(!has_graph(&story, "aa"));
+}
+
+/// What a pull request shows, with no cluster to ask.
+#[test]
+fn a_preview_shows_a_rename_as_one() {
+    let (base, head) = ([model("aa", "qwen"), model("stays", "llama")], [model("az", "qwen"), model("stays", "llama")]);
+    let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
+    insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"");
 }

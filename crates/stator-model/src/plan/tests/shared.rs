@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::intent::BrokenIntent;
-use crate::plan::{HoldKind, PlannedWrite};
+use crate::plan::{HoldKind, PlannedWrite, RevisionComparison, compare_revisions};
 use crate::render::{ApplyStage, RenderedModel};
 use proptest::prelude::*;
 use serde_json::json;
@@ -231,4 +231,12 @@ proptest! {
             names.iter().for_each(|name| story.ready(name));
         }
     }
+}
+
+/// What a pull request shows, with no cluster to ask.
+#[test]
+fn a_preview_keeps_a_volume_that_another_model_mounts() {
+    let base = [mounting(declaring(small("a"), "weights", true), "weights"), mounting(small("b"), "weights")];
+    let comparison = RevisionComparison { base: &base, head: &base[1..], ..RevisionComparison::default() };
+    insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"");
 }

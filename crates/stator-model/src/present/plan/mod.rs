@@ -7,7 +7,7 @@ pub use html::html;
 pub use text::{text, totals_text};
 
 use super::{Tone, escape};
-use crate::plan::{Action, Change, Disruption, GpuTotals, Plan, abbreviate_revision};
+use crate::plan::{Action, Change, ChangeReason, Disruption, GpuTotals, KeptBy, Plan, abbreviate_revision};
 use serde_json::Value;
 use stator_core::dynamo::gpus::UNKNOWN_SKU;
 
@@ -49,7 +49,14 @@ pub fn is_unchanged(change: &Change) -> bool {
 
 /// True when people are shown the line although they do not ask for everything.
 fn is_shown(change: &Change) -> bool {
-    change.action != Action::Keep
+    // Whoever removed it from git would look for its deletion.
+    let stays = |reason: &ChangeReason| {
+        matches!(
+            reason,
+            ChangeReason::Kept(KeptBy::StillUsed { .. } | KeptBy::PerhapsUsed { .. } | KeptBy::SuccessorFaulty { .. })
+        )
+    };
+    change.action != Action::Keep || change.reasons.iter().any(stays)
 }
 
 /// What it was compared with, in words.
