@@ -162,9 +162,10 @@ fn model_status(
             (one.change, verdict)
         })
         .collect();
-    let main = objects.iter().find(|one| {
-        matches!(one.change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
-    });
+    let is_main = |one: &&PlannedObject<'_>| [GRAPH.kind, REQUEST.kind].contains(&one.change.object.kind.as_str());
+    let is_wanted = |one: &&PlannedObject<'_>| one.change.inventory.is_some();
+    let mut mains = objects.iter().filter(is_main);
+    let main = mains.clone().find(is_wanted).or_else(|| mains.next());
     // A request that waits for its successor says nothing of the model any more, least of all that it failed.
     let counts = |change: &Change| {
         change.inventory.is_some() || (change.object.kind != REQUEST.kind && change.action != Action::LeftBehind)

@@ -80,7 +80,12 @@ impl ModelSync {
                 .values()
                 .chain(self.outgoing.values())
                 .fold(0, |sum, watched| sum.saturating_add(watched.gpus)),
-            gpu_sku: self.watched.values().find_map(|watched| watched.gpu_sku.clone()),
+            gpu_sku: if self.watched.is_empty() {
+                // What a model that is gone leaves behind is of the SKU that it had.
+                self.record_writer.recorded_sku()
+            } else {
+                self.watched.values().find_map(|watched| watched.gpu_sku.clone())
+            },
         }
     }
 

@@ -107,6 +107,11 @@ impl RecordWriter {
         state.is_some_and(|state| state.sync == SyncState::Synced && state.health == Health::Healthy)
     }
 
+    /// The SKU of the GPUs that the record tells of.
+    pub(super) fn recorded_sku(&self) -> Option<String> {
+        self.stored.as_ref()?.state.as_ref()?.gpu_sku.clone()
+    }
+
     /// Whether the label of an owner is one that this model's objects may have. What is from before there was one has none.
     pub(super) fn accepts_owner(&self, owner_id: Option<&str>) -> bool {
         owner_id.is_none_or(|id| self.owner_ids.contains(id))
