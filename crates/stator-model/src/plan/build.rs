@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, GRAPH, JOB, JOURNAL, LABEL_MODEL, RECORD};
 use stator_core::finding::{self, Finding, Location};
-use stator_core::object::{JsonText, Object, ObjectIdentity};
+use stator_core::object::{Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans one environment: what a sync would do, and why. Pure; models are decided on in parallel.
@@ -109,7 +109,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
             foreign: context.foreign_models().filter(|model| shown.contains(*model)).map(str::to_owned).collect(),
             damaged: damaged_records(input),
         },
-        intents: rendered.par_iter().map(|one| (one.model.clone(), recorded_intent(one))).collect(),
+        intents: rendered.par_iter().map(|one| (one.model.clone(), masking::recorded_intent(one))).collect(),
         findings,
     }
 }
@@ -142,17 +142,6 @@ fn keep_unreplaced(context: &PlanContext<'_>, changes: &mut [Change]) {
         }
         change.reasons.push(ChangeReason::Kept(unfinished));
     }
-}
-
-/// The longest intent, in bytes of JSON, that a record keeps: an object of more than a megabyte and a half is refused.
-const MAX_INTENT_BYTES: usize = 256 * 1024;
-
-/// What the record of a model keeps of its intent.
-pub(super) fn recorded_intent(rendered: &RenderedModel) -> JsonText {
-    let mut intent = rendered.intent.parse();
-    stator_core::mask::redact_value(&mut intent);
-    let text = JsonText::from(intent);
-    if text.as_str().len() > MAX_INTENT_BYTES { JsonText::default() } else { text }
 }
 
 /// Models whose record is there and cannot be read, and is nobody else's.

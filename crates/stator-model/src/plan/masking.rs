@@ -1,6 +1,7 @@
 //! Secrets in a plan: hidden before anybody sees it, so that no face of it can show one.
 
 use super::{Change, FieldChange};
+use crate::render::RenderedModel;
 use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::mask;
@@ -44,4 +45,15 @@ pub(super) fn without_side_marks(value: &Value) -> Value {
         Value::Object(map) => map.iter().map(|(field, value)| (field.clone(), without_side_marks(value))).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
+}
+
+/// The longest intent, in bytes of JSON, that a record keeps: an object of more than a megabyte and a half is refused.
+const MAX_INTENT_BYTES: usize = 256 * 1024;
+
+/// What the record of a model keeps of its intent.
+pub(super) fn recorded_intent(rendered: &RenderedModel) -> JsonText {
+    let mut intent = rendered.intent.parse();
+    stator_core::mask::redact_value(&mut intent);
+    let text = JsonText::from(intent);
+    if text.as_str().len() > MAX_INTENT_BYTES { JsonText::default() } else { text }
 }

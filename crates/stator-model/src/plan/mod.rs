@@ -24,6 +24,7 @@ mod ownership;
 mod prune;
 mod reason;
 mod record;
+mod rename;
 mod renames;
 mod replacement;
 mod repository_address;
