@@ -106,7 +106,8 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     let shop = Shop::new(&place, &[("changes", 1), ("goes", 1)]);
     shop.synced(&[]).await;
     shop.model("changes", 2, "");
-    shop.model("comes", 1, "");
+    // Of another intent than what goes, whose place it does not take.
+    shop.model("comes", 3, "");
     shop.site.remove("goes");
     let before = shop.versions().await;
     let mut told = Vec::new();
@@ -126,7 +127,7 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
         ("dynamographdeployments", "delete"),
     ] {
         if (resource, verb) == ("dynamographdeployments", "patch") {
-            shop.model("follows", 1, "");
+            shop.model("follows", 4, "");
         }
         if verb == "delete" {
             shop.site.model("goes", 1);

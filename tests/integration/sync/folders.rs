@@ -58,7 +58,7 @@ fn folders_of_one_name_are_told_apart() {
     bench.write("z/readme.txt", "nothing");
     push(&bench, "z").success();
     bench.remove("y/models/b");
-    bench.write("y/models/c/model.yaml", small("c"));
+    bench.write("y/models/c/model.yaml", small("c").replace("replicas: 1", "replicas: 2"));
     push(&bench, "y/models").success();
     assert_eq!(graphs(&bench), ["a", "c"], "its own removed model goes, the other folder's stays");
 }

@@ -81,7 +81,7 @@ async fn a_journal_that_cannot_be_read_keeps_everything(cluster: &impl Cluster, 
     let journal = cluster.apply(&ApplyRequest::new(journal.unwrap(), "somebody")).await.unwrap().object;
 
     site.remove("removed");
-    site.model("new", 1);
+    site.model("new", 2);
     let (plan, _) = site.plan(cluster, &[]).await;
     let said: Vec<&str> = plan.findings.iter().map(|finding| finding.message.as_str()).collect();
     let said = said.join("\n").replace(namespace, "prod");

@@ -331,9 +331,10 @@ where
     }
 }
 
-/// What has the labels of a source, or of what it was before, in any namespace: records, and objects of the kinds that are
-/// listed at every look. Only lists of what is left behind hang from them, so a cluster that does not let us look into other
-/// namespaces, or holds something unreadable there, is no reason to plan nothing.
+/// What has the labels of a source, or of what it was before: records in any namespace, and where there are some, or in the
+/// target's own namespace, objects of the kinds that are listed at every look. Only lists of what is left behind hang from
+/// them, so a cluster that does not let us look into other namespaces, or holds something unreadable there, is no reason to
+/// plan nothing.
 pub async fn find_strays<C: Cluster>(
     cluster: &C,
     target: &RenderTarget,
@@ -348,14 +349,20 @@ pub async fn find_strays<C: Cluster>(
     if marks.is_empty() {
         marks.push((kinds::LABEL_REPOSITORY.to_owned(), target.repository.clone()));
     }
-    let usual = kinds::MANAGED.iter().filter(|kind| !kind.is_on_demand());
-    let questions: Vec<(&ObjectKind, BTreeMap<String, String>)> = std::iter::once(&kinds::RECORD)
-        .chain(usual)
-        .flat_map(|kind| marks.iter().map(move |mark| (kind, mark)))
-        .map(|(kind, mark)| (kind, BTreeMap::from([managed.clone(), mark.clone()])))
-        .collect();
-    let lists = questions.iter().map(|(kind, labels)| list_everywhere(cluster, kind, &target.namespace, labels));
-    let mut strays: Vec<ObjectText> = join_buffered(lists.collect()).await.into_iter().flatten().collect();
+    let marks: Vec<BTreeMap<String, String>> =
+        marks.into_iter().map(|mark| BTreeMap::from([managed.clone(), mark])).collect();
+    let everywhere = marks.iter().map(|labels| list_some(cluster, &kinds::RECORD, None, labels));
+    let mut strays: Vec<ObjectText> = join_buffered(everywhere.collect()).await.into_iter().flatten().collect();
+    let mut namespaces: BTreeSet<String> = strays.iter().map(|record| record.reference().namespace.clone()).collect();
+    namespaces.insert(target.namespace.clone());
+    let usual: Vec<&ObjectKind> = kinds::MANAGED.iter().filter(|kind| !kind.is_on_demand()).collect();
+    let mut questions = Vec::new();
+    for namespace in &namespaces {
+        for labels in &marks {
+            questions.extend(usual.iter().map(|kind| list_some(cluster, kind, Some(namespace), labels)));
+        }
+    }
+    strays.extend(join_buffered(questions).await.into_iter().flatten());
     // Most of them are what the source has here, and every plan names that.
     let owner_id = owner.map(|claim| claim.identity.owner_id());
     strays.retain(|object| {
@@ -369,31 +376,15 @@ pub async fn find_strays<C: Cluster>(
     strays
 }
 
-/// Lists a kind in all namespaces, or in one where no others may be looked into.
-async fn list_everywhere<C: Cluster>(
+/// Lists a kind, as far as that is allowed.
+async fn list_some<C: Cluster>(
     cluster: &C,
     kind: &ObjectKind,
-    namespace: &str,
+    namespace: Option<&str>,
     labels: &BTreeMap<String, String>,
 ) -> Vec<ObjectText> {
-    let error = match cluster.list_texts(kind, None, labels).await {
-        Ok(objects) => return objects,
-        Err(error) => error,
-    };
-    tracing::info!(%error, kind = kind.kind, "what is left behind in other namespaces is not listed");
-    match error {
-        ClusterError::Forbidden { .. } => cluster.list_texts(kind, Some(namespace), labels).await.unwrap_or_default(),
-        ClusterError::Conflict { .. }
-        | ClusterError::Precondition { .. }
-        | ClusterError::Invalid { .. }
-        | ClusterError::Denied { .. }
-        | ClusterError::UnknownKind { .. }
-        | ClusterError::Damaged { .. }
-        | ClusterError::Storage { .. }
-        | ClusterError::NamespaceUnavailable { .. }
-        | ClusterError::Refused { .. }
-        | ClusterError::Fenced
-        | ClusterError::Unreachable { .. }
-        | ClusterError::Transient { .. } => Vec::new(),
-    }
+    cluster.list_texts(kind, namespace, labels).await.unwrap_or_else(|error| {
+        tracing::info!(%error, kind = kind.kind, "what is left behind is not listed");
+        Vec::new()
+    })
 }
