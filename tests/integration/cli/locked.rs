@@ -169,8 +169,10 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
       + create DynamoGraphDeploymentRequest default/llama-1ae0b7bc
           · is not in the cluster yet
           · profiling is simulated and uses no GPUs; the result is stored, not deployed
+      - delete DynamoGraphDeploymentRequest default/llama-79599d74
+          · deleted once request llama-1ae0b7bc has succeeded
 
-    Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
+    Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
 
     Next:
     stator sync -e default
@@ -198,12 +200,12 @@ fn what_dynamo_deployed_by_itself_is_told_of_and_left_alone() {
     llama  model.yaml
       + create DynamoGraphDeployment default/llama   GPUs +1 h200_sxm (0 → 1)
           · is not in the cluster yet
-      - delete DynamoGraphDeploymentRequest default/llama-d6420ff8   GPUs 1
+      - delete DynamoGraphDeploymentRequest default/llama-d6420ff8   GPUs 1 h200_sxm
           · the model no longer has it
           · the graph that it created, llama-d6420ff8-dgd, is not managed by stator and keeps serving: run `kubectl delete dynamographdeployment llama-d6420ff8-dgd -n default` when it is no longer used
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
-    GPUs: +1 h200_sxm (0 → 1), 1 of unknown SKU
+    GPUs: +1 h200_sxm (1 → 2)
 
     Next:
     stator sync -e default

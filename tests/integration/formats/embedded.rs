@@ -242,10 +242,10 @@ fn a_saved_plan_is_read_and_out_of_date() {
     ");
     fs_err::write(&graph, text).unwrap();
     assert_snapshot!(sync().success().result(), @"
-    MODEL      RESULT  APPLIED  PRUNED  MESSAGE
-    assistant  Synced  0        1       -
-    chat       Synced  2        0       -
-    coder      Synced  1        0       -
-    6 of 6 models synced, 12 writes.
+    MODEL      RESULT    APPLIED  PRUNED  MESSAGE
+    assistant  Deleting  0        1       DynamoModel models/assistant-summarise is still being deleted (waiting for finalizer nvidia.com/finalizer)
+    chat       Synced    2        0       -
+    coder      Synced    1        0       -
+    5 of 6 models synced, 1 being deleted, 12 writes.
     ");
 }

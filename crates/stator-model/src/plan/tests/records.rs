@@ -114,9 +114,11 @@ fn two_revisions_are_compared_without_a_cluster() {
       spec.components[name=decode].replicas: 2 -> 3 (stator)
     Create new DynamoGraphDeployment prod/new none 0->1 peak 1
       - is new
+      - takes the place of model gone
     Keep same DynamoGraphDeployment prod/same none 1->1 peak 1
     Delete gone DynamoGraphDeployment prod/gone delete 1->0 peak 1
       - is no longer in git
+      - model new takes its place; this one stays until that is Healthy
     "#);
     assert_eq!(plan.base, "aaa");
 }

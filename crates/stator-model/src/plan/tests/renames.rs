@@ -197,5 +197,13 @@ fn a_model_that_was_healthy_before_takes_nobodys_place() {
 fn a_preview_shows_a_rename_as_one() {
     let (base, head) = ([model("aa", "qwen"), model("stays", "llama")], [model("az", "qwen"), model("stays", "llama")]);
     let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
-    insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"");
+    insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"
+    Create az DynamoGraphDeployment prod/az none 0->1 peak 1
+      - is new
+      - takes the place of model aa
+    Keep stays DynamoGraphDeployment prod/stays none 1->1 peak 1
+    Delete aa DynamoGraphDeployment prod/aa delete 1->0 peak 1
+      - is no longer in git
+      - model az takes its place; this one stays until that is Healthy
+    ");
 }

@@ -238,5 +238,11 @@ proptest! {
 fn a_preview_keeps_a_volume_that_another_model_mounts() {
     let base = [mounting(declaring(small("a"), "weights", true), "weights"), mounting(small("b"), "weights")];
     let comparison = RevisionComparison { base: &base, head: &base[1..], ..RevisionComparison::default() };
-    insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"");
+    insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"
+    Keep a PersistentVolumeClaim prod/weights none 0->0 peak 0
+      - git no longer has it; it stays, as DynamoGraphDeployment prod/b uses it
+    Keep b DynamoGraphDeployment prod/b none 1->1 peak 1
+    Delete a DynamoGraphDeployment prod/a delete 1->0 peak 1
+      - is no longer in git
+    ");
 }
