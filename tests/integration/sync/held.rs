@@ -251,7 +251,7 @@ fn an_environment_that_moves_says_what_it_leaves_behind() {
     let moved = bench.sync(&[]).success();
     assert!(bench.has("dynamographdeployments", "a"), "{moved}");
     let left = "which has another namespace now: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com a -n prod`";
-    let planned = bench.run(&["plan"]).success();
+    let planned = bench.run(["plan"]).success();
     assert!(planned.stdout.contains(left), "{planned}");
     assert!(planned.stdout.contains("Left behind: 2 objects, which no sync changes or deletes."), "{planned}");
     let plan = bench.plan(&[]);

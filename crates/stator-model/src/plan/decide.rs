@@ -378,7 +378,7 @@ fn decide_replace(
     change.inventory = Some(inventory_entry(desired, Some(live), context));
     let (object, seeds) = dry_run::without_delegated(desired);
     let write = PlannedWrite::Replace {
-        delete: delete_step(live, desired.stage),
+        delete: DeleteStep::of(live, desired.stage),
         apply: ApplyStep {
             object: object.into(),
             stage: desired.stage,
@@ -418,7 +418,7 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
     change.inventory = Some(inventory_entry(desired, None, context));
     change.reasons.push(ChangeReason::NewGraphFirst { graph: Some(graph.clone()), moves });
     change.step = PlanStep::Write(PlannedWrite::Replace {
-        delete: DeleteStep { after: Some(Box::new(graph)), ..delete_step(live, desired.stage) },
+        delete: DeleteStep { after: Some(Box::new(graph)), ..DeleteStep::of(live, desired.stage) },
         apply: ApplyStep {
             object: object.into(),
             stage: desired.stage,
@@ -453,18 +453,7 @@ fn decide_deleting(
     let step = std::mem::replace(&mut change.step, PlanStep::NoWrite);
     if let PlanStep::Write(PlannedWrite::Apply(mut apply)) = step {
         apply.planned_resource_version = live.resource_version().map(str::to_owned);
-        change.step = PlanStep::Write(PlannedWrite::Replace { delete: delete_step(live, desired.stage), apply });
-    }
-}
-
-pub(super) fn delete_step(live: &Object, stage: ApplyStage) -> DeleteStep {
-    DeleteStep {
-        object: live.reference(),
-        stage,
-        uid: live.uid().unwrap_or_default().to_owned(),
-        resource_version: live.resource_version().unwrap_or_default().to_owned(),
-        after: None,
-        leaves: None,
+        change.step = PlanStep::Write(PlannedWrite::Replace { delete: DeleteStep::of(live, desired.stage), apply });
     }
 }
 

@@ -3,7 +3,6 @@
 mod protection;
 
 use super::context::{LiveOwnership, PlanContext, SourceMarks, is_applied_by_stator, model_of, request_of};
-use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_left_gpus, set_unchanged_gpus};
 use super::unlisted;
 use super::{
@@ -288,13 +287,13 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
         None if rendered => ChangeReason::NoLongerInModel,
         None => ChangeReason::ModelGone { model: change.model.clone() },
     });
-    let leaves = made.map(|graph| (graph.reference(), graph.uid().unwrap_or_default().to_owned()));
-    if let Some((graph, _)) = &leaves {
+    let leaves = made.map(|graph| Box::new((graph.reference(), graph.uid().unwrap_or_default().to_owned())));
+    if let Some((graph, _)) = leaves.as_deref() {
         // Dynamo gives it no owner, so it outlives its request.
         change.reasons.push(ChangeReason::GraphStays { graph: graph.clone() });
     }
     change.before = dry_run::owned_fields(object).map(JsonText::from);
-    let delete = delete_step(object, ApplyStage::of_kind(object.kind()));
+    let delete = DeleteStep::of(object, ApplyStage::of_kind(object.kind()));
     change.step =
         PlanStep::Write(PlannedWrite::Delete(DeleteStep { after: successor.cloned().map(Box::new), leaves, ..delete }));
 }

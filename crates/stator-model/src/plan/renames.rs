@@ -28,8 +28,6 @@ pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename
         context.models().filter(|one| recorded(&one.model).is_none_or(|record| takes_place(record))).collect();
     let intents: BTreeMap<&str, String> =
         new.iter().map(|one| (one.model.as_str(), recorded_intent(one).as_str().to_owned())).collect();
-    let mut renames: BTreeMap<String, Rename> = BTreeMap::new();
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
     let by_record = |record: &Record, one: &RenderedModel| {
         recorded(&one.model).and_then(|new| new.predecessor.as_deref()) == Some(record.model.as_str())
     };
@@ -41,20 +39,8 @@ pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename
             && !record.intent.is_null()
             && intents.get(one.model.as_str()).is_some_and(|intent| intent == record.intent.as_str())
     };
-    let ways: [&dyn Fn(&Record, &RenderedModel) -> bool; 3] = [&by_record, &by_file, &by_intent];
-    for is_same in ways {
-        for record in &gone {
-            if renames.contains_key(&record.model) {
-                continue;
-            }
-            let found = new.iter().find(|one| !taken.contains(one.model.as_str()) && is_same(record, one));
-            if let Some(rendered) = found {
-                taken.insert(&rendered.model);
-                renames.insert(record.model.clone(), Rename::to(rendered));
-            }
-        }
-    }
-    renames
+    let gone: Vec<(&str, &Record)> = gone.into_iter().map(|record| (record.model.as_str(), record)).collect();
+    pair(&gone, &new, &[&by_record, &by_file, &by_intent])
 }
 
 /// The same between two revisions, where nothing has a record.
@@ -62,20 +48,29 @@ pub(super) fn compare_names(base: &[RenderedModel], head: &[RenderedModel]) -> B
     let names = |side: &[RenderedModel]| side.iter().map(|one| one.model.clone()).collect::<BTreeSet<_>>();
     let (before, after) = (names(base), names(head));
     let new: Vec<&RenderedModel> = head.iter().filter(|one| !before.contains(&one.model)).collect();
-    let mut renames: BTreeMap<String, Rename> = BTreeMap::new();
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
     let by_file = |old: &RenderedModel, one: &RenderedModel| old.source == one.source;
     let by_intent = |old: &RenderedModel, one: &RenderedModel| old.intent == one.intent;
-    let ways: [&dyn Fn(&RenderedModel, &RenderedModel) -> bool; 2] = [&by_file, &by_intent];
+    let gone = base.iter().filter(|old| !after.contains(&old.model));
+    let gone: Vec<(&str, &RenderedModel)> = gone.map(|old| (old.model.as_str(), old)).collect();
+    pair(&gone, &new, &[&by_file, &by_intent])
+}
+
+/// Whether a model that appears is one that is gone.
+type IsSame<'a, T> = &'a dyn Fn(&T, &RenderedModel) -> bool;
+
+/// Gives each model that is gone, by name, one that appears, by the first way that finds one. Each takes one place.
+fn pair<T>(gone: &[(&str, &T)], new: &[&RenderedModel], ways: &[IsSame<'_, T>]) -> BTreeMap<String, Rename> {
+    let mut renames: BTreeMap<String, Rename> = BTreeMap::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
     for is_same in ways {
-        for old in base.iter().filter(|old| !after.contains(&old.model)) {
-            if renames.contains_key(&old.model) {
+        for (name, old) in gone {
+            if renames.contains_key(*name) {
                 continue;
             }
             let found = new.iter().find(|one| !taken.contains(one.model.as_str()) && is_same(old, one));
             if let Some(rendered) = found {
                 taken.insert(&rendered.model);
-                renames.insert(old.model.clone(), Rename::to(rendered));
+                renames.insert((*name).to_owned(), Rename::to(rendered));
             }
         }
     }

@@ -4,7 +4,7 @@ use super::HoldKind;
 use crate::render::ApplyStage;
 use serde::{Serialize as _, Serializer};
 use stator_core::fields::OwnershipTransfer;
-use stator_core::object::{ObjectRef, ObjectText};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 
 /// What the executor does for a change: everything is decided here.
@@ -133,5 +133,19 @@ pub struct DeleteStep {
     /// Healthy, and the model's adapters with it.
     pub after: Option<Box<ObjectRef>>,
     /// What stays although it goes, with its uid: the graph that a request made. The model's record names it from then on.
-    pub leaves: Option<(ObjectRef, String)>,
+    pub leaves: Option<Box<(ObjectRef, String)>>,
+}
+
+impl DeleteStep {
+    /// Of a live object, as it is.
+    pub(super) fn of(live: &Object, stage: ApplyStage) -> Self {
+        Self {
+            object: live.reference(),
+            stage,
+            uid: live.uid().unwrap_or_default().to_owned(),
+            resource_version: live.resource_version().unwrap_or_default().to_owned(),
+            after: None,
+            leaves: None,
+        }
+    }
 }

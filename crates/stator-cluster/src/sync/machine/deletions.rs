@@ -39,7 +39,7 @@ impl ModelSync {
                         self.record_writer.mark_deleted(&object.identity(), was_there);
                     }
                 }
-                if let Some((left, uid)) = &task.step.leaves {
+                if let Some((left, uid)) = task.step.leaves.as_deref() {
                     self.record_writer.mark_left(left, uid);
                 }
                 self.forget_outgoing(&task);

@@ -163,7 +163,7 @@ impl PlanScenario {
         }
         self.live.remove(&step.object.identity());
         self.writes += 1;
-        if let (Some((left, uid)), Some(record)) = (&step.leaves, self.records.get_mut(model)) {
+        if let (Some((left, uid)), Some(record)) = (step.leaves.as_deref(), self.records.get_mut(model)) {
             let entry = InventoryEntry { uid: Some(uid.clone()), ..InventoryEntry::pending(left.clone(), false) };
             record.inventory.push(entry);
         }
