@@ -197,7 +197,10 @@ async fn find_users<C: Cluster>(
 ) -> Result<Vec<ObjectText>, GatherError> {
     let is_named = |object: &ObjectText| NAMED_BY_PODS.iter().any(|kind| kind.kind == object.kind());
     let unwanted = live.iter().filter(|(identity, object)| !wanted.contains(identity) && is_named(object));
-    let names: Vec<_> = unwanted.map(|(_, object)| references::names_of(&object.parse())).collect();
+    let mut names = BTreeMap::<&'static str, BTreeSet<String>>::new();
+    for (kind, own) in unwanted.flat_map(|(_, object)| references::names_of(&object.parse())) {
+        names.entry(kind).or_default().extend(own);
+    }
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -207,7 +210,7 @@ async fn find_users<C: Cluster>(
     {
         let everybody = answer.map_err(|cause| GatherError { what: format!("{}s", kind.kind), cause })?;
         let others = everybody.into_iter().filter(|object| !live.contains_key(&object.reference().identity()));
-        users.extend(others.filter(|object| names.iter().any(|names| references::is_named_by(names, object))));
+        users.extend(others.filter(|object| references::is_named_by(&names, object)));
     }
     users.sort_by(|one, other| one.reference().cmp(other.reference()));
     Ok(users)

@@ -2,11 +2,12 @@
 
 use super::context::PlanContext;
 use super::{Change, ChangeReason, DeleteStep, HoldKind, KeptBy, PlanStep, PlannedWrite};
+use rayon::prelude::*;
 use stator_core::dynamo::kinds::{JOURNAL, LABEL_FILE, RECORD};
-use stator_core::dynamo::references::{NAMED_BY_PODS, is_named_by, names_of};
+use stator_core::dynamo::references::{NAMED_BY_PODS, is_named_by, names_of, names_used_by};
 use stator_core::finding::Finding;
-use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
-use std::collections::BTreeMap;
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who uses an object that is to be deleted, once this plan is carried out.
 enum Use {
@@ -20,25 +21,51 @@ enum Use {
     Perhaps(String),
 }
 
-/// Everybody who may name objects that pods need, live and wanted, of any model.
-struct Users<'a> {
-    live: Vec<&'a ObjectText>,
-    desired: Vec<ObjectText>,
+/// Names of objects that pods need, by kind.
+type Names = BTreeMap<&'static str, BTreeSet<String>>;
+
+/// Somebody who names objects that pods need.
+struct User {
+    object: ObjectRef,
+    is_deleting: bool,
+    names: Names,
+}
+
+impl User {
+    fn of(object: &Object) -> Self {
+        Self { object: object.reference(), is_deleting: object.is_deleting(), names: names_used_by(object) }
+    }
+
+    fn uses(&self, namespace: &str, names: &Names) -> bool {
+        let is_shared = |kind: &&'static str, own: &BTreeSet<String>| {
+            self.names.get(*kind).is_some_and(|used| !used.is_disjoint(own))
+        };
+        self.object.namespace == namespace && names.iter().any(|(kind, own)| is_shared(&kind, own))
+    }
+}
+
+/// Everybody who names one of some objects, live and wanted, of any model.
+struct Users {
+    live: Vec<User>,
+    desired: Vec<User>,
     /// What cannot be read: a file with errors, or a damaged object.
     unknown: Option<String>,
 }
 
-impl<'a> Users<'a> {
-    fn of(context: &'a PlanContext<'_>) -> Self {
+impl Users {
+    /// Each object is looked into once, whatever the number of names.
+    fn of(context: &PlanContext<'_>, names: &Names) -> Self {
         let input = context.input;
-        let desired = context.models().flat_map(|one| &one.objects).map(|one| &one.object);
+        let desired: Vec<&Object> = context.models().flat_map(|one| &one.objects).map(|one| &one.object).collect();
+        let live: Vec<&ObjectText> = input.live.iter().chain(&input.users).collect();
         let faulty = input.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
         let files = input.broken.iter().map(|one| &one.source).chain(faulty.map(|one| &one.source));
         let may_use = |kind: &str| kind != RECORD.kind && kind != JOURNAL.kind && is_user(kind);
         let damaged = input.unreadable.iter().filter(|one| may_use(&one.object.kind)).map(|one| one.object.to_string());
+        let live = live.into_par_iter().filter(|one| is_user(one.kind()) && is_named_by(names, one));
         Self {
-            live: input.live.iter().chain(&input.users).filter(|one| is_user(one.kind())).collect(),
-            desired: desired.filter(|one| is_user(one.kind())).map(ObjectText::from).collect(),
+            live: live.map(|one| User::of(&one.parse())).collect(),
+            desired: desired.into_par_iter().filter(|one| is_user(one.kind())).map(User::of).collect(),
             unknown: files.cloned().chain(damaged).min(),
         }
     }
@@ -53,18 +80,28 @@ fn is_user(kind: &str) -> bool {
 /// same approval; of another model's graph that no longer names it, for that graph to be Healthy.
 pub(super) fn keep_used(context: &PlanContext<'_>, changes: &mut [Change]) {
     let is_candidate = |change: &Change| !is_user(&change.object.kind) && deletion(change).is_some();
-    if !changes.iter().any(is_candidate) {
+    let candidates: Vec<(usize, Object)> = changes
+        .iter()
+        .enumerate()
+        .filter(|(_, change)| is_candidate(change))
+        .filter_map(|(index, change)| Some((index, context.live(&change.object)?)))
+        .collect();
+    if candidates.is_empty() {
         return;
     }
-    let users = Users::of(context);
+    let mut names = Names::new();
+    for (kind, own) in candidates.iter().flat_map(|(_, object)| names_of(object)) {
+        names.entry(kind).or_default().extend(own);
+    }
+    let users = Users::of(context, &names);
     let lines: BTreeMap<ObjectIdentity, usize> = changes
         .iter()
         .enumerate()
         .flat_map(|(index, change)| change.objects().map(move |object| (object.identity(), index)))
         .collect();
-    let uses: Vec<(usize, Use)> = (0..changes.len())
-        .filter(|index| changes.get(*index).is_some_and(is_candidate))
-        .filter_map(|index| Some((index, find_use(context, &users, changes, &lines, index)?)))
+    let uses: Vec<(usize, Use)> = candidates
+        .iter()
+        .filter_map(|(index, object)| Some((*index, find_use(&users, changes, &lines, (*index, object))?)))
         .collect();
     for (index, used) in uses {
         let Some(change) = changes.get_mut(index) else { continue };
@@ -102,28 +139,25 @@ fn deletion(change: &Change) -> Option<&DeleteStep> {
 
 /// The use that keeps an object longest.
 fn find_use(
-    context: &PlanContext<'_>,
-    users: &Users<'_>,
+    users: &Users,
     changes: &[Change],
     lines: &BTreeMap<ObjectIdentity, usize>,
-    index: usize,
+    (index, object): (usize, &Object),
 ) -> Option<Use> {
     let change = changes.get(index)?;
     let delete = deletion(change)?;
-    let object = context.live(&change.object)?;
-    let names = names_of(&object);
-    let names_it =
-        |user: &ObjectText| user.reference().namespace == change.object.namespace && is_named_by(&names, user);
-    if let Some(user) = users.desired.iter().find(|user| names_it(user)) {
-        return Some(Use::By(user.reference().clone()));
+    let names = names_of(object);
+    let names_it = |user: &&User| user.uses(&change.object.namespace, &names);
+    if let Some(user) = users.desired.iter().find(names_it) {
+        return Some(Use::By(user.object.clone()));
     }
-    let mut until = None;
-    for user in users.live.iter().filter(|user| names_it(user)) {
-        let line = lines.get(&user.reference().identity()).and_then(|line| changes.get(*line));
-        let graph = user.reference().clone();
+    let mut awaited: BTreeSet<ObjectRef> = BTreeSet::new();
+    for user in users.live.iter().filter(names_it) {
+        let line = lines.get(&user.object.identity()).and_then(|line| changes.get(*line));
+        let graph = user.object.clone();
         let Some(line) = line else {
             // A graph on its way out has a line where it is the source's; whoever it is, it comes back to nobody.
-            if user.parse().is_deleting() {
+            if user.is_deleting {
                 continue;
             }
             return Some(Use::By(graph));
@@ -131,23 +165,24 @@ fn find_use(
         match &line.step {
             PlanStep::Held { by, would: _ } => return Some(Use::Held(graph, *by)),
             PlanStep::AwaitGone { .. } => {}
-            PlanStep::NoWrite if user.parse().is_deleting() => {}
+            PlanStep::NoWrite if user.is_deleting => {}
             PlanStep::NoWrite => return Some(Use::By(graph)),
-            PlanStep::Write(PlannedWrite::Delete(going)) => {
-                let leaves_first = going.after.is_none() || going.after == delete.after;
-                until = until.or(going.after.as_deref().filter(|_| !leaves_first).cloned());
-            }
+            PlanStep::Write(PlannedWrite::Delete(going)) => awaited.extend(going.after.as_deref().cloned()),
             PlanStep::Write(PlannedWrite::Apply(_) | PlannedWrite::Replace { .. }) => {
                 // What the change makes of it names the object no longer, or it would be wanted.
-                let graph = line.inventory.as_ref().map_or(graph, |entry| entry.object.clone());
-                until = until.or(Some(graph).filter(|graph| delete.after.as_deref() != Some(graph)));
+                awaited.insert(line.inventory.as_ref().map_or(graph, |entry| entry.object.clone()));
             }
         }
     }
     let is_file = object.labels().contains_key(LABEL_FILE);
-    match (&users.unknown, until) {
+    if let Some(source) = users.unknown.as_ref().filter(|_| !is_file) {
         // The name of a file's ConfigMap is a digest, which nobody writes down.
-        (Some(source), _) if !is_file => Some(Use::Perhaps(source.clone())),
-        (Some(_) | None, until) => until.map(Use::Until),
+        return Some(Use::Perhaps(source.clone()));
+    }
+    // One graph can be waited for; where there are several, the object goes with a later sync.
+    match (awaited.pop_first()?, awaited.pop_first()) {
+        (_, Some(other)) => Some(Use::By(other)),
+        (graph, None) if delete.after.as_deref() == Some(&graph) => None,
+        (graph, None) => Some(Use::Until(graph)),
     }
 }

@@ -127,6 +127,20 @@ fn a_volume_goes_only_when_all_who_declare_it_agree() {
     }
 }
 
+/// Two others let go of it in the same commit: it stays until both run without it.
+#[test]
+fn a_volume_waits_for_all_who_let_go_of_it() {
+    let story = |claim: &str| [mounting(small("b"), claim), mounting(small("d"), claim), small("c")];
+    let mut before = vec![declaring(small("a"), "weights", true)];
+    before.extend(story("weights"));
+    let mut scenario = PlanScenario::synced(before);
+    scenario.rendered = story("other").into();
+    assert!(!deletes(&scenario, CLAIM, "weights"), "{}", scenario.show());
+    let plan = scenario.plan();
+    scenario.carry_out(&plan);
+    assert!(deletes(&scenario, CLAIM, "weights"), "{}", scenario.show());
+}
+
 /// A graph of somebody else in the namespace, which no label of stator's is on.
 #[test]
 fn whoever_mounts_a_volume_keeps_it_whosever_he_is() {
