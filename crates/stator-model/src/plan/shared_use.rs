@@ -37,10 +37,8 @@ impl User {
     }
 
     fn uses(&self, namespace: &str, names: &Names) -> bool {
-        let is_shared = |kind: &&'static str, own: &BTreeSet<String>| {
-            self.names.get(*kind).is_some_and(|used| !used.is_disjoint(own))
-        };
-        self.object.namespace == namespace && names.iter().any(|(kind, own)| is_shared(&kind, own))
+        let mut shared = names.iter().filter_map(|(kind, own)| Some((self.names.get(kind)?, own)));
+        self.object.namespace == namespace && shared.any(|(used, own)| !used.is_disjoint(own))
     }
 }
 
