@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::intent::BrokenIntent;
-use crate::plan::{HoldKind, PlannedWrite, RevisionComparison, compare_revisions};
+use crate::plan::{HoldKind, PlannedWrite, RevisionComparison, UnreadableObject, compare_revisions};
 use crate::render::{ApplyStage, RenderedModel};
 use proptest::prelude::*;
 use serde_json::json;
@@ -123,6 +123,18 @@ fn a_volume_goes_only_when_all_who_declare_it_agree() {
         let (a, b) = (declaring(small("a"), "weights", true), declaring(small("b"), "weights", agrees));
         let mut story = PlanScenario::synced([a, b, small("c")]);
         story.rendered = vec![small("c")];
+        assert_eq!(deletes(&story, CLAIM, "weights"), goes, "{}", story.show());
+    }
+}
+
+/// What a hand has damaged may be a user; a record uses nothing.
+#[test]
+fn a_damaged_graph_may_use_a_volume() {
+    for (kind, goes) in [(DGD, false), ("Model", true), (CLAIM, true)] {
+        let mut story = PlanScenario::synced([declaring(small("a"), "weights", true), small("c")]);
+        story.rendered = vec![small("c")];
+        let object = reference(kind, "other");
+        story.damaged = vec![UnreadableObject { object, message: "not YAML".into(), is_foreign: false }];
         assert_eq!(deletes(&story, CLAIM, "weights"), goes, "{}", story.show());
     }
 }
