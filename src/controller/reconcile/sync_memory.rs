@@ -24,8 +24,8 @@ pub(super) struct SyncMemory {
     pub(super) namespace: String,
     /// Keeps that namespace in the cache.
     pub(super) cache_guard: Option<NamespaceCacheGuard>,
-    /// Records that the environment left in other namespaces, as of the first attempt in this one: only a warning hangs
-    /// from it.
+    /// What has the source's labels and is not of this environment, as of the last look at everything: only what is told of
+    /// what is left behind hangs from it.
     pub(super) strays: Option<(RenderTarget, Vec<ObjectText>)>,
     /// What need not be looked at again.
     pub(super) planner: SharedPlanner,

@@ -399,24 +399,8 @@ fn has_labels_of(live: &Object, desired: &Object) -> bool {
 
 /// The adapter that a task deletes to make it again.
 fn replaced_adapter(task: &SyncTask) -> Option<&ObjectRef> {
-    match task {
-        SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Replace, .. })
-            if task_stage(task) == ApplyStage::Adapter =>
-        {
-            Some(&step.object)
-        }
-        SyncTask::Delete(_)
-        | SyncTask::Apply(_)
-        | SyncTask::AwaitGone { .. }
-        | SyncTask::CheckDownload(_)
-        | SyncTask::AwaitDownload(_)
-        | SyncTask::CheckGraph(_)
-        | SyncTask::Barrier
-        | SyncTask::WriteRecord
-        | SyncTask::DeleteRecord
-        | SyncTask::AwaitGraph
-        | SyncTask::AwaitHealth => None,
-    }
+    let delete = task.deletion().filter(|delete| delete.purpose == DeletePurpose::Replace)?;
+    (task_stage(task) == ApplyStage::Adapter).then_some(&delete.step.object)
 }
 
 /// The error of an answer that may be another in a moment, and how long the cluster asks to be left alone.

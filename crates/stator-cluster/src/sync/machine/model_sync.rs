@@ -399,23 +399,11 @@ impl ModelSync {
 
     /// Whether it deletes something once others have applied: what git no longer has, or what waits for another model's graph.
     fn is_put_last(&self, task: &SyncTask) -> bool {
-        match task {
-            SyncTask::Delete(DeleteTask { purpose: DeletePurpose::Prune, .. }) => true,
-            SyncTask::Delete(DeleteTask { purpose: DeletePurpose::ReplacedBy(successor), .. }) => {
-                self.own_graph.as_ref() != Some(successor)
-            }
-            SyncTask::Delete(DeleteTask { purpose: DeletePurpose::Replace, .. })
-            | SyncTask::Apply(_)
-            | SyncTask::AwaitGone { .. }
-            | SyncTask::CheckDownload(_)
-            | SyncTask::AwaitDownload(_)
-            | SyncTask::CheckGraph(_)
-            | SyncTask::Barrier
-            | SyncTask::WriteRecord
-            | SyncTask::DeleteRecord
-            | SyncTask::AwaitGraph
-            | SyncTask::AwaitHealth => false,
-        }
+        task.deletion().is_some_and(|delete| match &delete.purpose {
+            DeletePurpose::Prune => true,
+            DeletePurpose::ReplacedBy(successor) => self.own_graph.as_ref() != Some(successor),
+            DeletePurpose::Replace => false,
+        })
     }
 
     fn cancel_deletes(&mut self, why: &str) {

@@ -114,6 +114,11 @@ impl SyncTask {
         }
     }
 
+    /// The delete that it is, where it is one.
+    pub(super) fn deletion(&self) -> Option<&DeleteTask> {
+        if let Self::Delete(task) = self { Some(task) } else { None }
+    }
+
     /// The object that it applies, or deletes to apply it anew, and at which stage.
     pub(super) fn makes(&self) -> Option<(ObjectRef, ApplyStage)> {
         match self {
