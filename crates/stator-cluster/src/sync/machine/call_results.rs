@@ -3,7 +3,7 @@
 use super::context::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, SyncContext};
 use super::model_sync::{CallPurpose, FirstStatus, MAX_RECHECKS, ModelSync, ModelSyncState};
 use super::protocol::{CallResult, MachineEffect, RecordWriteResult};
-use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of, task_stage};
+use super::tasks::{ApplyTask, DeletePurpose, SyncTask, stage_of, task_stage};
 use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError};
 use crate::sync::SyncProgress;
 use stator_core::dynamo::{gpus, health, kinds};
