@@ -6,7 +6,10 @@
 
 mod phases;
 mod preview;
+#[path = "../shared/processor_time.rs"]
+mod processor_time;
 
+use processor_time::processor_seconds_of_children;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -21,7 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The phases in their order: each finds what the ones before it left.
-const PHASES: [&str; 10] = [
+const PHASES: [&str; 11] = [
     "parse",
     "load",
     "render",
@@ -30,9 +33,13 @@ const PHASES: [&str; 10] = [
     "preview-one-changed",
     "first-sync",
     "plan-unchanged",
+    "plan-one-folder",
     "sync-unchanged",
     "plan-one-changed",
 ];
+
+/// The most that a plan of one folder in a hundred may take of that of everything.
+const FOLDER_SHARE: f64 = 0.1;
 
 /// A phase is run this often, and its fastest round counts.
 const ROUNDS: usize = 3;
@@ -65,7 +72,7 @@ fn main() -> Fallible<()> {
     print_line(&format!("{models} models, {} cores\n", std::thread::available_parallelism()?));
     print_line("| phase | time | processor time | peak memory | what it did |");
     print_line("|-|-:|-:|-:|-|");
-    let mut parsing = None;
+    let (mut parsing, mut plan_of_all) = (None, None);
     let only = value("--only");
     let asked_for = |phase: &str| phase == "parse" || only.as_ref().is_none_or(|only| phase == only);
     for phase in PHASES.into_iter().filter(|phase| asked_for(phase)) {
@@ -82,6 +89,13 @@ fn main() -> Fallible<()> {
             processor_seconds / processor,
             peak_kib / 1024,
         ));
+        match phase {
+            "plan-unchanged" => plan_of_all = Some(processor_seconds),
+            "plan-one-folder" if plan_of_all.is_some_and(|all| processor_seconds > all * FOLDER_SHARE) => {
+                return Err(format!("the plan of one folder takes more than {FOLDER_SHARE} of that of all").into());
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -142,18 +156,6 @@ fn child(phase: &str, folder: &Path) -> Fallible<()> {
     let measured = PhaseMeasurement { seconds, processor_seconds: 0.0, peak_kib: peak_kib(std::process::id())?, did };
     print_line(&serde_json::to_string(&measured)?);
     Ok(())
-}
-
-/// Processor time, of user and system, of every process that this one waited for (`proc_pid_stat(5)`).
-fn processor_seconds_of_children() -> Fallible<f64> {
-    /// Linux counts a hundred ticks a second for user space, whatever it does inside.
-    const TICKS: f64 = 100.0;
-    let stat = fs_err::read_to_string("/proc/self/stat")?;
-    // The program's name comes second and may hold spaces; `cutime` and `cstime` are fields 16 and 17.
-    let after_name = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?.1;
-    let mut ticks = after_name.split_whitespace().skip(13).take(2).map(str::parse::<f64>);
-    let (user, system) = (ticks.next().ok_or("no cutime")??, ticks.next().ok_or("no cstime")??);
-    Ok((user + system) / TICKS)
 }
 
 /// The most memory a process ever held, from Linux's `VmHWM`.

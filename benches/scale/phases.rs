@@ -86,7 +86,8 @@ pub(crate) struct CommandOutcome {
 pub(crate) fn command(phase: &str, folder: &Path) -> Fallible<CommandOutcome> {
     let arguments: &[&str] =
         if phase.starts_with("plan") { &["plan", "-o", "json"] } else { &["sync", "--yes", "-o", "json"] };
-    let (output, peak_kib) = stator(folder, arguments)?;
+    let target = if phase == "plan-one-folder" { folder.join("group-00") } else { folder.to_owned() };
+    let (output, peak_kib) = stator(folder, &target, arguments)?;
     let did = if phase.starts_with("plan") {
         format!("{} kept, {} to update", output["summary"]["keep"], output["summary"]["update"])
     } else {
@@ -99,12 +100,12 @@ pub(crate) fn command(phase: &str, folder: &Path) -> Fallible<CommandOutcome> {
 }
 
 /// Runs the built binary, and watches how much memory it takes.
-fn stator(folder: &Path, arguments: &[&str]) -> Fallible<(Value, u64)> {
+fn stator(folder: &Path, target: &Path, arguments: &[&str]) -> Fallible<(Value, u64)> {
     let cluster = format!("embedded:{}", folder.join(".stator/cluster").display());
     let output = tempfile::NamedTempFile::new()?;
     let mut process = std::process::Command::new(env!("CARGO_BIN_EXE_stator"))
         .args(arguments)
-        .arg(folder)
+        .arg(target)
         .args(["--quiet", "--environment", "prod", "--cluster", &cluster])
         .stdout(output.reopen()?)
         .spawn()?;

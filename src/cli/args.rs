@@ -113,7 +113,7 @@ impl DynamoArgs {
 /// What administrators allow, beside what the cluster says of it.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PolicyArgs {
-    /// File of FleetPolicy documents, or a folder of such files, that models are held to
+    /// File of FleetPolicy documents, or a folder of such files, to check models against
     #[arg(long, env = "STATOR_POLICIES", value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub policies: Option<PathBuf>,
 }
@@ -173,12 +173,20 @@ impl ClusterArgs {
     }
 }
 
+/// Whether a repository of nothing will do.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct EmptyArgs {
+    /// Succeed also where there is neither a stator.yaml nor a model.yaml; without it, that counts as a wrong path
+    #[arg(long, env = "STATOR_ALLOW_EMPTY", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    pub allow_empty: bool,
+}
+
 /// Whether frontends are asked.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct FrontendArgs {
-    /// Count an adapter as healthy only when its graph's frontend lists it. The frontend is asked through the API server,
-    /// which needs `get` on `services/proxy`. Default: only in a pod of the cluster
+    /// Count an adapter as healthy only when its graph's frontend lists it. stator asks the frontend through the API
+    /// server, which needs `get` on `services/proxy`. Default: only in a pod of the cluster
     #[arg(long, env = "STATOR_ASK_FRONTENDS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     ask_frontends: Option<bool>,
 }
@@ -195,8 +203,8 @@ impl FrontendArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct SimulateArgs {
-    /// Simulate the Dynamo operator on the embedded cluster, of the release that the environment or `--dynamo` names, so that
-    /// models become healthy; with `status`, while it watches
+    /// Simulate the Dynamo operator on the embedded cluster, so that models become healthy; with `status`, while it
+    /// watches. The environment or `--dynamo` sets its release
     #[arg(long, env = "STATOR_SIMULATE_OPERATOR", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub simulate_operator: bool,
     /// Speed of the simulated operator, as a multiple of real time
@@ -257,19 +265,19 @@ impl ChangeArgs {
 /// What can be let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AllowArg {
-    /// Delete an object and create it again, or replace a graph at another address, where Dynamo forbids the change in place
+    /// Delete and re-create an object, or replace a graph at a new address, where Dynamo forbids the change in place
     Replace,
     /// Delete objects
     Delete,
-    /// Take over objects that exist and that stator does not manage
+    /// Take over existing objects that stator does not manage
     Adopt,
-    /// Take over what belongs to another repository, folder, environment or ModelSource
+    /// Take over records and objects of another repository, folder, environment or ModelSource
     Move,
     /// Delete more objects than the guard allows
     MassDelete,
     /// Use more GPUs than the environment's limit
     MaxGpus,
-    /// Follow a source's branch to a commit that does not follow what was applied
+    /// Sync a commit that does not descend from the applied commit, such as after a force push
     Rollback,
 }
 

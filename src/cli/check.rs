@@ -1,6 +1,7 @@
 //! `stator check`: whether a cluster has what stator needs, and whether whoever asks may do what a sync does.
 
 use super::args::{ClusterArgs, ReportFormat};
+use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::sources::SourceClient;
@@ -27,16 +28,16 @@ const MAX_CONCURRENT_QUESTIONS: usize = 16;
 /// The time limit where none is given.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Check whether a cluster has what stator needs, and whether you may do what a sync does. Nothing is written
+/// Check that a cluster meets stator's requirements, and that you have the rights for a sync. Writes nothing
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rights are asked for as the user of the context, or as --as says: `--as system:serviceaccount:NAMESPACE:NAME` checks those of a source.\n\nExit codes: 0 nothing failed; 1 a check failed; 2 bad usage, or the cluster cannot be reached; 124 --timeout; 130 interrupted."
+    after_help = "Rights are checked for the user of the context, or for --as: `--as system:serviceaccount:NAMESPACE:NAME` checks the rights of a source.\n\nExit codes: 0 nothing failed; 1 a check failed; 2 bad usage, or the cluster cannot be reached; 124 --timeout; 130 interrupted."
 )]
 pub struct CheckArgs {
-    /// Check before the installation: what stator itself brings may be missing
+    /// Check before you install stator: do not require stator's own definitions
     #[arg(long, env = "STATOR_PRE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pre: bool,
-    /// Namespace that models are to be synced to; by default that of the context
+    /// Namespace to sync models to; by default the context's
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -108,7 +109,7 @@ pub async fn run(arguments: &CheckArgs, output: &Output) -> Result<ExitStatus, C
         ..arguments.cluster.clone()
     };
     let look = async {
-        let cluster = connect::open(&arguments.cluster, Path::new("."), None, output).await?;
+        let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new("."), None, output).await?;
         check_cluster(arguments, cluster).await
     };
     let (cluster, namespace, checks) = tokio::select! {
@@ -129,7 +130,7 @@ async fn check_cluster(
     let described = cluster.describe();
     let Some(kube) = cluster.as_kubernetes() else {
         let namespace = arguments.namespace.clone().unwrap_or_else(|| "default".to_owned());
-        let message = "the embedded cluster has every definition and asks for no rights";
+        let message = "the embedded cluster has every definition and requires no rights";
         return Ok((described, namespace, vec![CheckResult::passed("cluster", message)]));
     };
     let namespace = arguments.namespace.clone().unwrap_or_else(|| kube.client().default_namespace().to_owned());
@@ -150,7 +151,7 @@ async fn check_version(kube: &KubeCluster) -> CheckResult {
     match kube.client().apiserver_version().await {
         Ok(version) => CheckResult::passed("cluster", format!("Kubernetes {}", version.git_version)),
         // Some gateways hide it.
-        Err(_) => CheckResult::passed("cluster", "the API server answers, and does not say its version"),
+        Err(_) => CheckResult::passed("cluster", "the API server answers, but does not report its version"),
     }
 }
 
@@ -171,7 +172,7 @@ async fn check_definitions(kube: &KubeCluster, is_before: bool) -> Result<Vec<Ch
         let operator = found.operator_version.map(|version| format!(", installed by operator {version}"));
         let message = match found.release {
             Some(release) => format!("the definitions are those of release {release}{}", operator.unwrap_or_default()),
-            None => "v1beta1 is served; the definitions cannot be read, which would tell the release".to_owned(),
+            None => "v1beta1 is served; the release is unknown, because the definitions cannot be read".to_owned(),
         };
         checks.insert(0, CheckResult::passed("dynamo", message));
     }
@@ -189,7 +190,7 @@ async fn check_namespace(kube: &KubeCluster, namespace: &str) -> CheckResult {
             format!("create it: `kubectl create namespace {namespace}`"),
         ),
         // Who may work in a namespace need not be allowed to look at it.
-        Err(_) => CheckResult::passed("namespace", format!("{namespace} cannot be looked at, which no sync needs")),
+        Err(_) => CheckResult::passed("namespace", format!("{namespace} cannot be read; no sync needs that")),
     }
 }
 
@@ -212,8 +213,8 @@ impl RightNeed {
         match self {
             Self::Every => "",
             Self::SomeModels => ", which only some models need",
-            Self::Causes => ", without which nobody is told why a pod does not start",
-            Self::Adapters => ", without which `--ask-frontends` has no answer",
+            Self::Causes => "; without it, stator cannot say why a pod does not start",
+            Self::Adapters => "; without it, `--ask-frontends` does not work",
         }
     }
 }
@@ -244,7 +245,7 @@ async fn check_rights(kube: &KubeCluster, namespace: &str) -> Result<Vec<CheckRe
         }
     }
     if lacking.is_empty() {
-        return Ok(vec![CheckResult::passed("rights", format!("all that a sync needs in {namespace}"))]);
+        return Ok(vec![CheckResult::passed("rights", format!("every right that a sync needs in {namespace}"))]);
     }
     let result = |(resource, need, verbs): (String, RightNeed, Vec<&str>)| {
         let message = format!("no right to {} {resource} in {namespace}{}", verbs.join(", "), need.consequence());
@@ -281,7 +282,7 @@ async fn check_neighbours(kube: &KubeCluster) -> Result<Vec<CheckResult>, CliErr
 
 /// The sources of the cluster, where it has some and whoever asks may see them.
 async fn check_sources(kube: &KubeCluster, namespace: &str) -> Vec<CheckResult> {
-    let fix = "install the chart for a controller; `stator sync` works without";
+    let fix = "install the chart to run a controller; `stator sync` works without it";
     let served = kube.served_versions(&crate::controller::sources::objects::MODEL_SOURCE).await;
     if served.is_ok_and(|versions: BTreeSet<String>| versions.is_empty()) {
         return vec![CheckResult::missing("sources", false, "the definition of ModelSources is not installed", fix)];
@@ -294,7 +295,7 @@ async fn check_sources(kube: &KubeCluster, namespace: &str) -> Vec<CheckResult> 
     let listed = match listed {
         Ok(listed) => listed,
         Err(error) => {
-            let fix = "grant `list` on modelsources.stator.dev, to see whether sources are well";
+            let fix = "grant `list` on modelsources.stator.dev, to check the sources";
             return vec![CheckResult::missing("sources", false, error.to_string(), fix)];
         }
     };
@@ -304,7 +305,7 @@ async fn check_sources(kube: &KubeCluster, namespace: &str) -> Vec<CheckResult> 
         .filter(is_unwell)
         .map(|one| {
             let message = format!("source {}: {}", one.full_name(), one.message());
-            CheckResult::missing("sources", true, message, "see `stator get sources -A`, and the log of the controller")
+            CheckResult::missing("sources", true, message, "see `stator get sources -A`, and the controller's logs")
         })
         .collect();
     if unwell.is_empty() {
@@ -326,6 +327,6 @@ fn format_text(checks: &[CheckResult], look: &TerminalOptions) -> String {
     }
     let count = |result| checks.iter().filter(|check| check.result == result).count();
     let (failed, warned) = (count(CheckOutcome::Failed), count(CheckOutcome::Warning));
-    let verdict = if failed == 0 { "stator can work here" } else { "stator cannot work here yet" };
+    let verdict = if failed == 0 { "the cluster is ready for stator" } else { "the cluster is not ready for stator" };
     format!("{}{verdict}: {failed} failed, {}.\n", table.render(look), pluralize(warned, "warning", "warnings"))
 }

@@ -5,7 +5,7 @@ use super::output::Output;
 use clap::Args;
 use clap_complete::Shell;
 
-/// Write the completions of a shell to standard output
+/// Print the completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "Example: stator completions bash > /etc/bash_completion.d/stator")]
 pub struct CompletionsArgs {

@@ -19,8 +19,8 @@ const SET_BY_ENVIRONMENT: &str = ", set by the environment";
 /// Which cluster, and why that one and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ClusterChoice {
-    /// The folder of an embedded cluster, and what is to be said of why.
-    Embedded(PathBuf, &'static str),
+    /// The folder of an embedded cluster.
+    Embedded(PathBuf),
     /// A context of the kubeconfig, `None` for its current one.
     Context(Option<String>, &'static str),
     /// A context that the repository names, and that no person has chosen.
@@ -29,9 +29,23 @@ enum ClusterChoice {
     InCluster,
 }
 
-/// Opens the cluster that the options, the environment or the machine name, and says which on standard error.
+/// What a command does to its cluster. A Kubernetes cluster asks for rights instead; of an embedded one, reading leaves no
+/// trace on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterAccess {
+    /// Looks at it, dry runs included.
+    Read,
+    /// Changes objects.
+    Write,
+}
+
+/// Opens the cluster that the options, the environment or the kubeconfig name, and says which on standard error.
+///
+/// # Errors
+/// When none of them names one: no cluster is chosen by accident.
 pub async fn open(
     arguments: &ClusterArgs,
+    access: ClusterAccess,
     root: &Path,
     environment_context: Option<EnvironmentContext<'_>>,
     output: &Output,
@@ -46,14 +60,14 @@ pub async fn open(
             let context = (Some(name), SET_BY_ENVIRONMENT);
             connect_kubernetes(arguments, Some(context), output).await.map(AnyCluster::from)
         }
-        ClusterChoice::Embedded(folder, why) => {
+        ClusterChoice::Embedded(folder) => {
             if arguments.impersonate.is_some() {
                 return Err(CliError::usage(
-                    "--as works only on Kubernetes clusters, and this is the embedded cluster",
+                    "--as works only on Kubernetes clusters, but this is the embedded cluster",
                 )
                 .with_hint("omit it, or select a cluster with --context"));
             }
-            open_embedded(&folder, why, output).map(AnyCluster::from)
+            open_embedded(&folder, access, output).map(AnyCluster::from)
         }
         ClusterChoice::Context(context, why) => {
             connect_kubernetes(arguments, Some((context, why)), output).await.map(AnyCluster::from)
@@ -73,11 +87,11 @@ pub enum KubernetesPurpose {
 }
 
 impl KubernetesPurpose {
-    fn refuse_embedded(self, why: &str) -> CliError {
+    fn refuse_embedded(self) -> CliError {
         match self {
-            Self::EditSources => CliError::usage(format!(
-                "sources are objects of a Kubernetes cluster, and this is the embedded cluster{why}"
-            ))
+            Self::EditSources => CliError::usage(
+                "sources are objects of a Kubernetes cluster, and this is the embedded cluster",
+            )
             .with_hint("select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file"),
             Self::FollowSources => CliError::usage("no Kubernetes cluster to read ModelSource objects from")
                 .with_hint("select one with --context, --kubeconfig or `--cluster in-cluster`")
@@ -105,7 +119,12 @@ pub async fn open_kubernetes(
         }
     };
     match choice {
-        ClusterChoice::Embedded(_, why) => Err(purpose.refuse_embedded(why)),
+        ClusterChoice::Embedded(_) => Err(purpose.refuse_embedded()),
+        ClusterChoice::Context(None, _)
+            if purpose == KubernetesPurpose::FollowSources && !machine.kubeconfig && arguments.kubeconfig.is_none() =>
+        {
+            Err(purpose.refuse_embedded())
+        }
         ClusterChoice::Context(context, why) => connect_kubernetes(arguments, Some((context, why)), output).await,
         // No repository is asked.
         ClusterChoice::OfRepository(name) => {
@@ -175,11 +194,12 @@ pub async fn preflight(cluster: &AnyCluster, output: &Output) -> Result<(), CliE
 
 pub use stator_cluster::sync::desired::detect_platform;
 
-fn open_embedded(folder: &Path, why: &str, output: &Output) -> Result<EmbeddedCluster, CliError> {
+fn open_embedded(folder: &Path, access: ClusterAccess, output: &Output) -> Result<EmbeddedCluster, CliError> {
     let folder = shorten_path(folder);
-    output.note(&format!("Using the embedded cluster in {}{why}.", folder.display()));
-    let cluster = EmbeddedCluster::open(&folder, EmbeddedOptions::default())?;
-    if folder.ends_with(EMBEDDED_FOLDER) {
+    output.note(&format!("Using the embedded cluster in {}.", folder.display()));
+    let read_only = access == ClusterAccess::Read;
+    let cluster = EmbeddedCluster::open(&folder, EmbeddedOptions { read_only, ..EmbeddedOptions::default() })?;
+    if !read_only && folder.ends_with(EMBEDDED_FOLDER) {
         write_gitignore(&folder);
     }
     Ok(cluster)
@@ -220,8 +240,8 @@ impl KubeconfigSummary {
     }
 }
 
-/// What is asked for on the command line goes over the environment's own context, that over the kubeconfig's current
-/// one, and that over the embedded cluster.
+/// What is asked for on the command line goes over the environment's own context, and that over the kubeconfig's current
+/// one. Nothing else is a choice: a context of no name is an error of the connection.
 fn choose_cluster(
     arguments: &ClusterArgs,
     root: &Path,
@@ -230,10 +250,10 @@ fn choose_cluster(
 ) -> Result<ClusterChoice, CliError> {
     if let Some(cluster) = &arguments.cluster {
         return match cluster.split_once(':') {
-            None if cluster == "embedded" => Ok(ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), "")),
+            None if cluster == "embedded" => Ok(ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER))),
             None if cluster == "in-cluster" => Ok(ClusterChoice::InCluster),
-            Some(("embedded", folder)) if !folder.is_empty() => Ok(ClusterChoice::Embedded(PathBuf::from(folder), "")),
-            Some(_) | None => Err(CliError::usage(format!("`{cluster}` is not a cluster")).with_hint(
+            Some(("embedded", folder)) if !folder.is_empty() => Ok(ClusterChoice::Embedded(PathBuf::from(folder))),
+            Some(_) | None => Err(CliError::usage(format!("`{cluster}` is not a valid cluster")).with_hint(
                 "use `embedded`, or `embedded:DIR` for another folder; select a Kubernetes cluster with --context",
             )),
         };
@@ -249,16 +269,9 @@ fn choose_cluster(
     if let Some(own) = environment_context {
         return Ok(choose_context_of_repository(own, machine));
     }
-    Ok(match machine {
-        KubeconfigSummary { current: Some(current), .. } => {
-            ClusterChoice::Context(Some(current.clone()), ", the current context of the kubeconfig")
-        }
-        KubeconfigSummary { kubeconfig: true, .. } => {
-            ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", because the kubeconfig has no current context")
-        }
-        KubeconfigSummary { .. } => {
-            ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", because there is no kubeconfig")
-        }
+    Ok(match &machine.current {
+        Some(current) => ClusterChoice::Context(Some(current.clone()), ", the current context of the kubeconfig"),
+        None => ClusterChoice::Context(None, ""),
     })
 }
 
@@ -295,7 +308,13 @@ pub async fn with_timeout<T>(
 
 impl From<ConnectError> for CliError {
     fn from(error: ConnectError) -> Self {
-        Self::new(CliErrorKind::Cluster, error.to_string()).with_hint(error.help())
+        let is_unnamed = matches!(error, ConnectError::NoKubeconfig { .. } | ConnectError::NoCurrentContext { .. });
+        let error = Self::new(CliErrorKind::Cluster, error.to_string()).with_hint(error.help());
+        if !is_unnamed {
+            return error;
+        }
+        let error = error.with_hint("or try stator without Kubernetes: `--cluster embedded` keeps objects as files");
+        if is_in_pod() { error.with_hint("or use the cluster of this pod: `--cluster in-cluster`") } else { error }
     }
 }
 
@@ -325,13 +344,10 @@ mod tests {
     fn the_embedded_cluster_is_in_the_repository_or_where_one_says() {
         let nowhere = KubeconfigSummary::default();
         let own = Path::new(ROOT).join(".stator/cluster");
-        assert_eq!(chosen(&arguments("embedded"), None, &nowhere), ClusterChoice::Embedded(own.clone(), ""));
-        assert_eq!(chosen(&arguments("embedded:x/y"), None, &nowhere), ClusterChoice::Embedded("x/y".into(), ""));
+        assert_eq!(chosen(&arguments("embedded"), None, &nowhere), ClusterChoice::Embedded(own.clone()));
+        assert_eq!(chosen(&arguments("embedded:x/y"), None, &nowhere), ClusterChoice::Embedded("x/y".into()));
         // What is asked for on the command line goes over the environment's context.
-        assert_eq!(
-            chosen(&arguments("embedded"), Some("prod"), &machine(Some("prod"))),
-            ClusterChoice::Embedded(own, "")
-        );
+        assert_eq!(chosen(&arguments("embedded"), Some("prod"), &machine(Some("prod"))), ClusterChoice::Embedded(own));
         assert_eq!(chosen(&arguments("in-cluster"), Some("prod"), &nowhere), ClusterChoice::InCluster);
         for wrong in ["embedded:", "kind", "kind:x", ""] {
             let error = choose_cluster(&arguments(wrong), Path::new(ROOT), None, &nowhere).unwrap_err();
@@ -341,9 +357,9 @@ mod tests {
     }
 
     #[test]
-    fn options_go_over_the_environment_that_over_the_kubeconfig_and_that_over_the_embedded_cluster() {
+    fn options_go_over_the_environment_that_over_the_kubeconfig_and_nothing_else_is_a_choice() {
         let said = |choice: ClusterChoice| match choice {
-            ClusterChoice::Embedded(_, why) => format!("embedded{why}"),
+            ClusterChoice::Embedded(_) => "embedded".to_owned(),
             ClusterChoice::Context(context, why) => format!("{}{why}", context.unwrap_or_else(|| "current".to_owned())),
             ClusterChoice::OfRepository(context) => format!("{context}, if that is allowed"),
             ClusterChoice::InCluster => "in-cluster".to_owned(),
@@ -370,8 +386,8 @@ mod tests {
         prod, set by the environment
         prod, set by the environment
         staging, the current context of the kubeconfig
-        embedded, because the kubeconfig has no current context
-        embedded, because there is no kubeconfig
+        current
+        current
         ");
     }
 }

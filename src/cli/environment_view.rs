@@ -1,6 +1,7 @@
 //! An environment, looked at once: what commands that only show begin with.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs};
+use super::connect::ClusterAccess;
 use super::error::CliError;
 use super::output::Output;
 use super::status::open_cluster;
@@ -8,7 +9,6 @@ use super::targets::TargetArgs;
 use super::{connect, live_plan, repository};
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::sync::EnvironmentStatus;
-use stator_model::fleet_policy::FleetPolicies;
 
 /// An environment and its cluster.
 #[derive(Debug)]
@@ -36,14 +36,13 @@ pub async fn view_environment(
     opened.note_when_empty(output);
     let mut selection = opened.select(environment, output)?;
     let namespace = selection.environment.namespace.to_string();
-    let cluster = open_cluster(&opened, &selection, cluster, output).await?;
+    let cluster = open_cluster(&opened, &selection, cluster, ClusterAccess::Read, output).await?;
     let cluster = match frontends {
         Some(frontends) => frontends.apply(&cluster),
         None => cluster,
     };
     connect::preflight(&cluster, output).await?;
     connect::detect_platform(&cluster, &mut selection).await;
-    let desired = opened.render_selection(selection, FleetPolicies::default());
-    let status = live_plan::read_statuses(&opened, desired, &cluster).await?;
+    let status = live_plan::read_statuses(&opened, selection, &cluster).await?;
     Ok(EnvironmentView { cluster, namespace, status })
 }

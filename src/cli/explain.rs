@@ -2,28 +2,37 @@
 
 use super::args::{ClusterArgs, PolicyArgs, ReportFormat};
 use super::connect;
+use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::yaml::to_yaml;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
+use schemars::generate::SchemaSettings;
 use serde::Serialize;
+use serde_json::Value;
+use stator_core::finding::{Rule, did_you_mean};
+use stator_core::manual;
+use stator_git::source::model_source::ModelSource;
 use stator_model::fleet_policy::{FleetPolicy, JudgedSource};
-use stator_model::intent::explain::{ChildField, ExplainError, FieldExplanation, explain};
+use stator_model::intent::DocumentKind;
+use stator_model::intent::explain::{ChildField, ExplainError, FieldExplanation, explain, explain_schema};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::LazyLock;
 
-/// Show what a field means, which values it takes, and the fields below it
+/// Explain a field of a document, or a rule that a finding names
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments\n  stator explain serving --recursive\n  stator explain policy -n team-a --context prod"
+    after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments\n  stator explain modelsource.spec.url\n  stator explain schema/unknown-field\n  stator explain serving --recursive\n  stator explain policy -n team-a --context prod"
 )]
 pub struct ExplainArgs {
-    /// The field, by its dotted path
-    #[arg(value_name = "FIELD.PATH", default_value = "model", hide_default_value = true)]
+    /// Dotted path of a field, with or without its document (model, repository, defaults, modelsource, fleetpolicy); or the
+    /// id of a rule, such as `yaml/null`
+    #[arg(value_name = "FIELD.PATH|RULE", default_value = "model", hide_default_value = true)]
     field: String,
-    /// Show the fields below at every depth, by name and type
+    /// Show all nested fields, by name and type
     #[arg(long, env = "STATOR_RECURSIVE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     recursive: bool,
     /// Output format
@@ -31,7 +40,7 @@ pub struct ExplainArgs {
     output: ReportFormat,
     #[command(flatten)]
     policies: PolicyArgs,
-    /// With `policy`: the namespace whose policies are shown; those of every namespace when left out
+    /// With `policy`: show only the policies that apply to this namespace; by default, all policies
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -41,14 +50,24 @@ pub struct ExplainArgs {
 pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if arguments.field == "policy" {
         if arguments.recursive {
-            return Err(CliError::usage(
-                "--recursive shows the fields below a field, and policies are shown as documents",
-            )
-            .with_hint("omit --recursive, or unset STATOR_RECURSIVE"));
+            return Err(CliError::usage("--recursive works with fields, not with `policy`")
+                .with_hint("omit --recursive, or unset STATOR_RECURSIVE"));
         }
         return show_policies(arguments, output).await;
     }
-    let explanation = explain(&arguments.field)?;
+    if let Some(rule) = find_rule(&arguments.field)? {
+        let data = arguments.output.encode(&RuleExplanation::of(rule))?;
+        output.write_result(&data.unwrap_or_else(|| format_rule(rule, &output.stdout_style)))?;
+        return Ok(ExitStatus::Success);
+    }
+    let explanation = explain_any(&arguments.field).map_err(|error| {
+        let documents = DocumentKind::ALL.map(DocumentKind::as_str).into_iter();
+        let documents: Vec<String> =
+            documents.chain(OTHER_DOCUMENTS.iter().map(|(kind, _)| *kind)).map(str::to_lowercase).collect();
+        let first = arguments.field.split('.').next().unwrap_or_default();
+        let meant = did_you_mean(first, documents.iter().map(String::as_str));
+        CliError::from(error).with_hint(meant.unwrap_or_default())
+    })?;
     if arguments.recursive {
         let explanation = RecursiveExplanation::of(explanation);
         let data = arguments.output.encode(&explanation)?;
@@ -60,6 +79,75 @@ pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus,
     Ok(ExitStatus::Success)
 }
 
+/// Every rule that a finding may name, by what it is about.
+pub const RULE_ROOMS: [(&str, &[Rule]); 8] = [
+    ("Intents", stator_model::intent::rules::ALL),
+    ("Dynamo", stator_core::dynamo::admission::rules::ALL),
+    ("Rendering", stator_model::render::rules::ALL),
+    ("Policies of a fleet", stator_model::fleet_policy::rules::ALL),
+    ("Plans", stator_model::plan::rules::ALL),
+    ("Importing", stator_model::import::rules::ALL),
+    ("Sources", crate::controller::sources::spec::rules::ALL),
+    ("Findings", stator_core::finding::limit::ALL),
+];
+
+/// The rule of an id, `None` for a word that cannot be one.
+///
+/// # Errors
+/// When there is no such rule; the error names the nearest one.
+fn find_rule(word: &str) -> Result<Option<Rule>, CliError> {
+    if !word.contains('/') {
+        return Ok(None);
+    }
+    let rules = || RULE_ROOMS.iter().flat_map(|(_, rules)| rules.iter());
+    match rules().find(|rule| rule.id == word) {
+        Some(rule) => Ok(Some(*rule)),
+        None => {
+            let hint = did_you_mean(word, rules().map(|rule| rule.id));
+            let hint = hint.unwrap_or_else(|| format!("all rules: {}", manual::page("rules", "rules")));
+            Err(CliError::usage(format!("there is no rule `{word}`")).with_hint(hint))
+        }
+    }
+}
+
+/// What `explain RULE -o json` prints.
+#[derive(Debug, Serialize)]
+struct RuleExplanation {
+    rule: &'static str,
+    description: &'static str,
+    page: String,
+}
+
+impl RuleExplanation {
+    fn of(rule: Rule) -> Self {
+        Self { rule: rule.id, description: rule.summary, page: rule.page() }
+    }
+}
+
+fn format_rule(rule: Rule, look: &TerminalOptions) -> String {
+    let heading = |text: &str| look.paint(Tone::Strong, text);
+    format!("{}  {}\n\n{}\n{}  {}\n", heading("RULE:"), rule.id, indented(rule.summary), heading("PAGE:"), rule.page())
+}
+
+/// The documents beside those of a repository, by their kinds.
+static OTHER_DOCUMENTS: LazyLock<[(&str, Value); 2]> = LazyLock::new(|| {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let schema = |schema: schemars::Schema| schema.to_value();
+    [
+        ("ModelSource", schema(settings.clone().into_generator().into_root_schema_for::<ModelSource>())),
+        ("FleetPolicy", schema(settings.into_generator().into_root_schema_for::<FleetPolicy>())),
+    ]
+});
+
+/// Explains a field of any document.
+fn explain_any(path: &str) -> Result<FieldExplanation, ExplainError> {
+    let first = path.split('.').next().unwrap_or(path);
+    match OTHER_DOCUMENTS.iter().find(|(kind, _)| kind.eq_ignore_ascii_case(first)) {
+        Some((kind, schema)) => explain_schema(kind, schema, path),
+        None => explain(path),
+    }
+}
+
 /// Shows what administrators allow, as they wrote it: everything that binds a namespace.
 async fn show_policies(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
     // A file alone is shown as it is, before any cluster has it.
@@ -68,7 +156,7 @@ async fn show_policies(arguments: &ExplainArgs, output: &Output) -> Result<ExitS
         arguments.policies.read_files()?
     } else {
         connect::with_timeout(&arguments.cluster, async {
-            let cluster = connect::open(&arguments.cluster, Path::new(""), None, output).await?;
+            let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new(""), None, output).await?;
             arguments.policies.read(&cluster).await
         })
         .await?
@@ -131,7 +219,7 @@ fn trees_below(path: &str, explanation: &FieldExplanation, above: &[&[ChildField
         // A map's values have fields of their own, under any name.
         let is_map = field.type_name.starts_with("map[");
         let path = format!("{path}.{}{}", field.name, if is_map { ".NAME" } else { "" });
-        let below = explain(&path).ok();
+        let below = explain_any(&path).ok();
         let fields = below.map(|below| trees_below(&path, &below, &above)).unwrap_or_default();
         FieldTree { field: field.clone(), fields }
     };

@@ -1,8 +1,10 @@
 //! `stator fmt`.
 
+use super::args::EmptyArgs;
 use super::error::{CliError, ExitStatus};
 use super::files;
 use super::output::Output;
+use super::repository;
 use super::targets::{PathArgs, TargetedModels};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
@@ -23,6 +25,8 @@ use std::sync::Arc;
 pub struct FmtArgs {
     #[command(flatten)]
     targets: PathArgs,
+    #[command(flatten)]
+    empty: EmptyArgs,
     /// Change nothing; list the files that would change
     #[arg(long, env = "STATOR_CHECK", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     check: bool,
@@ -43,6 +47,7 @@ pub fn run(arguments: &FmtArgs, output: &Output) -> Result<ExitStatus, CliError>
         return format_standard_input(arguments, output);
     }
     let (checkout, scope) = open(&arguments.targets)?;
+    repository::refuse_empty_checkout(&checkout, &scope, arguments.empty)?;
     let files: Vec<_> = checkout.tree.files.iter().filter(|file| scope.contains(&file.path)).collect();
     let verdicts: Vec<FormatOutcome> = files.par_iter().map(|file| format_file(&file.content)).collect();
     let (mut changed, mut refused) = (0, 0);
@@ -105,7 +110,7 @@ fn format_standard_input(arguments: &FmtArgs, output: &Output) -> Result<ExitSta
             Ok(ExitStatus::Success)
         }
         FormatOutcome::Rejected(reason) => Err(CliError::input(format!("standard input: {reason}"))
-            .with_hint("`stator explain model` shows what a model.yaml holds")),
+            .with_hint("`stator explain model` lists the fields of a model.yaml")),
     }
 }
 
@@ -117,7 +122,7 @@ fn open(targets: &PathArgs) -> Result<(Checkout, RepositoryScope), CliError> {
     let checkout = source::open_parts(first, others)?;
     let mut scope = if paths.is_empty() { RepositoryScope::default() } else { checkout.scope.clone() };
     if !names.is_empty() {
-        let models = TargetedModels::of_names(names);
+        let models = TargetedModels::of_names(RepositoryScope::default(), names);
         for part in models.scope_in_workspace(&Workspace::parse(&checkout.tree))?.parts() {
             let (ScopePart::Folder(path) | ScopePart::Intent(path)) = part;
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);

@@ -1,20 +1,22 @@
 //! `stator history`, `stator events` and `stator describe`: what happened and why.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, ReportFormat};
+use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::targets::parse_target;
+use super::targets::{Target, TargetedModels, parse_target};
 use super::{connect, live_plan, repository, status};
 use clap::{Args, ValueHint};
 use serde_json::json;
 use stator_cluster::cluster::kube::events_of_models;
 use stator_cluster::sync::EnvironmentStatus;
-use stator_model::fleet_policy::FleetPolicies;
+use stator_git::source::RepositoryScope;
 use stator_model::plan::{ModelStatus, Record};
 use stator_model::present::history::ClusterEvent;
 use stator_model::present::{escape, pluralize};
 use stator_model::present::{history as present, status as faces};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// Where the records are.
 #[derive(Debug, Args)]
@@ -82,21 +84,25 @@ struct EnvironmentHistory {
 
 async fn read_history(
     place: &RecordQueryArgs,
-    path: Option<&Path>,
+    target: Option<&Target>,
     beside: AskedBeside,
     output: &Output,
 ) -> Result<EnvironmentHistory, CliError> {
     connect::with_timeout(&place.cluster, async {
-        let opened = repository::open(path.unwrap_or(&place.path), output)?;
+        let path = if let Some(Target::Path(path)) = target { path } else { &place.path };
+        let mut opened = repository::open(path, output)?;
         let mut selection = repository::select_environment(&opened.workspace, &place.environment)?;
+        if let Some(Target::Model(model)) = target {
+            opened.models = TargetedModels::of_names(RepositoryScope::default(), BTreeSet::from([model.clone()]));
+            opened.models.check_namespaces(&[&selection])?;
+            opened.checkout.scope = opened.models.scope_in(&[&selection]);
+        }
         let namespace = selection.environment.namespace.to_string();
-        let cluster = status::open_cluster(&opened, &selection, &place.cluster, output).await?;
+        let cluster = status::open_cluster(&opened, &selection, &place.cluster, ClusterAccess::Read, output).await?;
         let cluster = beside.frontends.map_or_else(|| cluster.clone(), |frontends| frontends.apply(&cluster));
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
-        let EnvironmentStatus { models, records, .. } =
-            live_plan::read_statuses(&opened, opened.render_selection(selection, FleetPolicies::default()), &cluster)
-                .await?;
+        let EnvironmentStatus { models, records, .. } = live_plan::read_statuses(&opened, selection, &cluster).await?;
         let said = match cluster.as_kubernetes() {
             Some(cluster) if beside.events => match cluster.list_events(&namespace).await {
                 Ok(events) => events_of_models(&models, events),
@@ -113,22 +119,14 @@ async fn read_history(
     .await
 }
 
-/// The path and the name that a target is one of.
-fn split_target(target: &str) -> (Option<PathBuf>, Option<String>) {
-    match parse_target(target) {
-        (_, Some(name)) => (None, Some(name)),
-        (path, None) => (Some(path), None),
-    }
-}
-
 /// The model that a target names, or the only one in its folder.
-fn target_model(target: &str, name: Option<String>, models: &[ModelStatus]) -> Result<String, CliError> {
-    match (name, models) {
-        (Some(name), _) => Ok(name),
-        (None, [model]) => Ok(model.name.clone()),
-        (None, models) => Err(CliError::usage(format!(
+fn target_model(target: &Target, models: &[ModelStatus]) -> Result<String, CliError> {
+    match (target, models) {
+        (Target::Model(model), _) => Ok(model.name.clone()),
+        (Target::Path(_), [model]) => Ok(model.name.clone()),
+        (Target::Path(path), models) => Err(CliError::usage(format!(
             "{} holds {}",
-            escape::line(target),
+            escape::line(&path.display().to_string()),
             pluralize(models.len(), "model", "models")
         ))
         .with_hint("pass the name of one model, its folder, or its model.yaml")),
@@ -136,21 +134,16 @@ fn target_model(target: &str, name: Option<String>, models: &[ModelStatus]) -> R
 }
 
 /// The record of a model; `None` for one that git has and that was never synced.
-fn find_record<'a>(name: &str, models: &[ModelStatus], records: &'a [Record]) -> Result<Option<&'a Record>, CliError> {
-    let record = records.iter().find(|record| record.model == name);
-    if record.is_none() && !models.iter().any(|model| model.name == name) {
-        let known: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
-        return Err(status::unknown_model(name, &known));
-    }
-    Ok(record)
+fn find_record<'a>(name: &str, records: &'a [Record]) -> Option<&'a Record> {
+    records.iter().find(|record| record.model == name)
 }
 
 pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (path, name) = split_target(&arguments.model);
+    let target = parse_target(&arguments.model);
     let EnvironmentHistory { models, records, .. } =
-        read_history(&arguments.query, path.as_deref(), AskedBeside::default(), output).await?;
-    let name = target_model(&arguments.model, name, &models)?;
-    let record = find_record(&name, &models, &records)?;
+        read_history(&arguments.query, Some(&target), AskedBeside::default(), output).await?;
+    let name = target_model(&target, &models)?;
+    let record = find_record(&name, &records);
     let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
     let text = || match record {
         Some(record) => present::sync_history(record, &output.stdout_style),
@@ -162,15 +155,11 @@ pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitSta
 }
 
 pub async fn events(arguments: &EventsArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (path, name) = arguments.model.as_deref().map(split_target).unwrap_or_default();
+    let target = arguments.model.as_deref().map(parse_target);
     let EnvironmentHistory { models, records, cluster_events: mut said } =
-        read_history(&arguments.query, path.as_deref(), AskedBeside { events: true, frontends: None }, output).await?;
-    let name = match (&arguments.model, name) {
-        (Some(target), name) => Some(target_model(target, name, &models)?),
-        (None, _) => None,
-    };
+        read_history(&arguments.query, target.as_ref(), AskedBeside { events: true, frontends: None }, output).await?;
+    let name = target.map(|target| target_model(&target, &models)).transpose()?;
     if let Some(name) = &name {
-        find_record(name, &models, &records)?;
         said.retain(|event| event.model == *name);
     }
     let wanted = records.iter().filter(|record| name.as_ref().is_none_or(|name| record.model == *name));
@@ -181,13 +170,13 @@ pub async fn events(arguments: &EventsArgs, output: &Output) -> Result<ExitStatu
 }
 
 pub async fn describe(arguments: &DescribeArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (path, name) = split_target(&arguments.model);
+    let target = parse_target(&arguments.model);
     let beside = AskedBeside { events: true, frontends: Some(arguments.frontends) };
     let EnvironmentHistory { models, records, cluster_events: mut said } =
-        read_history(&arguments.query, path.as_deref(), beside, output).await?;
-    let name = target_model(&arguments.model, name, &models)?;
+        read_history(&arguments.query, Some(&target), beside, output).await?;
+    let name = target_model(&target, &models)?;
     said.retain(|event| event.model == name);
-    let record = find_record(&name, &models, &records)?;
+    let record = find_record(&name, &records);
     let model = models.iter().find(|model| model.name == name);
     let text = || {
         let now = jiff::Timestamp::now();

@@ -1,6 +1,7 @@
 //! `stator import`.
 
 use super::args::{ClusterArgs, DynamoArgs};
+use super::connect::ClusterAccess;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::{connect, files, repository, validate};
@@ -39,10 +40,10 @@ pub struct ImportArgs {
     /// Overwrite files that have other content; on the command line only, never by a variable
     #[arg(long, action = ArgAction::SetTrue)]
     force: bool,
-    /// Print how much of each manifest maps to fields of a model, instead of the models
+    /// Instead of the models, print how much of each manifest maps to model fields
     #[arg(long, env = "STATOR_MEASURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
     measure: bool,
-    /// Leave out what a model cannot have, with a warning; it is an error otherwise
+    /// Leave out anything that a model cannot express, with a warning instead of an error
     #[arg(long, env = "STATOR_LOSSY", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     lossy: bool,
     #[command(flatten)]
@@ -63,7 +64,7 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
     let mut platform = Platform { dynamo: arguments.dynamo.release, ..Platform::default() };
     let inputs = if arguments.from_cluster {
         let here = std::env::current_dir()?;
-        let cluster = connect::open(&arguments.cluster, &here, None, output).await?;
+        let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, &here, None, output).await?;
         let namespace = arguments.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
         let (input, notes) =
             connect::with_timeout(&arguments.cluster, from_cluster::read_manifests(&cluster, namespace)).await?;

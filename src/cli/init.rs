@@ -8,7 +8,7 @@ use stator_model::intent::scaffold;
 use stator_model::present::escape;
 use std::path::PathBuf;
 
-/// Create a small repository that validates, renders and syncs without changes
+/// Create a small example repository, ready to validate, render and sync
 #[derive(Debug, Args)]
 #[command(after_help = "Existing files are never overwritten.")]
 pub struct InitArgs {
@@ -33,6 +33,8 @@ pub fn run(arguments: &InitArgs, output: &Output) -> Result<ExitStatus, CliError
         output.write_result(&(escape::line(path) + "\n"))?;
     }
     let place = if folder.as_os_str() == "." { String::new() } else { format!("cd {} && ", folder.display()) };
-    output.note(&format!("Next: {place}stator validate && stator sync -e staging --simulate-operator --wait"));
+    output.note(&format!(
+        "Next: {place}stator validate && stator sync -e staging --cluster embedded --simulate-operator --wait"
+    ));
     Ok(ExitStatus::Success)
 }

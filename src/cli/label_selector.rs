@@ -47,7 +47,7 @@ fn split_requirements(text: &str) -> Result<Vec<&str>, String> {
         match character {
             '(' if !is_inside => is_inside = true,
             ')' if is_inside => is_inside = false,
-            '(' | ')' => return Err(format!("`{character}` has no partner; {FORMS}")),
+            '(' | ')' => return Err(format!("`{character}` is unmatched; {FORMS}")),
             ',' if !is_inside => {
                 parts.push(text.get(start..at).unwrap_or_default().trim());
                 start = at.saturating_add(1);
@@ -56,7 +56,7 @@ fn split_requirements(text: &str) -> Result<Vec<&str>, String> {
         }
     }
     if is_inside {
-        return Err(format!("`(` has no partner; {FORMS}"));
+        return Err(format!("`(` is unmatched; {FORMS}"));
     }
     parts.push(text.get(start..).unwrap_or_default().trim());
     match parts.iter().any(|part| part.is_empty()) {

@@ -21,7 +21,7 @@ pub struct ListOutputArgs {
     /// Keep watching, and print the list again when it changes
     #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub watch: bool,
-    /// Leave out headings and everything else that is not a row
+    /// Print only rows, without headings
     #[arg(long, env = "STATOR_NO_HEADERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub no_headers: bool,
 }

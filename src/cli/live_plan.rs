@@ -3,9 +3,17 @@
 use super::args::ChangeArgs;
 use super::error::{CliError, CliErrorKind};
 use super::repository::{self, DesiredState, OpenedRepository};
+use super::selected_part::{self, SelectedPart};
 use stator_cluster::cluster::{AnyCluster, Cluster};
 use stator_cluster::sync::{self, EnvironmentStatus, GatherError, GatheredState, PlanParameters};
+use stator_core::dynamo::kinds;
+use stator_model::fleet_policy::FleetPolicies;
+use stator_model::intent::ResolvedEnvironment;
 use stator_model::plan::{self, Plan, PlanInput, PlanScope, Record, SyncBookkeeping};
+use std::collections::BTreeSet;
+
+/// More records than these of models that git no longer has are read with all others.
+const MAX_REMOVED: usize = 16;
 
 /// Looks at everything that a plan of these objects needs to know of a cluster. Nothing is left of what is desired when
 /// that says that the repository lost its settings.
@@ -57,13 +65,70 @@ pub async fn plan_changes<C: Cluster>(
     PlanWithBookkeeping { plan, bookkeeping }
 }
 
-/// Every model's status, and what it was read from.
+/// The plan of the selected models by what they are alone; `None` where a look at everything may say something else.
+pub async fn plan_selected(
+    cluster: &AnyCluster,
+    opened: &OpenedRepository,
+    selection: &ResolvedEnvironment,
+    policies: &FleetPolicies,
+    arguments: &ChangeArgs,
+) -> Option<Plan> {
+    let mut input = input_of_selected(cluster, opened, selection, policies, arguments).await?;
+    let mut plan = build_explained_plan(cluster, &mut input).await;
+    plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
+    selected_part::is_self_contained(&plan).then_some(plan)
+}
+
+/// What a plan of the selected models is made of, without the models that have nothing to do with them. `None` where
+/// everything has to be looked at, or a look failed: the one at everything says why.
+async fn input_of_selected(
+    cluster: &AnyCluster,
+    opened: &OpenedRepository,
+    selection: &ResolvedEnvironment,
+    policies: &FleetPolicies,
+    arguments: &ChangeArgs,
+) -> Option<PlanInput> {
+    let mut part = SelectedPart::of_selected(opened, selection, policies)?;
+    let mut desired = opened.render_selection(part.to_environment(), policies.clone());
+    while part.take_in_related(&desired.rendered)? {
+        desired = opened.render_selection(part.to_environment(), policies.clone());
+    }
+    let members = part.names();
+    let removed = part.removed_models(cluster.names(&kinds::RECORD, &desired.target.namespace).await.ok()?);
+    if removed.len() > MAX_REMOVED {
+        return None;
+    }
+    let mut models: BTreeSet<String> = members.union(&removed).cloned().collect();
+    models.extend(opened.models.names().iter().cloned());
+    let live = desired.gather_live_of(cluster, &models).await.ok()?;
+    let is_recorded = |name: &String| live.records.iter().any(|record| record.model == *name);
+    let is_removed =
+        |record: &Record| removed.contains(&record.model) && opened.checkout.scope.contains(&record.source);
+    // The look at everything tells who names a model that is nowhere, what git lost, and whose record somebody deleted.
+    let tells_more = !opened.models.names().iter().all(|name| is_recorded(name) || members.contains(name))
+        || !members.iter().all(is_recorded)
+        || !opened.workspace.is_named()
+        || live.records.iter().any(is_removed);
+    if tells_more {
+        return None;
+    }
+    Some(plan_input(opened, desired, live, arguments))
+}
+
+/// Every selected model's status, and what it was read from.
 pub async fn read_statuses(
     opened: &OpenedRepository,
-    desired: DesiredState,
+    selection: ResolvedEnvironment,
     cluster: &AnyCluster,
 ) -> Result<EnvironmentStatus, CliError> {
-    let input = status_input(opened, desired, cluster).await?;
+    let (policies, arguments) = (FleetPolicies::default(), ChangeArgs::for_status());
+    if let Some(input) = input_of_selected(cluster, opened, &selection, &policies, &arguments).await {
+        let status = sync::read_environment_status(cluster, input, jiff::Timestamp::now()).await;
+        if selected_part::is_self_contained(&status.plan) {
+            return Ok(status);
+        }
+    }
+    let input = status_input(opened, opened.render_selection(selection, policies), cluster).await?;
     Ok(sync::read_environment_status(cluster, input, jiff::Timestamp::now()).await)
 }
 
@@ -97,7 +162,7 @@ pub fn plan_input(
         // A model that is gone from the folder is known by its record.
         let here = |source: &str| checkout.scope.contains(source);
         let models = desired.rendered.iter().filter(|model| here(&model.source));
-        let mut names: std::collections::BTreeSet<String> = models.map(|model| model.model.clone()).collect();
+        let mut names: BTreeSet<String> = models.map(|model| model.model.clone()).collect();
         let broken = desired.selection.broken.iter().filter(|broken| here(&broken.source));
         names.extend(broken.filter_map(|broken| broken.name.clone()));
         let wanted = |record: &&Record| here(&record.source) || opened.models.names().contains(&record.model);

@@ -1,6 +1,7 @@
 //! `stator lock`: what Dynamo's profiler chose becomes a file beside the intent.
 
 use super::args::{ClusterArgs, EnvironmentArgs};
+use super::connect::ClusterAccess;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
@@ -18,7 +19,7 @@ use stator_model::present::findings;
 use stator_model::render::{self, RenderTarget, emit, profiling_result};
 use std::collections::BTreeMap;
 
-/// Write the profiler's result for models with `sla` to lock files, so that git decides from then on
+/// Write the profiler's results for models with `sla` to lock files, to pin the graphs in git
 #[derive(Debug, Args)]
 #[command(
     after_help = "A valid lock is not changed. In a repository with one environment the file is model.lock.yaml, else model.ENVIRONMENT.lock.yaml.\n\nExit codes: 0 every model with `sla` is locked; 1 one is not, or its lock is for another target; 2 the repository or the cluster cannot be read."
@@ -28,7 +29,7 @@ pub struct LockArgs {
     targets: TargetArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
-    /// Write nothing and use no cluster; report locks that are missing or for another target
+    /// Write nothing and use no cluster; report missing and stale locks
     #[arg(long, env = "STATOR_CHECK", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     check: bool,
     #[command(flatten)]
@@ -138,7 +139,7 @@ async fn write_locks(
 ) -> Result<bool, CliError> {
     let root = &opened.checkout.root;
     let context = EnvironmentContext::of(selection.environment.context.as_ref());
-    let cluster = connect::open(&arguments.cluster, root, context, output).await?;
+    let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, root, context, output).await?;
     let target = repository::target_of(selection);
     let mut all = true;
     for intent in open {

@@ -16,7 +16,8 @@ pub struct ManArgs {
 }
 
 pub fn run(arguments: &ManArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let mut command = super::command();
+    // A page of `help` would repeat the pages of all others.
+    let mut command = super::command().disable_help_subcommand(true);
     // Building gives sub-commands their full names and global options.
     command.build();
     let pages = render_pages(&command, "stator")?;

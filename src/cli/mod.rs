@@ -14,6 +14,7 @@ mod explain;
 mod files;
 mod fmt;
 mod get;
+mod guesses;
 mod history;
 mod import;
 mod init;
@@ -34,6 +35,7 @@ mod revisions;
 mod rollback;
 mod saved_plan;
 mod schema;
+mod selected_part;
 mod server;
 mod signals;
 mod sources;
@@ -49,17 +51,19 @@ mod web;
 mod yaml;
 
 pub use error::{CliError, CliErrorKind, ExitStatus};
+pub use explain::RULE_ROOMS;
 
 use crate::telemetry::traces::TracePipeline;
 use crate::telemetry::{self, LogEncoding, LogSettings};
 use args::GlobalArgs;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use output::Output;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// GitOps for NVIDIA Dynamo: models declared in git become synced, healthy Dynamo objects.
+/// GitOps for NVIDIA Dynamo: sync models from git to a cluster, as Dynamo objects
 #[derive(Debug, Parser)]
 #[command(
     name = "stator",
@@ -67,8 +71,7 @@ use std::time::Duration;
     max_term_width = 100,
     propagate_version = false,
     subcommand_required = true,
-    arg_required_else_help = true,
-    disable_help_subcommand = true
+    arg_required_else_help = true
 )]
 struct Cli {
     #[command(flatten)]
@@ -126,6 +129,46 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
         .mut_subcommands(without_empty_variables)
 }
 
+/// What is said on the command line goes over a variable that says something else: of two options that exclude each other,
+/// the one that a variable sets counts as not set.
+fn yielding_to_flags(command: clap::Command, arguments: &[OsString]) -> clap::Command {
+    fn without_variables(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(clap::builder::Resettable::Reset)).mut_subcommands(without_variables)
+    }
+    fn yielding(command: clap::Command, matches: &clap::ArgMatches) -> clap::Command {
+        let is_written = |arg: &clap::Arg| {
+            let source = matches
+                .try_contains_id(arg.get_id().as_str())
+                .ok()
+                .and_then(|_| matches.value_source(arg.get_id().as_str()));
+            source == Some(clap::parser::ValueSource::CommandLine)
+        };
+        let written: Vec<&clap::Arg> = command.get_arguments().filter(|arg| is_written(arg)).collect();
+        let excluded = |arg: &clap::Arg| {
+            let conflicts = |one: &clap::Arg, other: &clap::Arg| {
+                command.get_arg_conflicts_with(one).iter().any(|it| it.get_id() == other.get_id())
+            };
+            written.iter().any(|flag| conflicts(flag, arg) || conflicts(arg, flag))
+        };
+        let yield_to: BTreeSet<clap::Id> =
+            command.get_arguments().filter(|arg| excluded(arg)).map(|arg| arg.get_id().clone()).collect();
+        let command = command.mut_args(|arg| match yield_to.contains(arg.get_id()) {
+            true => arg.env(clap::builder::Resettable::Reset),
+            false => arg,
+        });
+        match matches.subcommand() {
+            Some((name, below)) => command.mut_subcommand(name, |command| yielding(command, below)),
+            None => command,
+        }
+    }
+    let parsed = without_variables(command.clone()).ignore_errors(true).try_get_matches_from(arguments);
+    match parsed {
+        Ok(matches) => yielding(command, &matches),
+        // Help, or what the second reading says better.
+        Err(_) => command,
+    }
+}
+
 /// The variable that stands for a long flag.
 fn variable_of(long: &str) -> String {
     format!("STATOR_{}", long.to_uppercase().replace('-', "_"))
@@ -149,7 +192,7 @@ fn ignored_variables(root: &clap::Command, matches: &clap::ArgMatches) -> Vec<St
         .map(|long| (long, variable_of(long)))
         .filter(|(_, variable)| std::env::var_os(variable).is_some_and(|value| !value.is_empty()))
         .filter(|(_, variable)| !is_read(root, variable))
-        .map(|(long, variable)| format!("{variable} is ignored: --{long} counts on the command line only"))
+        .map(|(long, variable)| format!("{variable} is ignored: pass --{long} on the command line"))
         .collect()
 }
 
@@ -160,15 +203,18 @@ pub fn run(arguments: Vec<OsString>) -> Pin<Box<dyn Future<Output = ExitStatus>>
 }
 
 async fn run_arguments(arguments: Vec<OsString>) -> ExitStatus {
-    let mut command = without_empty_variables(command());
-    let (cli, matched) = match command
-        .try_get_matches_from_mut(arguments)
+    let written = arguments.clone();
+    let mut command = yielding_to_flags(without_empty_variables(command()), &written);
+    let refused = guesses::refuse_single_dash(&written, &command).map_or(Ok(()), Err);
+    let (cli, matched) = match refused
+        .and_then(|()| command.try_get_matches_from_mut(arguments))
         .and_then(|matches| sources::remote_sync::check_conflicts(&mut command, &matches).map(|()| matches))
         .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)))
     {
         Ok(both) => both,
         Err(error) => {
             // Help and version are results; a reader of either that went away is no failure.
+            let error = guesses::lead_on(error, &written);
             let _ = error.print();
             return if error.exit_code() == 0 { ExitStatus::Success } else { ExitStatus::Error };
         }
@@ -278,7 +324,7 @@ fn start_traces(verb: &CliCommand, output: &Output) -> Option<TracePipeline> {
         return None;
     }
     TracePipeline::start().unwrap_or_else(|problem| {
-        output.warn(&format!("no traces are sent: {problem}"));
+        output.warn(&format!("traces are off: {problem}"));
         None
     })
 }

@@ -35,8 +35,10 @@ pub fn sync_command(
         words.push("--prune=false".to_owned());
     }
     let mut holds: BTreeSet<HoldKind> = changes.allowed_holds();
-    holds.extend(plan.changes.iter().filter_map(|change| change.step.held_by()));
-    holds.extend(plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind));
+    let kinds = plan.changes.iter().filter_map(|change| change.step.held_by());
+    let kinds = kinds.chain(plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind));
+    // Right after an accident, the way to complete it is not what comes next.
+    holds.extend(kinds.filter(|kind| *kind != HoldKind::MassDelete));
     if !holds.is_empty() {
         let names: Vec<&str> = holds.into_iter().map(HoldKind::as_str).collect();
         words.extend(["--allow".to_owned(), names.join(",")]);

@@ -1,6 +1,7 @@
 //! `stator plan`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PolicyArgs};
+use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs};
+use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::next_command::sync_command;
 use super::output::Output;
@@ -11,12 +12,12 @@ use super::yaml::to_yaml;
 use super::{connect, live_plan, revisions};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use stator_model::plan::{Action, Change, Disruption, Plan};
+use stator_model::plan::{Action, Change, Disruption, HoldKind, Plan};
 use stator_model::present::{plan as present, preview};
 
 /// Show what a sync would change, and what that costs
 ///
-/// With --from, one revision is compared with another and no cluster is needed: what a pull request would change.
+/// With --from, compare two revisions, without a cluster: the plan of a pull request.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 planned; 1 an intent has errors, --fail-on matched, or there are changes with --exit-code; 2 planning failed.\n\nExamples:\n  stator plan -e prod\n  stator plan -e prod --from origin/main... -o markdown\n  stator plan -e prod -o json > plan.json && stator sync -e prod --plan plan.json"
@@ -36,7 +37,7 @@ pub struct PlanArgs {
     /// Compare with this revision instead of a cluster; `main...` is the merge base with main
     #[arg(long, env = "STATOR_FROM", value_name = "REV", conflicts_with_all = ["cluster", "context", "kubeconfig", "allow", "prune"])]
     from: Option<String>,
-    /// With --from: plan this revision instead of the files as they are
+    /// With --from: plan this revision instead of the work tree
     #[arg(long, env = "STATOR_TO", value_name = "REV", requires = "from")]
     to: Option<String>,
 }
@@ -54,6 +55,8 @@ pub struct PlanTargetArgs {
     changes: ChangeArgs,
     #[command(flatten)]
     policies: PolicyArgs,
+    #[command(flatten)]
+    empty: EmptyArgs,
 }
 
 impl PlanTargetArgs {
@@ -68,15 +71,20 @@ impl PlanTargetArgs {
     }
 
     async fn plan_against_cluster(&self, mut opened: OpenedRepository, output: &Output) -> Result<Plan, CliError> {
-        opened.note_when_empty(output);
+        opened.refuse_when_empty(self.empty, output)?;
         let mut selection = opened.select(&self.environment, output)?;
         repository::note_when_environment_empty(&opened, &selection, output);
         let context = EnvironmentContext::of(selection.environment.context.as_ref());
-        let cluster = connect::open(&self.cluster, &opened.checkout.root, context, output).await?;
+        let cluster = connect::open(&self.cluster, ClusterAccess::Read, &opened.checkout.root, context, output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
         repository::note_assumed_release(selection.environment.platform.as_ref(), output);
-        let mut desired = opened.render_selection(selection, self.policies.read(&cluster).await?);
+        let policies = self.policies.read(&cluster).await?;
+        let selected = live_plan::plan_selected(&cluster, &opened, &selection, &policies, &self.changes).await;
+        if let Some(plan) = selected {
+            return Ok(plan);
+        }
+        let mut desired = opened.render_selection(selection, policies);
         opened.workspace.forget_models();
         let found = live_plan::gather_live_state(&cluster, &opened, &mut desired).await?;
         Ok(live_plan::plan_changes(&cluster, &opened, desired, found, &self.changes).await.plan)
@@ -116,7 +124,7 @@ enum FailOnClass {
     NativeRoll,
     /// All pods stop before new ones start
     Recreate,
-    /// An object goes
+    /// An object is deleted
     Delete,
     /// An object is deleted and created again
     Replace,
@@ -152,7 +160,12 @@ pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, Cl
             let environment = &arguments.target.environment;
             let selection = repository::select_environment(&opened.workspace, environment)?;
             repository::note_assumed_release(selection.environment.platform.as_ref(), output);
-            revisions::compare_revisions(&opened, from, arguments.to.as_deref(), environment, policies)?
+            let plan = revisions::compare_revisions(&opened, from, arguments.to.as_deref(), environment, policies)?;
+            // A change may well remove the last model of a folder.
+            if plan.changes.is_empty() {
+                opened.refuse_when_empty(arguments.target.empty, output)?;
+            }
+            plan
         }
         None => arguments.target.plan(opened, output).await?,
     };
@@ -169,10 +182,12 @@ pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, Cl
 impl PlanArgs {
     /// What carries the plan out, where there is something to do; nothing for a comparison of revisions.
     fn next_step(&self, plan: &Plan) -> String {
-        if !has_changes(plan) || self.from.is_some() {
+        let is_offered =
+            |change: &Change| !present::is_unchanged(change) && change.step.held_by() != Some(HoldKind::MassDelete);
+        if self.from.is_some() || !plan.changes.iter().any(is_offered) {
             return String::new();
         }
-        let PlanTargetArgs { targets, environment, cluster, changes, policies } = &self.target;
+        let PlanTargetArgs { targets, environment, cluster, changes, policies, empty: _ } = &self.target;
         format!("\nNext:\n{}\n", sync_command(plan, targets, environment, cluster, (changes, policies)))
     }
 }

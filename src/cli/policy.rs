@@ -2,6 +2,7 @@
 
 use super::args::{ClusterArgs, PolicyArgs};
 use super::connect;
+use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::yaml::to_yaml;
@@ -21,7 +22,8 @@ enum PolicyCommand {
     Export(ExportArgs),
 }
 
-/// Print admission policies that hold pods, images and service accounts on the API server, for writers beside stator
+/// Print admission policies that enforce the rules for pods, images and service accounts on the API server, also for
+/// clients other than stator
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 printed; 2 the policies cannot be read.\n\nExample:\n  stator policy export --policies policies.yaml | kubectl apply -f -"
@@ -37,7 +39,7 @@ pub async fn run(arguments: &PolicyCommandArgs, output: &Output) -> Result<ExitS
     let PolicyCommand::Export(arguments) = &arguments.command;
     let policies = if arguments.cluster.names_cluster() || arguments.policies.policies.is_none() {
         connect::with_timeout(&arguments.cluster, async {
-            let cluster = connect::open(&arguments.cluster, Path::new(""), None, output).await?;
+            let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new(""), None, output).await?;
             arguments.policies.read(&cluster).await
         })
         .await?

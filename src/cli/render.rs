@@ -1,6 +1,6 @@
 //! `stator render`.
 
-use super::args::{EnvironmentArgs, PolicyArgs};
+use super::args::{EmptyArgs, EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::files;
 use super::output::Output;
@@ -28,10 +28,12 @@ pub struct RenderArgs {
     environment: EnvironmentArgs,
     #[command(flatten)]
     policies: PolicyArgs,
+    #[command(flatten)]
+    empty: EmptyArgs,
     /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "yaml")]
     output: ManifestFormat,
-    /// Show the models after all layers instead, with the file and line that each value is from
+    /// Show the merged models instead, with the file and line of each value
     #[arg(long, env = "STATOR_SHOW_ORIGINS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
     show_origins: bool,
     /// Write one file per object into this folder, as MODEL/KIND-NAME.yaml
@@ -46,7 +48,7 @@ enum ManifestFormat {
     Yaml,
     /// A JSON List
     Json,
-    /// KIND/NAMESPACE/NAME, one a line
+    /// KIND/NAMESPACE/NAME, one per line
     Name,
 }
 
@@ -56,7 +58,7 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
             .with_hint("use `-o yaml` or `-o json`"));
     }
     let mut opened = repository::open_targets(&arguments.targets, output)?;
-    opened.note_when_empty(output);
+    opened.refuse_when_empty(arguments.empty, output)?;
     let selection = opened.select(&arguments.environment, output)?;
     opened.models.check_names(model_names(&selection))?;
     if !arguments.show_origins {

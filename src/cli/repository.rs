@@ -1,6 +1,6 @@
 //! From a path on the command line to models, and from there to desired objects.
 
-use super::args::EnvironmentArgs;
+use super::args::{EmptyArgs, EnvironmentArgs};
 use super::error::CliError;
 use super::files;
 use super::output::Output;
@@ -53,7 +53,7 @@ pub fn open_edited<'a>(
                 }
             }
             // A model that was never saved is one all the same.
-            Err(at) if FileRole::of_name(path.rsplit('/').next().unwrap_or(&path)) != FileRole::Other => {
+            Err(at) if FileRole::of_name(file_name(&path)) != FileRole::Other => {
                 files.insert(at, SourceFile { path, content: Ok(text) });
             }
             Err(_) => {}
@@ -110,6 +110,7 @@ impl OpenedRepository {
     /// When there is no such environment or namespace.
     pub fn select(&mut self, arguments: &EnvironmentArgs, output: &Output) -> Result<ResolvedEnvironment, CliError> {
         let selection = select_environment(&self.workspace, arguments)?;
+        self.models.check_namespaces(&[&selection])?;
         self.checkout.scope = self.models.scope_in(&[&selection]);
         if self.checkout.scope.is_nothing()
             && let Some(note) = self.models.note_of_nothing()
@@ -121,23 +122,24 @@ impl OpenedRepository {
 
     /// Says so when there is nothing to work on.
     pub fn note_when_empty(&self, output: &Output) {
-        if !self.models.names().is_empty() {
-            return;
+        if self.models.names().is_empty()
+            && let Some(places) = places_without_models(&self.checkout, &self.checkout.scope)
+        {
+            output.note(&format!("note: no model.yaml in {places}"));
         }
-        let scope = &self.checkout.scope;
-        let any = self.checkout.tree.files.iter().any(|file| is_intent(&file.path) && scope.contains(&file.path));
-        if !any {
-            let place = |part: &ScopePart| {
-                let (ScopePart::Folder(below) | ScopePart::Intent(below)) = part;
-                let root = &self.checkout.root;
-                if below.is_empty() { root.display().to_string() } else { root.join(below).display().to_string() }
-            };
-            let places: Vec<String> = scope.parts().map(place).collect();
-            output.note(&format!(
-                "note: no model.yaml in {}; `stator init` creates a small repository to start from",
-                places.join(", ")
-            ));
+    }
+
+    /// Refuses a folder that is no repository, which would be a success of nothing; says so when a repository has nothing to
+    /// work on.
+    ///
+    /// # Errors
+    /// When there is neither a stator.yaml nor a model.yaml.
+    pub fn refuse_when_empty(&self, empty: EmptyArgs, output: &Output) -> Result<(), CliError> {
+        if self.models.names().is_empty() {
+            refuse_empty_checkout(&self.checkout, &self.checkout.scope, empty)?;
         }
+        self.note_when_empty(output);
+        Ok(())
     }
 
     /// Renders an environment that is chosen already, as that of the repository that this is a checkout of, held to what
@@ -160,6 +162,41 @@ impl OpenedRepository {
         let content = files.get(at)?.content.as_ref().ok()?;
         Some(String::from_utf8_lossy(content).into_owned())
     }
+}
+
+/// Refuses a checkout that has neither a stator.yaml nor, in this part of it, a model.yaml.
+///
+/// # Errors
+/// Then.
+pub fn refuse_empty_checkout(
+    checkout: &Checkout,
+    scope: &RepositoryScope,
+    EmptyArgs { allow_empty }: EmptyArgs,
+) -> Result<(), CliError> {
+    let is_settings = |file: &SourceFile| FileRole::of_name(file_name(&file.path)) == FileRole::Settings;
+    if allow_empty || checkout.tree.files.iter().any(is_settings) {
+        return Ok(());
+    }
+    match places_without_models(checkout, scope) {
+        Some(places) => Err(CliError::input(format!("no stator.yaml and no model.yaml in {places}"))
+            .with_hint("check the path; `stator init` creates a small repository to start from")
+            .with_hint("if the folder is empty on purpose, pass --allow-empty")),
+        None => Ok(()),
+    }
+}
+
+/// The folders of a scope, where none of them has a model.
+fn places_without_models(checkout: &Checkout, scope: &RepositoryScope) -> Option<String> {
+    if checkout.tree.files.iter().any(|file| is_intent(&file.path) && scope.contains(&file.path)) {
+        return None;
+    }
+    let place = |part: &ScopePart| {
+        let (ScopePart::Folder(below) | ScopePart::Intent(below)) = part;
+        let root = &checkout.root;
+        if below.is_empty() { root.display().to_string() } else { root.join(below).display().to_string() }
+    };
+    let places: Vec<String> = scope.parts().map(place).collect();
+    Some(places.join(", "))
 }
 
 /// What the repository of a folder is held to.
@@ -236,7 +273,11 @@ fn is_in_scope(file: &str, scope: &RepositoryScope) -> bool {
 }
 
 fn is_intent(path: &str) -> bool {
-    path.rsplit('/').next() == Some("model.yaml")
+    file_name(path) == "model.yaml"
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 impl From<EnvironmentError> for CliError {

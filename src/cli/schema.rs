@@ -33,7 +33,7 @@ enum SchemaDocument {
     Lock,
     /// A ModelSource
     Source,
-    /// What `stator plan -o json` prints
+    /// The output of `stator plan -o json`
     Plan,
 }
 

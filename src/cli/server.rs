@@ -11,8 +11,8 @@ use clap::Args;
 
 /// Receive webhooks for the sources of a cluster and forward them to the controller
 ///
-/// For clusters where the controller cannot be reached from outside: webhook hints are written to an annotation of the
-/// ModelSource, which the controller that runs the source reads. Nothing else is written, and no repository is read.
+/// For clusters where the controller cannot be reached from outside. It writes webhook hints to an annotation of the
+/// ModelSource, where the controller reads them. It writes nothing else and reads no repository.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 stopped on request; 2 bad usage or no cluster; 124 --timeout; 130 interrupted twice."

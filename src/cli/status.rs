@@ -1,6 +1,7 @@
 //! `stator status`, and `stator get models`.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs};
+use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use super::live_plan;
@@ -14,8 +15,6 @@ use super::{connect, signals};
 use clap::{Args, ValueEnum};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_core::finding::did_you_mean;
-use stator_model::fleet_policy::FleetPolicies;
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::plan::ModelStatus;
 use stator_model::present::status as present;
@@ -36,7 +35,7 @@ pub struct StatusArgs {
     simulate: SimulateArgs,
     #[command(flatten)]
     list: ListOutputArgs,
-    /// Order of the models; what needs attention comes first with `sync` and `health`
+    /// Order of the models; `sync` and `health` put models that need attention first
     #[arg(long, env = "STATOR_SORT_BY", value_name = "KEY", default_value = "name")]
     sort_by: ModelSortKey,
     #[command(flatten)]
@@ -84,13 +83,13 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
     opened.note_when_empty(output);
     let mut selection = opened.select(&arguments.environment, output)?;
     let namespace = selection.environment.namespace.to_string();
-    let cluster = open_cluster(&opened, &selection, &arguments.cluster, output).await?;
-    let cluster = arguments.frontends.apply(&cluster);
     // One look needs nobody to move what it looks at.
-    let _operator = match arguments.simulate.embedded_cluster(&cluster)? {
-        Some(_) if arguments.list.watch || arguments.web.is_on() => arguments.simulate.start_operator(&cluster)?,
-        Some(_) | None => None,
-    };
+    let simulates = arguments.simulate.simulate_operator && (arguments.list.watch || arguments.web.is_on());
+    let access = if simulates { ClusterAccess::Write } else { ClusterAccess::Read };
+    let cluster = open_cluster(&opened, &selection, &arguments.cluster, access, output).await?;
+    let cluster = arguments.frontends.apply(&cluster);
+    let embedded = arguments.simulate.embedded_cluster(&cluster)?;
+    let _operator = embedded.filter(|_| simulates).map(|_| arguments.simulate.start_operator(&cluster)).transpose()?;
     connect::preflight(&cluster, output).await?;
     connect::detect_platform(&cluster, &mut selection).await;
     // The watch is opened first, so that nothing falls between it and the first look.
@@ -112,10 +111,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
         );
         pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
     }
-    let mut models =
-        live_plan::read_statuses(&opened, opened.render_selection(selection, FleetPolicies::default()), &cluster)
-            .await?
-            .models;
+    let mut models = live_plan::read_statuses(&opened, selection, &cluster).await?.models;
     let mut printer = ListPrinter::new(arguments.list.output, changes, output);
     loop {
         arguments.sort_by.sort(&mut models);
@@ -130,10 +126,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
         let mut again = repository::open_targets(&arguments.targets, output)?;
         let mut selection = again.select(&arguments.environment, output)?;
         connect::detect_platform(&cluster, &mut selection).await;
-        models =
-            live_plan::read_statuses(&again, again.render_selection(selection, FleetPolicies::default()), &cluster)
-                .await?
-                .models;
+        models = live_plan::read_statuses(&again, selection, &cluster).await?.models;
     }
 }
 
@@ -142,17 +135,11 @@ pub async fn open_cluster(
     opened: &OpenedRepository,
     selection: &ResolvedEnvironment,
     cluster: &ClusterArgs,
+    access: ClusterAccess,
     output: &Output,
 ) -> Result<AnyCluster, CliError> {
     let context = EnvironmentContext::of(selection.environment.context.as_ref());
-    connect::open(cluster, &opened.checkout.root, context, output).await
-}
-
-/// There is no model of that name.
-pub fn unknown_model(name: &str, known: &[String]) -> CliError {
-    let hint = did_you_mean(name, known.iter().map(String::as_str))
-        .unwrap_or_else(|| "`stator status` lists the models of the environment".to_owned());
-    CliError::input(format!("there is no model `{name}` in the environment")).with_hint(hint)
+    connect::open(cluster, access, &opened.checkout.root, context, output).await
 }
 
 fn format_statuses(models: &[ModelStatus], arguments: &StatusArgs, output: &Output) -> Result<String, CliError> {

@@ -1,6 +1,9 @@
 //! `stator sync`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, ReportFormat, SimulateArgs};
+use super::args::{
+    ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, ReportFormat, SimulateArgs,
+};
+use super::connect::ClusterAccess;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::live_plan::{self, PlanWithBookkeeping};
 use super::output::Output;
@@ -11,7 +14,7 @@ use super::sources::remote_sync::{self, SourceArgs, SourceSyncOptions};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::web::{EnvironmentPlace, RepositoryObserver, WebArgs};
-use super::{connect, repository, saved_plan};
+use super::{connect, progress, repository, saved_plan};
 use crate::controller::sources::folder_watch::FolderWatch;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -50,7 +53,9 @@ pub struct SyncArgs {
     changes: ChangeArgs,
     #[command(flatten)]
     policies: PolicyArgs,
-    /// Change nothing: `client` shows the plan, `server` also has the cluster check every write
+    #[command(flatten)]
+    empty: EmptyArgs,
+    /// Change nothing: `client` shows the plan, `server` also sends each write as a server-side dry run
     #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with = "wait")]
     dry_run: Option<DryRunMode>,
     /// Wait until every model is healthy
@@ -83,15 +88,15 @@ pub struct SyncArgs {
 /// Where a dry run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DryRunMode {
-    /// Nowhere: the plan is shown
+    /// Show the plan, and send nothing
     Client,
-    /// To the cluster, which checks every write and makes none
+    /// Send each write as a server-side dry run
     Server,
 }
 
 pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if let Some(name) = &arguments.source.source {
-        arguments.web.refuse("--source, whose controller runs the sync")?;
+        arguments.web.refuse("--source, because the controller runs the sync")?;
         let wish = SourceSyncOptions {
             name,
             namespace: arguments.environment.namespace.as_deref(),
@@ -108,7 +113,10 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
     let (opened, selection) = read_repository(arguments, output)?;
     let context = EnvironmentContext::of(selection.environment.context.as_ref());
     let context = context.map(|context| EnvironmentContext { no_input: arguments.no_input, ..context });
-    let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context, output).await?;
+    // The simulated operator writes, also beside a dry run.
+    let reads = arguments.dry_run.is_some() && !arguments.simulate.simulate_operator;
+    let access = if reads { ClusterAccess::Read } else { ClusterAccess::Write };
+    let cluster = connect::open(&arguments.cluster, access, &opened.checkout.root, context, output).await?;
     let cluster = arguments.frontends.apply(&cluster);
     let _operator = arguments.simulate.start_operator(&cluster)?;
     connect::with_timeout(&arguments.cluster, connect::preflight(&cluster, output)).await?;
@@ -135,7 +143,7 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
 
 fn read_repository(arguments: &SyncArgs, output: &Output) -> Result<(OpenedRepository, ResolvedEnvironment), CliError> {
     let mut opened = repository::open_targets(&arguments.targets, output)?;
-    opened.note_when_empty(output);
+    opened.refuse_when_empty(arguments.empty, output)?;
     let selection = opened.select(&arguments.environment, output)?;
     repository::note_when_environment_empty(&opened, &selection, output);
     Ok((opened, selection))
@@ -255,35 +263,44 @@ async fn apply_plan(
     if plan.changes.iter().any(|change| change.step.write().is_some()) {
         confirm(arguments.yes, arguments.no_input, "Apply these changes?", output)?;
     }
-    let progress = ProgressReporter::new(&plan, output);
+    let reporter = ProgressReporter::new(&plan, output);
     let (cancel, cancelled) = watch::channel(None);
     let mut options = SyncOptions::new(jiff::Timestamp::now(), jitter_seed());
     options.wait = arguments.wait;
     options.prune = arguments.changes.prune;
     options.progress_deadline = arguments.progress_deadline;
     options.timeout = arguments.cluster.timeout;
-    let sink = |event| progress.report_event(event);
+    let sink = |event| reporter.report_event(event);
     let work = sync::run_sync(cluster, plan, bookkeeping, options, &sink, cancelled);
     tokio::pin!(work);
-    let report = tokio::select! {
-        report = &mut work => report,
-        () = wait_for_interrupt() => {
-            progress.print_line("Stopping: work in progress is finished first. Press Ctrl-C again to stop at once.");
-            let _ = cancel.send(Some(CancelReason::Interrupted));
-            tokio::select! {
-                report = &mut work => report,
+    let mut lines = tokio::time::interval(progress::LINE_INTERVAL / 5);
+    // Listened to without a gap: a signal that nobody waits for is lost.
+    let interrupt = wait_for_interrupt();
+    tokio::pin!(interrupt);
+    let report = loop {
+        tokio::select! {
+            report = &mut work => break report,
+            _ = lines.tick() => reporter.print_due(),
+            () = &mut interrupt => {
                 // Dropping a sync is safe: a record or a journal names whatever was created.
-                () = wait_for_interrupt() => {
-                    return Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next sync completes the rest"));
+                if cancel.borrow().is_some() {
+                    let error = CliError::new(CliErrorKind::Interrupted, "interrupted");
+                    return Err(error.with_hint("the next sync completes the rest"));
                 }
+                reporter.print_line("Stopping: work in progress is finished first. Press Ctrl-C again to stop at once.");
+                let _ = cancel.send(Some(CancelReason::Interrupted));
+                interrupt.set(wait_for_interrupt());
             }
         }
     };
-    progress.finish();
+    reporter.finish();
     let data = arguments.output.encode(&report)?;
     output.write_result(&data.unwrap_or_else(|| format_report(&report, faulty, &output.stdout_style)))?;
     for hold in &held {
         output.warn(hold);
+    }
+    if report.cancelled {
+        output.note("Interrupted: run the same command again to complete the sync.");
     }
     Ok(if report.cancelled {
         ExitStatus::Interrupted
@@ -306,7 +323,7 @@ fn hold_messages(plan: &Plan) -> Vec<String> {
     let errors = plan.findings.iter().filter(|finding| finding.is_error()).count();
     let faulty = (errors > 0).then(|| {
         format!(
-            "{} in intents: models with errors were not changed; see `stator validate`",
+            "{} in intents, so their models were not changed; run `stator validate`",
             pluralize(errors, "error", "errors")
         )
     });
@@ -375,7 +392,8 @@ fn jitter_seed() -> u64 {
 }
 
 fn format_report(report: &SyncReport, faulty: &BTreeSet<String>, look: &TerminalOptions) -> String {
-    let mut table = TextTable::new(&["MODEL", "RESULT", "APPLIED", "PRUNED", "MESSAGE"]);
+    let mut table =
+        TextTable::new(&["MODEL", "RESULT", "APPLIED", "PRUNED", "MESSAGE"]).least_important(&["PRUNED", "APPLIED"]);
     let changed = |outcome: &&sync::ModelOutcome| {
         look.verbose
             || outcome.applied + outcome.pruned > 0
@@ -394,13 +412,34 @@ fn format_report(report: &SyncReport, faulty: &BTreeSet<String>, look: &Terminal
     }
     let mut out = if shown.is_empty() { String::new() } else { table.render(look) };
     // A model with errors may well be as it was, and still it is not what git says.
-    let sound: Vec<_> = report.models.iter().filter(|outcome| !faulty.contains(&outcome.name)).collect();
-    let going = sound.iter().filter(|outcome| outcome.result == SyncOutcome::Deleting).count();
-    let well = sound.iter().filter(|outcome| outcome.result.is_success()).count() - going;
-    let total = sound.len() + faulty.len();
-    let being_deleted = if going > 0 { format!(", {going} being deleted") } else { String::new() };
+    let (mut synced, mut total, mut deleted, mut deleting, mut held) = (0, faulty.len(), 0, 0, 0);
+    for outcome in report.models.iter().filter(|outcome| !faulty.contains(&outcome.name)) {
+        match outcome.result {
+            SyncOutcome::Deleted => {
+                deleted += 1;
+                continue;
+            }
+            SyncOutcome::Deleting => deleting += 1,
+            SyncOutcome::Held => held += 1,
+            SyncOutcome::Synced | SyncOutcome::Unchanged | SyncOutcome::Healthy | SyncOutcome::Deferred => synced += 1,
+            SyncOutcome::Invalid
+            | SyncOutcome::Unsigned
+            | SyncOutcome::Blocked
+            | SyncOutcome::Unhealthy
+            | SyncOutcome::Failed
+            | SyncOutcome::Cancelled
+            | SyncOutcome::Superseded => {}
+        }
+        total += 1;
+    }
+    let counts = [(held, "held"), (deleting, "being deleted"), (deleted, "deleted")];
+    let counts: String = counts
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!(", {number} {what}"))
+        .collect();
     out.push_str(&format!(
-        "{well} of {} synced{being_deleted}, {}.\n",
+        "{synced} of {} synced{counts}, {}.\n",
         pluralize(total, "model", "models"),
         pluralize(report.writes, "write", "writes")
     ));

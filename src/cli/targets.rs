@@ -5,6 +5,7 @@ use super::label_selector::LabelSelector;
 use clap::{Args, ValueHint};
 use stator_core::finding::did_you_mean;
 use stator_git::source::{RepositoryScope, ScopePart};
+use stator_model::intent::scalar::DnsName;
 use stator_model::intent::{ResolvedEnvironment, Workspace};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,20 +23,20 @@ pub struct PathArgs {
 pub struct TargetArgs {
     #[command(flatten)]
     paths: PathArgs,
-    /// Only models with these labels, as kubectl selects them: `team=search,tier!=dev`, `zone in (a,b)`, `!canary`
+    /// Only models that match this label selector: `team=search,tier!=dev`, `zone in (a,b)`, `!canary`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<LabelSelector>,
 }
 
 impl PathArgs {
     /// The targets as paths of one repository, and names of its models. Without any, the current folder is the target.
-    pub fn split(&self) -> (Vec<PathBuf>, BTreeSet<String>) {
+    pub fn split(&self) -> (Vec<PathBuf>, BTreeSet<NamedModel>) {
         let (mut paths, mut names) = (Vec::new(), BTreeSet::new());
         for target in &self.targets {
             match parse_target(target) {
-                (path, None) => paths.push(path),
-                (_, Some(name)) => {
-                    names.insert(name);
+                Target::Path(path) => paths.push(path),
+                Target::Model(model) => {
+                    names.insert(model);
                 }
             }
         }
@@ -59,7 +60,7 @@ impl PathArgs {
             [target] if target == "-" => Ok(true),
             targets if targets.iter().any(|target| target == "-") => {
                 Err(CliError::usage("`-` cannot be used with other targets")
-                    .with_hint("run the command once for standard input"))
+                    .with_hint("run the command separately for standard input"))
             }
             _ => Ok(false),
         }
@@ -79,7 +80,7 @@ impl TargetArgs {
 
     /// What is selected of a repository, of which the paths are this part.
     pub fn selection(&self, scope: RepositoryScope) -> TargetedModels {
-        TargetedModels { scope, names: self.paths.split().1, selector: self.selector.clone(), allows_unknown: false }
+        TargetedModels { selector: self.selector.clone(), ..TargetedModels::of_names(scope, self.paths.split().1) }
     }
 
     /// The targets and the selector as words of a command.
@@ -89,21 +90,61 @@ impl TargetArgs {
     }
 }
 
-/// A path that exists is one; anything else is a model's name, also as `-o name` prints it.
-pub fn parse_target(text: &str) -> (PathBuf, Option<String>) {
-    if Path::new(text).exists() || text.ends_with(".yaml") || (text.contains('/') && !text.starts_with("model/")) {
-        (PathBuf::from(text), None)
-    } else {
-        (PathBuf::from("."), Some(model_name(text)))
+/// What an argument means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A folder or a file.
+    Path(PathBuf),
+    /// A model: by its name, and the namespace where one was written with it.
+    Model(NamedModel),
+}
+
+/// A model as somebody named it: `chat`, `models/chat`, `model/chat` or `model/models/chat`, which `-o name` prints.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedModel {
+    /// Its name.
+    pub name: String,
+    /// The namespace that was written before it.
+    namespace: Option<String>,
+}
+
+impl NamedModel {
+    /// Says so when the namespace is not one of an environment that is looked at.
+    ///
+    /// # Errors
+    /// Then: the text may well be a path that is misspelled.
+    pub fn check_namespace(&self, environments: &[&ResolvedEnvironment]) -> Result<(), CliError> {
+        let Some(namespace) = &self.namespace else { return Ok(()) };
+        let known: BTreeSet<&str> = environments.iter().map(|one| one.environment.namespace.as_str()).collect();
+        if known.contains(namespace.as_str()) {
+            return Ok(());
+        }
+        let message = format!("`{namespace}/{}` is neither a path nor NAMESPACE/NAME of a model", self.name);
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        Err(CliError::input(message).with_hint(format!("check the path; the environment's namespace is {known}")))
     }
 }
 
-/// The name in `model/NAMESPACE/NAME`, or the text itself.
-fn model_name(text: &str) -> String {
-    match text.strip_prefix("model/").and_then(|rest| rest.split_once('/')) {
-        Some((_, name)) => name.to_owned(),
-        None => text.to_owned(),
+/// A path that exists is one, and so is what looks like one; anything else names a model.
+pub fn parse_target(text: &str) -> Target {
+    let named = |name: &str, namespace: Option<&str>| {
+        Target::Model(NamedModel { name: name.to_owned(), namespace: namespace.map(str::to_owned) })
+    };
+    let is_file = || [".yaml", ".yml"].iter().any(|end| text.ends_with(end));
+    if Path::new(text).exists() || is_file() {
+        return Target::Path(PathBuf::from(text));
     }
+    let is_kind_named = text.starts_with("model/");
+    let words: Vec<&str> = text.strip_prefix("model/").unwrap_or(text).split('/').collect();
+    match words.as_slice() {
+        [name] => named(name, None),
+        [namespace, name] if is_kind_named || is_namespaced_name(namespace, name) => named(name, Some(namespace)),
+        _ => Target::Path(PathBuf::from(text)),
+    }
+}
+
+fn is_namespaced_name(namespace: &str, name: &str) -> bool {
+    namespace.parse::<DnsName>().is_ok() && name.parse::<DnsName>().is_ok()
 }
 
 /// Which models of a repository are meant: those of its parts and those of these names, and of them the ones with the right
@@ -112,6 +153,8 @@ fn model_name(text: &str) -> String {
 pub struct TargetedModels {
     scope: RepositoryScope,
     names: BTreeSet<String>,
+    /// Those of the names that came with a namespace.
+    namespaced: Vec<NamedModel>,
     selector: Option<LabelSelector>,
     /// Whether a name may be that of no model.
     allows_unknown: bool,
@@ -123,9 +166,19 @@ impl TargetedModels {
         Self { scope, ..Self::default() }
     }
 
-    /// The models of these names, wherever they are.
-    pub fn of_names(names: BTreeSet<String>) -> Self {
-        Self { names, ..Self::default() }
+    /// The models of a part, and those of these names, wherever they are.
+    pub fn of_names(scope: RepositoryScope, named: BTreeSet<NamedModel>) -> Self {
+        let names = named.iter().map(|model| model.name.clone()).collect();
+        let namespaced = named.into_iter().filter(|model| model.namespace.is_some()).collect();
+        Self { scope, names, namespaced, ..Self::default() }
+    }
+
+    /// Says so when a name came with a namespace that is none of these environments'.
+    ///
+    /// # Errors
+    /// For the first such name.
+    pub fn check_namespaces(&self, environments: &[&ResolvedEnvironment]) -> Result<(), CliError> {
+        self.namespaced.iter().try_for_each(|model| model.check_namespace(environments))
     }
 
     /// The same models, where a name may be that of none: what is to be gone may never have been.
@@ -193,7 +246,7 @@ impl TargetedModels {
 
     /// What to say where labels select nothing.
     pub fn note_of_nothing(&self) -> Option<String> {
-        self.selector.as_ref().map(|selector| format!("note: no model has labels that match `{selector}`"))
+        self.selector.as_ref().map(|selector| format!("note: no model matches the selector `{selector}`"))
     }
 
     /// The part that a whole workspace's models are, in whatever environments, with the names checked.
@@ -208,6 +261,7 @@ impl TargetedModels {
         let environments: Vec<ResolvedEnvironment> =
             names.iter().filter_map(|name| workspace.resolve_environment(Some(name)).ok()).collect();
         let environments: Vec<&ResolvedEnvironment> = environments.iter().collect();
+        self.check_namespaces(&environments)?;
         self.check_names(environments.iter().flat_map(|environment| model_names(environment)))?;
         Ok(self.scope_in(&environments))
     }

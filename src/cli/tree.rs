@@ -16,10 +16,10 @@ use stator_model::present::TerminalOptions;
 use stator_model::present::tree::{self, ObjectForest, OwnedObject, UnlistedResource};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Show each model's objects, and below them what controllers made of them: deployments, pods, services
+/// Show each model's objects, and the deployments, pods and services created from them
 ///
-/// Every kind that the cluster serves is looked at, but for Events and Secrets, and an object is shown below those that own
-/// it. Kinds that may not be listed are told at the end.
+/// Covers every kind that the cluster serves, except Events and Secrets, and shows each object below its owners. Kinds
+/// that you may not list are named at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 shown; 2 the repository or the cluster cannot be read.")]
 pub struct TreeArgs {
@@ -34,7 +34,7 @@ pub struct TreeArgs {
     /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: TreeFormat,
-    /// Leave out headings and everything else that is not a row
+    /// Print only rows, without headings
     #[arg(long, env = "STATOR_NO_HEADERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     no_headers: bool,
 }

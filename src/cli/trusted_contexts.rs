@@ -89,14 +89,14 @@ pub fn require_trust(
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if chosen.no_input || !terminal {
         return Err(CliError::usage(format!(
-            "the repository asks for the context `{context}` of the kubeconfig, and nobody has allowed it to{is_current}"
+            "the repository asks for the context `{context}` of the kubeconfig, which you have not allowed{is_current}"
         ))
         .with_hint(format!("pass --context {context} to use it, or --context with another one"))
         .with_hint("on a terminal stator asks, and remembers the answer for this repository"));
     }
     output.write_stderr(&format!(
-        "The files in {repository} choose the context `{context}` of your kubeconfig{is_current}.\n\
-         Its login is used, and its plugin is run, if it has one. Let this repository use it from now on? [y/N] "
+        "The files in {repository} choose the context `{context}` of your kubeconfig{is_current}.\nstator would use \
+         its login, and run its plugin if it has one. Let this repository use it from now on? [y/N] "
     ));
     let mut said = String::new();
     std::io::stdin().lock().read_line(&mut said)?;
@@ -107,7 +107,7 @@ pub fn require_trust(
     known.trusted.insert(answer);
     let kept = file.map_or_else(|| Err(std::io::Error::other("there is no home folder")), |file| known.write(&file));
     if let Err(error) = kept {
-        output.warn(&format!("the answer is not remembered: {error}"));
+        output.warn(&format!("the answer could not be saved: {error}"));
     }
     Ok(())
 }

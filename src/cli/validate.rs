@@ -1,6 +1,6 @@
 //! `stator validate`.
 
-use super::args::{DynamoArgs, PolicyArgs};
+use super::args::{DynamoArgs, EmptyArgs, PolicyArgs};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository::{self, DesiredState, OpenedRepository};
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 
 /// Check every file and report every finding with its place and its fix
 ///
-/// All environments are checked unless one is named. Models are rendered too, so that what Dynamo would refuse is found
-/// here. No cluster is needed.
+/// Checks all environments unless you name one. It also renders the models, to find errors that Dynamo would refuse. No
+/// cluster is needed.
 #[derive(Debug, Args)]
 #[command(
     after_help = "The formats of CI (github, gitlab, sarif, junit) name files from the top of the git checkout, all others from the folder of stator.yaml. With `-`, standard input is read as the only model.yaml of a repository without settings.\n\nExit codes: 0 no errors; 1 errors, or with --strict warnings; 2 the repository cannot be read."
@@ -32,6 +32,8 @@ pub struct ValidateArgs {
     dynamo: DynamoArgs,
     #[command(flatten)]
     policies: PolicyArgs,
+    #[command(flatten)]
+    empty: EmptyArgs,
     /// Output format
     #[arg(
         short = 'o',
@@ -91,7 +93,7 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
         true => repository::open_standard_input()?,
         false => repository::open_targets(&arguments.targets, output)?,
     };
-    opened.note_when_empty(output);
+    opened.refuse_when_empty(arguments.empty, output)?;
     opened.checkout.scope = opened.models.scope_in_workspace(&opened.workspace)?;
     let environment = arguments.environment.as_deref();
     let policies = arguments.policies.read_files()?;

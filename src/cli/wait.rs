@@ -1,8 +1,10 @@
 //! `stator wait`.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, ReportFormat};
+use super::connect::ClusterAccess;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
+use super::progress::LINE_INTERVAL;
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::{connect, live_plan, signals, status};
@@ -13,7 +15,6 @@ use stator_cluster::sync::EnvironmentStatus;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::ObjectRef;
-use stator_model::fleet_policy::FleetPolicies;
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::plan::{Change, ChangeReason, KeptBy, ModelStatus, SyncState};
 use stator_model::present::table::{TableCell, TextTable};
@@ -32,10 +33,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// The time limit where none is given.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// Wait until models are healthy, as git says, or gone. Nothing is written
+/// Wait until models are healthy, match git, or are deleted. Writes nothing
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --timeout, it waits for 30 minutes at most. To sync and wait at once, use `stator sync --wait`.\n\nExit codes: 0 every model is as waited for; 1 at least one cannot become so by waiting; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
+    after_help = "Without --timeout, it waits for 30 minutes at most. To sync and wait at once, use `stator sync --wait`.\n\nExit codes: 0 every model meets the condition; 1 at least one cannot meet it by waiting; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
 )]
 pub struct WaitArgs {
     #[command(flatten)]
@@ -58,11 +59,11 @@ pub struct WaitArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WaitCondition {
-    /// Every object of the model serves, or is at zero replicas on purpose
+    /// Every object of the model is healthy, or at zero replicas on purpose
     Healthy,
-    /// The cluster is as git says
+    /// The cluster matches git
     Synced,
-    /// No object of the model is left, but for volumes, which outlive it
+    /// All objects of the model are gone, except volumes that outlive it
     Deleted,
 }
 
@@ -137,7 +138,7 @@ pub async fn run(arguments: &WaitArgs, output: &Output) -> Result<ExitStatus, Cl
     let data = arguments.output.encode(&WaitReport { condition: arguments.condition, met, models: &seen })?;
     output.write_result(&data.unwrap_or_else(|| format_text(&seen, arguments.condition, &output.stdout_style)))?;
     if exit == ExitStatus::Timeout {
-        output.note("timed out; raise the limit with --timeout, or see `stator describe MODEL` for what it waits for");
+        output.note("timed out; raise the limit with --timeout, or run `stator describe MODEL` to see the cause");
     }
     Ok(exit)
 }
@@ -150,7 +151,7 @@ async fn wait_for_condition(
 ) -> Result<(), CliError> {
     let (opened, mut selection) = open(arguments, output)?;
     let namespace = selection.environment.namespace.to_string();
-    let cluster = status::open_cluster(&opened, &selection, &arguments.cluster, output).await?;
+    let cluster = status::open_cluster(&opened, &selection, &arguments.cluster, ClusterAccess::Read, output).await?;
     let cluster = arguments.frontends.apply(&cluster);
     connect::preflight(&cluster, output).await?;
     connect::detect_platform(&cluster, &mut selection).await;
@@ -158,12 +159,13 @@ async fn wait_for_condition(
     let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
     let mut changes = cluster.watch(&watched, Some(&namespace)).await?;
     let (mut opened, mut selection) = (opened, selection);
+    let mut report = ProgressLine { condition: arguments.condition, last: None };
     loop {
         let found = look(arguments.condition, &opened, selection, &cluster).await?;
         if found.is_empty() {
             return Err(no_model_selected());
         }
-        report_changes(seen, &found, output);
+        report.print_due(&found, output);
         *seen = found;
         if seen.iter().all(|model| model.outcome != WaitOutcome::Waiting) {
             return Ok(());
@@ -197,8 +199,7 @@ async fn look(
     cluster: &AnyCluster,
 ) -> Result<Vec<WaitedModel>, CliError> {
     let namespace = selection.environment.namespace.to_string();
-    let desired = opened.render_selection(selection, FleetPolicies::default());
-    let status = live_plan::read_statuses(opened, desired, cluster).await?;
+    let status = live_plan::read_statuses(opened, selection, cluster).await?;
     let mut models: Vec<WaitedModel> = match condition {
         WaitCondition::Healthy => status.models.iter().map(judge_health).collect(),
         WaitCondition::Synced => status.models.iter().map(judge_sync).collect(),
@@ -282,16 +283,40 @@ fn gone_model(name: &str, namespace: &str) -> WaitedModel {
         outcome: WaitOutcome::Met,
         sync: SyncState::Unknown,
         health: Health::Unknown,
-        message: "neither git nor a record knows it".to_owned(),
+        message: "it is in neither git nor a record".to_owned(),
     }
 }
 
-/// Says a line for each model that is waited for and says something new.
-fn report_changes(before: &[WaitedModel], now: &[WaitedModel], output: &Output) {
-    for model in now.iter().filter(|model| model.outcome == WaitOutcome::Waiting && !before.contains(model)) {
-        let state = format!("{}, {}", model.sync.as_str(), model.health.as_str());
-        let message = if model.message.is_empty() { String::new() } else { format!(": {}", model.message) };
-        output.note(&format!("{}: waiting: {state}{message}", model.name));
+/// Says now and then how far the models are.
+struct ProgressLine {
+    condition: WaitCondition,
+    /// When the last line was said, and which.
+    last: Option<(Instant, String)>,
+}
+
+impl ProgressLine {
+    /// Says the first model that is waited for, where that is news and the last line is long enough ago.
+    fn print_due(&mut self, models: &[WaitedModel], output: &Output) {
+        let waiting: Vec<&WaitedModel> = models.iter().filter(|model| model.outcome == WaitOutcome::Waiting).collect();
+        let Some((first, others)) = waiting.split_first() else { return };
+        let met = models.iter().filter(|model| model.outcome == WaitOutcome::Met).count();
+        let message = if first.message.is_empty() { String::new() } else { format!(": {}", first.message) };
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(" (and {})", pluralize(more, "more model", "more models")),
+        };
+        let line = format!(
+            "{met} of {} {}; {}: {}, {}{message}{more}",
+            pluralize(models.len(), "model", "models"),
+            self.condition.as_word(),
+            first.name,
+            first.sync.as_str(),
+            first.health.as_str()
+        );
+        if self.last.as_ref().is_none_or(|(at, last)| at.elapsed() >= LINE_INTERVAL && *last != line) {
+            output.note(&line);
+            self.last = Some((Instant::now(), line));
+        }
     }
 }
 
@@ -313,7 +338,8 @@ async fn wait_for_change(changes: &mut mpsc::Receiver<WatchEvent>) -> Result<(),
 }
 
 fn format_text(models: &[WaitedModel], condition: WaitCondition, look: &TerminalOptions) -> String {
-    let mut table = TextTable::new(&["MODEL", "RESULT", "SYNC", "HEALTH", "MESSAGE"]);
+    let mut table =
+        TextTable::new(&["MODEL", "RESULT", "SYNC", "HEALTH", "MESSAGE"]).least_important(&["SYNC", "HEALTH"]);
     for model in models {
         table.row([
             TableCell::plain(&model.name),

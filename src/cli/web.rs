@@ -37,10 +37,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Pages")]
 pub struct WebArgs {
-    /// Show models on web pages, on a free port of this machine, until Ctrl-C; the link that opens them is printed
+    /// Serve web pages of the models on a free local port until Ctrl-C, and print the link to them
     #[arg(long, env = "STATOR_WEB", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     web: bool,
-    /// The same, at this address (127.0.0.1:8090). Only sources of a cluster are shown at addresses that others reach, as only a cluster knows who may see what
+    /// Serve web pages of the models at this address (127.0.0.1:8090). Addresses that others can reach work only with sources of a cluster, which decides who may see them
     #[arg(long, env = "STATOR_WEB_LISTEN", value_name = "ADDRESS")]
     web_listen: Option<SocketAddr>,
 }
@@ -75,7 +75,7 @@ impl WebArgs {
         let listener = WebListener::bind(address, WebAccess::Link).await?;
         output.warn(&format!("Open {} to see the models; the link works once.", listener.link()));
         let output = *output;
-        let tell = move |link| output.note(&format!("The link was used; {link} is another one."));
+        let tell = move |link| output.note(&format!("The link was used; {link} is the new one."));
         Ok(Some(RunningPages::start(listener, tell)))
     }
 
@@ -94,7 +94,7 @@ impl WebArgs {
             return Ok(None);
         };
         let listener = WebListener::bind(address, WebAccess::Tokens(Box::new(sign_in.access(client)))).await?;
-        output.note(&format!("Open {} to see the models; a token of the cluster signs in.", listener.link()));
+        output.note(&format!("Open {} to see the models; sign in with a token of the cluster.", listener.link()));
         if !address.ip().is_loopback() && !sign_in.is_encrypted() {
             output.warn(
                 "warning: tokens are sent without TLS; pass --web-tls-cert and --web-tls-key, or --web-url with the https \
@@ -109,13 +109,13 @@ impl WebArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Pages")]
 pub struct SignInArgs {
-    /// Address that browsers open the pages at, where a proxy stands in front; commit statuses lead there
+    /// Public address of the pages, behind a proxy; commit statuses link to it
     #[arg(long, env = "STATOR_WEB_URL", value_name = "URL", value_parser = web_url)]
     web_url: Option<Url>,
-    /// What tokens that sign in have to be for, in place of `stator`; repeat it, or separate several with commas. The first is what people are told
+    /// Accepted audience of sign-in tokens, instead of `stator`; repeat it, or separate several with commas. The sign-in page shows the first
     #[arg(long, env = "STATOR_WEB_AUDIENCE", value_name = "AUDIENCE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     web_audience: Vec<String>,
-    /// Certificate to answer --web-listen with over TLS, in PEM; it is read again when it changes
+    /// TLS certificate for --web-listen, in PEM; reloaded when it changes
     #[arg(long, env = "STATOR_WEB_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_key")]
     web_tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM
@@ -135,7 +135,7 @@ impl SignInArgs {
             ("--web-tls-cert", self.web_tls_cert.is_some()),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => Err(CliError::usage(format!("{flag} is for pages of a cluster's sources"))
+            Some((flag, _)) => Err(CliError::usage(format!("{flag} works only with pages of a cluster's sources"))
                 .with_hint("pass --web-listen without --source, or omit it")),
             None => Ok(()),
         }
@@ -166,7 +166,7 @@ impl SignInArgs {
 
 /// The address of pages: its path is theirs alone.
 fn web_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("it is no address: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("it is not a URL: {error}"))?;
     match url.scheme() {
         "https" | "http"
             if url[Position::BeforeUsername..Position::BeforeHost].is_empty()
@@ -174,8 +174,8 @@ fn web_url(text: &str) -> Result<Url, String> {
         {
             Ok(url)
         }
-        "https" | "http" => Err("it is a scheme and a host, as https://stator.example.com".to_owned()),
-        _ => Err("it begins with https:// or http://".to_owned()),
+        "https" | "http" => Err("write a scheme and a host only, such as https://stator.example.com".to_owned()),
+        _ => Err("it must begin with https:// or http://".to_owned()),
     }
 }
 
@@ -225,7 +225,7 @@ impl RunningPages {
 
     /// Goes on until Ctrl-C.
     pub async fn serve_until_interrupted(&self, output: &Output) {
-        output.note("The pages stay until Ctrl-C.");
+        output.note("Serving the pages until Ctrl-C.");
         wait_for_interrupt().await;
     }
 

@@ -64,7 +64,7 @@ pub(in crate::controller) enum TrialDecision {
 
 /// A commit that is not tried any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("reading this commit ended the controller {deaths} times, so it is not tried again")]
+#[error("reading this commit crashed the controller {deaths} times, so stator does not try it again")]
 pub struct TrialRefusal {
     deaths: u32,
 }

@@ -198,7 +198,7 @@ impl AccessReviewer {
 }
 
 fn told<T>(answer: Result<T, kube::Error>) -> Option<T> {
-    answer.inspect_err(|error| tracing::warn!("who may read is not known: {error}")).ok()
+    answer.inspect_err(|error| tracing::warn!("an access review failed: {error}")).ok()
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {

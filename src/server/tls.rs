@@ -63,7 +63,7 @@ impl ReloadedCertificate {
             }
             match read_certificate(&self.files, &self.provider) {
                 Ok(read) => self.take(read),
-                Err(error) => tracing::warn!("{error}; connections are answered with the certificate before"),
+                Err(error) => tracing::warn!("{error}; the previous certificate stays in use"),
             }
         }
     }
@@ -71,7 +71,7 @@ impl ReloadedCertificate {
     fn take(&self, read: CertifiedKey) {
         let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
         if newest.cert != read.cert {
-            tracing::info!(file = %self.files.certificate.display(), "the certificate was read again");
+            tracing::info!(file = %self.files.certificate.display(), "the certificate was reloaded");
             *newest = Arc::new(read);
         }
     }
@@ -103,12 +103,13 @@ fn read_certificate(files: &CertificateFiles, provider: &CryptoProvider) -> Resu
     let text = |file: &Path| fs_err::read(file).map_err(|error| failed(file, error.kind().to_string()));
     let (certificate, key) = (text(&files.certificate)?, text(&files.key)?);
     let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&certificate).collect();
-    let chain = chain.map_err(|_| failed(&files.certificate, "it is no PEM".to_owned()))?;
+    let chain = chain.map_err(|_| failed(&files.certificate, "it is not PEM".to_owned()))?;
     if chain.is_empty() {
         return Err(failed(&files.certificate, "it has no certificate".to_owned()));
     }
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|_| failed(&files.key, "it has no private key in PEM".to_owned()))?;
-    CertifiedKey::from_der(chain, key, provider)
-        .map_err(|_| failed(&files.key, "the key is not the certificate's, or of a kind that is not known".to_owned()))
+    CertifiedKey::from_der(chain, key, provider).map_err(|_| {
+        failed(&files.key, "the key does not match the certificate, or its type is not supported".to_owned())
+    })
 }

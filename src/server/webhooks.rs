@@ -132,10 +132,10 @@ enum DeliveryRefusal {
     #[error("no source of its path receives webhooks of this host")]
     NoReceiver,
     #[error(
-        "its body of {bytes} bytes would have to be held against {secrets} secrets; point the git host at the source's own path"
+        "its body of {bytes} bytes would have to be checked with {secrets} secrets; point the git host at the source's own path"
     )]
     TooManySecrets { bytes: usize, secrets: usize },
-    #[error("others were being verified for too long")]
+    #[error("other deliveries took too long to verify")]
     Busy,
     #[error(transparent)]
     Body(#[from] BodyError),

@@ -80,8 +80,8 @@ pub(super) async fn submit(
     if place == FormPlace::New && judged.stored.is_some() {
         faults.push(RequestFault {
             pointer: "#/file".to_owned(),
-            detail: format!("{} has a model already", judged.draft.file),
-            help: Some("give the new one another name or another file, or edit the one that is there".to_owned()),
+            detail: format!("{} already has a model", judged.draft.file),
+            help: Some("give the new one another name or another file, or edit the existing one".to_owned()),
             ..RequestFault::default()
         });
     }
@@ -129,7 +129,7 @@ async fn find_subject<'a>(
     let basis = state.board.draft_basis(&found.source.namespace, &found.source.name);
     let stored = basis.and_then(|basis| basis.stored_text(&file)).ok_or_else(|| {
         ProblemDetails::new(ProblemKind::NotFound)
-            .with_detail(format!("{} has no file {file} that could be edited.", found.source.label()))
+            .with_detail(format!("{} has no file {file} to edit.", found.source.label()))
     })?;
     if !is_shown_as_it_is(&stored.replace("\r\n", "\n")) {
         let detail = format!("{file} has characters that a page does not show: change it in git.");

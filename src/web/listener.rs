@@ -25,7 +25,7 @@ const ENTRY_CAPACITY: usize = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum WebListenError {
     /// Others could reach the address.
-    #[error("{0} is not an address of this machine alone, and whoever has the link sees everything")]
+    #[error("other machines can reach {0}, and anyone with the link sees everything")]
     NotLoopback(SocketAddr),
     /// The address cannot be listened on.
     #[error(transparent)]
@@ -34,7 +34,7 @@ pub enum WebListenError {
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     /// The system has no random numbers for the link.
-    #[error("the system gives no random numbers, so no link can be made")]
+    #[error("the system provides no random numbers, so no link can be made")]
     NoRandomNumbers,
 }
 

@@ -48,7 +48,7 @@ impl RequestScope {
             return Ok(());
         }
         Err(ProblemDetails::new(ProblemKind::Forbidden).with_detail(format!(
-            "Models of {} are written here by who may list them, and may `{} {}.{}` in namespace {}.",
+            "To edit models of {}, you need the rights to list them and to `{} {}.{}` in namespace {}.",
             source.label(),
             PROPOSE_RIGHT.verb,
             PROPOSE_RIGHT.resource,

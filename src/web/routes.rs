@@ -116,7 +116,7 @@ fn enter(state: &WebState, gate: &LinkGate, question: &WebRequest<'_>) -> Result
     let cookie = question.parameter("token").and_then(|token| gate.redeem(token));
     if cookie.is_none() && !gate.has_session(question.headers) {
         return Err(ProblemDetails::new(ProblemKind::SignInRequired)
-            .with_detail("The link was used before, or is not complete."));
+            .with_detail("The link was already used, or is incomplete."));
     }
     let mut response = answer::text(StatusCode::SEE_OTHER, HTML, String::new());
     answer::insert(&mut response, header::LOCATION, "/");

@@ -148,8 +148,7 @@ impl TokenGate {
     pub(super) async fn signed_in_user(&self, headers: &HeaderMap) -> Result<SignedInUser, ProblemDetails> {
         let required = |detail: &str| ProblemDetails::new(ProblemKind::TokenRequired).with_detail(detail);
         if headers.contains_key(header::AUTHORIZATION) {
-            let token =
-                bearer_token(headers).ok_or_else(|| required("`Authorization` is not `Bearer` and a token."))?;
+            let token = bearer_token(headers).ok_or_else(|| required("`Authorization` must be `Bearer TOKEN`."))?;
             let user = self.identify(token).await?.ok_or_else(|| required(&self.refused_token()))?;
             return Ok(SignedInUser { user, has_token: true });
         }
@@ -159,7 +158,7 @@ impl TokenGate {
                 return Ok(SignedInUser { user, has_token: false });
             }
             self.sessions.remove(cookie);
-            return Err(required("The token that signed in is not valid any more."));
+            return Err(required("The token that you signed in with is no longer valid."));
         }
         Err(ProblemDetails::new(ProblemKind::TokenRequired))
     }

@@ -109,7 +109,7 @@ fn a_recipe_is_one_file_and_comes_up_in_order() {
     assert_eq!(format::format_document(model).as_deref(), Ok(model.as_str()));
     let bench = Workbench::with(&texts.each_ref().map(|(file, text)| (*file, text.as_str())));
     bench.run(["validate"]).success();
-    let fast = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "15m"];
+    let fast = ["sync", "--yes", "-v", "--wait", "--simulate-operator", "--simulate-speed", "200", "--timeout", "15m"];
     let synced = bench.run(fast).success();
     let applied: Vec<&str> = synced.stderr.lines().filter(|line| line.starts_with("applied ")).collect();
     insta::assert_snapshot!(applied.join("\n"), @"

@@ -11,6 +11,7 @@ mod cli;
 mod cluster;
 mod controller;
 mod docs;
+mod english;
 mod examples;
 mod fidelity;
 mod file_circles;

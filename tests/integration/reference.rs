@@ -4,7 +4,6 @@
 
 use crate::fidelity;
 use fs_err as fs;
-use stator_core::finding::Rule;
 use stator_model::engine_tables::{EngineRow, EngineSetting, EngineTable, RowCondition, SGLANG, TRTLLM, VLLM};
 use stator_model::intent::explain::{ChildField, FieldExplanation, explain};
 use std::collections::BTreeMap;
@@ -162,24 +161,15 @@ fn the_description_of_the_api_follows_the_endpoints() {
 
 #[test]
 fn the_page_of_the_rules_follows_the_rooms() {
-    let rooms: &[(&str, &[Rule])] = &[
-        ("Intents", stator_model::intent::rules::ALL),
-        ("Dynamo", stator_core::dynamo::admission::rules::ALL),
-        ("Rendering", stator_model::render::rules::ALL),
-        ("Policies of a fleet", stator_model::fleet_policy::rules::ALL),
-        ("Plans", stator_model::plan::rules::ALL),
-        ("Importing", stator_model::import::rules::ALL),
-        ("Sources", stator::controller::sources::spec::rules::ALL),
-        ("Findings", stator_core::finding::limit::ALL),
-    ];
+    let rooms = stator::cli::RULE_ROOMS;
     let mut page = "# Rules\n\nGenerated from the sources. Every finding names the rule that it violates; this page \
                     lists the rules.\n"
         .to_owned();
     let mut ids = Vec::new();
-    for (room, rules) in rooms {
+    for (room, rules) in &rooms {
         writeln!(page, "\n## {room}\n\n| Rule | Requirement |\n|-|-|").unwrap();
         for rule in *rules {
-            writeln!(page, "| `{}` | {} |", rule.id, cell(rule.summary)).unwrap();
+            writeln!(page, "| <a id=\"{0}\"></a>`{0}` | {1} |", rule.id, cell(rule.summary)).unwrap();
             ids.push(rule.id);
         }
     }

@@ -158,6 +158,8 @@ impl Workbench {
             .env("HOME", self.folder.path().join("home"))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("TMPDIR", self.folder.path())
+            // No cluster is chosen by accident.
+            .env("STATOR_CLUSTER", "embedded")
             // Git hosts of tests are on this machine, and most without TLS.
             .env("STATOR_ALLOW_INSECURE", "true")
             .env("STATOR_ALLOW_LOCAL_ADDRESSES", "true")

@@ -96,7 +96,7 @@ impl DeploymentTool {
             Self::Helm => {
                 "the next `helm upgrade` puts its own fields back, and `helm uninstall` deletes the object: annotate it \
                  `helm.sh/resource-policy: keep` in the chart and upgrade once, or delete the release's Secret \
-                 (`owner=helm,name=RELEASE`) in place of uninstalling"
+                 (`owner=helm,name=RELEASE`) instead of uninstalling"
             }
             Self::Kapp => {
                 "the next `kapp deploy` puts its own fields back, and deletes the object once it is not in the app: \

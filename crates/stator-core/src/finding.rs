@@ -28,6 +28,13 @@ pub struct Rule {
     pub summary: &'static str,
 }
 
+impl Rule {
+    /// The rule's place in the manual.
+    pub fn page(&self) -> String {
+        crate::manual::page("rules", self.id)
+    }
+}
+
 /// Declares a room's rules, each as a constant with its sentence for documentation, and `ALL`, the list of them in the
 /// order of declaration. What is written above a rule is where it comes from.
 #[macro_export]

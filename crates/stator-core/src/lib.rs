@@ -3,7 +3,7 @@
 
 #![cfg_attr(
     test,
-    allow(clippy::disallowed_methods, reason = "tests read data, and write it anew when they are asked to")
+    allow(clippy::disallowed_methods, reason = "tests read data, and write it again when they are asked to")
 )]
 
 pub mod commit;
@@ -11,6 +11,7 @@ pub mod deployment_tools;
 pub mod dynamo;
 pub mod fields;
 pub mod finding;
+pub mod manual;
 pub mod mask;
 pub mod object;
 pub mod outcome;

@@ -7,20 +7,22 @@
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// How a sync ended. The sync of one model never ends as `Removed`, `Invalid`, `Unsigned` or `Held`: these are said of it, or
-/// of its commit, from what else is known.
+/// How a sync ended. The sync of one model never ends as `Invalid` or `Unsigned`: these are said of it, or of its commit, from
+/// what else is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SyncOutcome {
     /// Everything is applied; health was not waited for.
     Synced,
+    /// Everything was applied already, and nothing was written; health was not waited for.
+    Unchanged,
     /// Everything is applied, and Healthy at the generation applied.
     Healthy,
     /// Adapters wait for their graph, or a graph for its weights, and were left for a later sync. Nothing is wrong.
     Deferred,
     /// Everything is applied, and something whose deletion was asked for is not gone yet. Nothing is wrong.
     Deleting,
-    /// The model is gone, as git wishes.
-    Removed,
+    /// Git no longer has the model, and its objects are gone.
+    Deleted,
     /// Its files have errors.
     Invalid,
     /// Its signature is missing or not trusted.
@@ -33,8 +35,10 @@ pub enum SyncOutcome {
     Unhealthy,
     /// Something failed, by stator, the cluster or the network.
     Failed,
-    /// The sync was cancelled before its end: a newer commit came, or the process ended.
+    /// A person or the end of the process stopped the sync.
     Cancelled,
+    /// A newer commit came before the end of the sync.
+    Superseded,
 }
 
 /// Outcomes by what is to be done about them.
@@ -69,10 +73,12 @@ impl SyncOutcome {
     /// What is to be done about it.
     pub const fn class(self) -> OutcomeClass {
         match self {
-            Self::Synced | Self::Healthy | Self::Deferred | Self::Deleting | Self::Removed => OutcomeClass::Success,
+            Self::Synced | Self::Unchanged | Self::Healthy | Self::Deferred | Self::Deleting | Self::Deleted => {
+                OutcomeClass::Success
+            }
             Self::Invalid | Self::Unsigned | Self::Held | Self::Blocked | Self::Unhealthy => OutcomeClass::Failure,
             Self::Failed => OutcomeClass::Error,
-            Self::Cancelled => OutcomeClass::Cancelled,
+            Self::Cancelled | Self::Superseded => OutcomeClass::Cancelled,
         }
     }
 
@@ -81,31 +87,28 @@ impl SyncOutcome {
         self.class() == OutcomeClass::Success
     }
 
-    /// The word of `stator sync`, as text and in JSON.
+    /// The one word for it, wherever people and programs read it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Synced => "Synced",
+            Self::Unchanged => "Unchanged",
             Self::Healthy => "Healthy",
             Self::Deferred => "Deferred",
             Self::Deleting => "Deleting",
-            Self::Removed => "Removed",
+            Self::Deleted => "Deleted",
             Self::Invalid => "Invalid",
             Self::Unsigned => "Unsigned",
             Self::Held => "Held",
             Self::Blocked => "Blocked",
             Self::Unhealthy | Self::Failed => "Failed",
             Self::Cancelled => "Cancelled",
+            Self::Superseded => "Superseded",
         }
     }
 
     /// `status.history[].result` of a record whose sync ended so; `is_waiting` while health is waited for yet.
-    pub const fn record_word(self, is_waiting: bool) -> &'static str {
-        match self.class() {
-            OutcomeClass::Success if is_waiting || matches!(self, Self::Deleting) => "Progressing",
-            OutcomeClass::Success => "Succeeded",
-            OutcomeClass::Failure | OutcomeClass::Error => "Failed",
-            OutcomeClass::Cancelled => "Superseded",
-        }
+    pub fn record_word(self, is_waiting: bool) -> &'static str {
+        if is_waiting && self.is_success() { "Progressing" } else { self.as_str() }
     }
 }
 
@@ -129,12 +132,12 @@ mod tests {
     #[test]
     fn each_outcome_has_its_word_in_each_place() {
         use SyncOutcome::{
-            Blocked, Cancelled, Deferred, Deleting, Failed, Healthy, Held, Invalid, Removed, Synced, Unhealthy,
-            Unsigned,
+            Blocked, Cancelled, Deferred, Deleted, Deleting, Failed, Healthy, Held, Invalid, Superseded, Synced,
+            Unchanged, Unhealthy, Unsigned,
         };
         let all = [
-            Synced, Healthy, Deferred, Deleting, Removed, Invalid, Unsigned, Held, Blocked, Unhealthy, Failed,
-            Cancelled,
+            Synced, Unchanged, Healthy, Deferred, Deleting, Deleted, Invalid, Unsigned, Held, Blocked, Unhealthy,
+            Failed, Cancelled, Superseded,
         ];
         let lines: Vec<String> = all
             .iter()
@@ -144,18 +147,20 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @"
-        Synced: Synced Succeeded Progressing success
-        Healthy: Healthy Succeeded Progressing success
-        Deferred: Deferred Succeeded Progressing success
-        Deleting: Deleting Progressing Progressing success
-        Removed: Removed Succeeded Progressing success
-        Invalid: Invalid Failed Failed failure
-        Unsigned: Unsigned Failed Failed failure
-        Held: Held Failed Failed failure
-        Blocked: Blocked Failed Failed failure
+        Synced: Synced Synced Progressing success
+        Unchanged: Unchanged Unchanged Progressing success
+        Healthy: Healthy Healthy Progressing success
+        Deferred: Deferred Deferred Progressing success
+        Deleting: Deleting Deleting Progressing success
+        Deleted: Deleted Deleted Progressing success
+        Invalid: Invalid Invalid Invalid failure
+        Unsigned: Unsigned Unsigned Unsigned failure
+        Held: Held Held Held failure
+        Blocked: Blocked Blocked Blocked failure
         Unhealthy: Failed Failed Failed failure
         Failed: Failed Failed Failed error
-        Cancelled: Cancelled Superseded Superseded cancelled
+        Cancelled: Cancelled Cancelled Cancelled cancelled
+        Superseded: Superseded Superseded Superseded cancelled
         ");
     }
 }

@@ -3,7 +3,7 @@
 
 #![cfg_attr(
     test,
-    allow(clippy::disallowed_methods, reason = "tests read data, and write it anew when they are asked to")
+    allow(clippy::disallowed_methods, reason = "tests read data, and write it again when they are asked to")
 )]
 
 pub mod engine_tables;

@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// Why nobody says how many GPUs there are.
-const ALLOCATABLE_UNKNOWN: &str = "nodes are not read, so it is not known how many GPUs there are";
+const ALLOCATABLE_UNKNOWN: &str = "nodes are not read, so the number of GPUs is unknown";
 
 /// The GPUs of all models.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -37,7 +37,7 @@ pub struct SkuView {
     pub models: usize,
     /// GPUs that exist; `null` where that is not known.
     pub allocatable: Option<u64>,
-    /// Why it is not known how many exist, where it is not.
+    /// Why the number of existing GPUs is unknown, if it is.
     pub allocatable_unknown: Option<String>,
 }
 

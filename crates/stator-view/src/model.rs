@@ -18,7 +18,7 @@ use stator_core::object::{Object, ObjectRef, ObjectText};
 use stator_model::plan::{Action, FieldDrift, Record, RecordCondition, SyncHistoryEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything of one model.
+/// All details of one model.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +27,7 @@ pub struct ModelView {
     /// As lists show it.
     #[serde(flatten)]
     pub row: ModelRow,
-    /// How it stands.
+    /// Its status.
     #[serde(flatten)]
     pub status: ModelStatusView,
     /// Fields that were changed in the cluster although git did not change.
@@ -36,17 +36,17 @@ pub struct ModelView {
     pub objects: Vec<ObjectView>,
     /// The last syncs, newest first.
     pub history: Vec<SyncHistoryEntry>,
-    /// What the cluster's controllers said of it lately, newest first.
+    /// Its recent Kubernetes Events, newest first.
     pub events: Vec<EventView>,
     /// Commands that show more of it.
     pub commands: Vec<CommandView>,
-    /// What is left out, as whoever looks may not see it.
+    /// The parts left out, because the viewer may not see them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub withheld: Vec<String>,
 }
 
-/// How one model stands.
+/// The status of one model.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -54,7 +54,7 @@ pub struct ModelView {
 pub struct ModelStatusView {
     /// Path of its `model.yaml`, or where it was.
     pub file: String,
-    /// The environment that it is of, once that is known.
+    /// Its environment, once that is known.
     pub environment: Option<String>,
     /// The main kind: a graph or a request; empty when nothing of it is left.
     pub kind: String,
@@ -62,13 +62,13 @@ pub struct ModelStatusView {
     pub created: Option<String>,
     /// Each component of its graphs.
     pub replicas: Vec<ReplicasView>,
-    /// How it stood when its record was last written.
+    /// Its status when its record was last written.
     pub conditions: Vec<RecordCondition>,
     /// The repository and the environment that its record names; absent before the first sync.
     pub recorded_for: Option<String>,
 }
 
-/// The status of one model, for who asks for nothing else.
+/// The status of one model, without its details.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ModelStatusReport")]
@@ -76,7 +76,7 @@ pub struct ModelStanding {
     /// As lists show it.
     #[serde(flatten)]
     pub row: ModelRow,
-    /// How it stands.
+    /// Its status.
     #[serde(flatten)]
     pub status: ModelStatusView,
 }
@@ -110,11 +110,11 @@ pub struct DriftView {
     pub object: String,
     /// Which field; empty where the object is gone.
     pub path: String,
-    /// What git says; `null` when it says nothing.
+    /// The value in git; `null` when there is none.
     pub want: Value,
-    /// What the cluster holds; `null` when nothing.
+    /// The value in the cluster; `null` when there is none.
     pub have: Value,
-    /// The field manager that owns it there; empty where nobody does.
+    /// The field manager that owns it there; empty if there is none.
     pub owner: String,
     /// When that field manager last wrote the object, RFC 3339; absent where the object does not tell.
     pub since: Option<String>,
@@ -147,7 +147,7 @@ pub struct ObjectView {
     pub uid: Option<String>,
 }
 
-/// What a controller of the cluster said.
+/// An Event of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Event")]
@@ -171,7 +171,7 @@ pub struct EventView {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Manifest")]
 pub struct ManifestView {
-    /// The object, as people write it: `DynamoGraphDeployment prod/llama`.
+    /// The object: `DynamoGraphDeployment prod/llama`.
     pub object: String,
     /// The same as YAML, without `metadata.managedFields`; what looks like a secret is hidden.
     pub yaml: String,
@@ -389,7 +389,7 @@ fn check(found: &FoundModel<'_>, is_allowed: bool, what: &str, right: &str) -> R
         return Ok(());
     }
     let namespace = &found.model.status.namespace;
-    let detail = format!("{what} for who may `{right} in namespace {namespace}.");
+    let detail = format!("{what} visible only with the right to `{right} in namespace {namespace}.");
     Err(ProblemDetails::new(ProblemKind::Forbidden).with_detail(detail))
 }
 
@@ -414,11 +414,8 @@ pub fn commands(found: &FoundModel<'_>) -> Vec<CommandView> {
     };
     let options = source.command_options.iter().map(String::as_str);
     if !source.command_options.is_empty() {
-        add(
-            "Everything that is known of it",
-            ["stator", "describe", name].into_iter().chain(options.clone()).collect(),
-        );
-        add("What each of the last syncs did", ["stator", "history", name].into_iter().chain(options).collect());
+        add("All details of the model", ["stator", "describe", name].into_iter().chain(options.clone()).collect());
+        add("The results of the last syncs", ["stator", "history", name].into_iter().chain(options).collect());
     }
     if source.is_kubernetes {
         let namespace = model.status.namespace.as_str();

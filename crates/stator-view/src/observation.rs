@@ -141,14 +141,14 @@ impl FleetObservation {
         let unread = self.listed_sources().filter_map(|source| {
             let reason = source.unread.as_ref()?;
             let shown =
-                if source.models.is_empty() { "no model is known" } else { "models are as they were last seen" };
+                if source.models.is_empty() { "its models are unknown" } else { "models are shown as last seen" };
             Some(format!("{}: {shown}: {reason}", source.label()))
         });
         let is_empty = self.facts.sources.is_empty();
         let nothing = is_empty.then(|| match (&self.reader.sources, &self.reader.models) {
-            (NamespaceSet::All, NamespaceSet::All) => "no source was read yet".to_owned(),
+            (NamespaceSet::All, NamespaceSet::All) => "no source has been read yet".to_owned(),
             (NamespaceSet::All | NamespaceSet::These(_), NamespaceSet::All | NamespaceSet::These(_)) => {
-                "there is no source and no model that you may list".to_owned()
+                "there are no sources or models that you may list".to_owned()
             }
         });
         unread.chain(nothing).collect()

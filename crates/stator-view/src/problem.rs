@@ -39,7 +39,7 @@ pub enum ProblemKind {
     InvalidModel,
     /// The replicas that were changed are not git's to decide.
     ReplicasNotOwned,
-    /// There was no time for an answer.
+    /// The request timed out.
     OutOfTime,
 }
 
@@ -114,64 +114,64 @@ impl ProblemKind {
             Self::SignInRequired => "Open the link that stator printed",
             Self::TokenRequired => "Sign in with a token",
             Self::Forbidden => "You may not see this",
-            Self::ReviewFailed => "The API server did not say what you may see",
+            Self::ReviewFailed => "The API server could not check your access",
             Self::WrongHost => "The address names another host",
-            Self::NotFound => "There is nothing here",
-            Self::MethodNotAllowed => "The method is not possible here",
+            Self::NotFound => "This address does not exist",
+            Self::MethodNotAllowed => "This address does not support the method",
             Self::Expired => "The list changed its filters or its order",
             Self::TooManyStreams => "Too many streams are open",
             Self::CrossOrigin => "The request comes from another site",
-            Self::BodyLate => "The request took too long to come",
+            Self::BodyLate => "The request took too long to arrive",
             Self::BodyTooLarge => "The request is too large",
-            Self::MediaType => "The request is of a type that is not read here",
+            Self::MediaType => "The content type is not supported",
             Self::InvalidModel => "The model has errors",
-            Self::ReplicasNotOwned => "Git does not decide on these replicas",
-            Self::OutOfTime => "There was no time for an answer",
+            Self::ReplicasNotOwned => "Git does not set these replicas",
+            Self::OutOfTime => "The request timed out",
         }
     }
 
     /// What to do about it.
     pub fn help(self) -> &'static str {
         match self {
-            Self::InvalidParameter => "Correct the parameter that the problem names, or leave it out.",
+            Self::InvalidParameter => "Correct the named parameter, or omit it.",
             Self::SignInRequired => {
-                "stator prints a link with a token when it starts. The link works once; when it was used, stator prints \
-                 another. The browser keeps what it got as a cookie until stator ends."
+                "stator prints a link with a token when it starts. The link works once; once it is used, stator prints \
+                 a new one. A cookie keeps the browser signed in until stator ends."
             }
             Self::TokenRequired => {
-                "A token of the cluster for the audience of these pages opens them: `kubectl create token NAME --audience \
-                 AUDIENCE` makes one for a service account, and the audience is `stator` unless the controller was given \
-                 another. Programs send it as `Authorization: Bearer`."
+                "Sign in with a token of the cluster for the audience of these pages: `kubectl create token NAME \
+                 --audience AUDIENCE` creates one for a service account. The audience is `stator`, unless the \
+                 controller sets another. Programs send the token as `Authorization: Bearer`."
             }
-            Self::Forbidden => "Whoever gives out roles of the cluster can grant the right that is named.",
-            Self::ReviewFailed => "Try again in a moment. Nothing is shown to somebody whose rights are not known.",
+            Self::Forbidden => "Ask an administrator of the cluster to grant the named right.",
+            Self::ReviewFailed => "Try again in a moment. stator shows nothing until it knows your rights.",
             Self::WrongHost => {
                 "Pages that listen on this machine answer only to the address that stator printed, so that no other site \
                  can read them through a name of its own."
             }
             Self::NotFound => {
-                "The model, the source or the page does not exist, or no longer does. The list of models has all."
+                "The model, the source or the page does not exist, or no longer does. See the list of models."
             }
             Self::MethodNotAllowed => {
-                "Most of pages and API only shows, and nothing writes. Change a model in git; git is the only writer."
+                "This address is read-only. To change a model, change it in git: pages and API write nothing."
             }
             Self::Expired => "Start again from the first page of the list.",
             Self::TooManyStreams => "Close pages that are open elsewhere, or read the list again from time to time.",
             Self::CrossOrigin => {
-                "What has a body is answered only where the request says that it comes from these pages: browsers do so by \
-                 themselves. A program sends the header `Origin` with the address that it asks, `http://` included."
+                "A request with a body must show that it comes from these pages: browsers do so by themselves. A \
+                 program must send the header `Origin` with the address of these pages, `http://` included."
             }
             Self::BodyLate => "Send it again.",
             Self::BodyTooLarge => "Send one model of at most 1 MiB, and keep data out of it.",
             Self::MediaType => {
                 "Send a model as `application/yaml` or as `application/json`; forms send `application/x-www-form-urlencoded`."
             }
-            Self::InvalidModel => "Correct each field that is named.",
+            Self::InvalidModel => "Correct each named field.",
             Self::ReplicasNotOwned => {
-                "A planner or a scaling adapter decides how many replicas run: change the bounds in `scaling`, or remove \
-                 `scaling`, so that git decides again."
+                "A planner or a scaling adapter sets the replicas: change the bounds in `scaling`, or remove `scaling` \
+                 to set the replicas in git."
             }
-            Self::OutOfTime => "Try again in a moment; more was asked for than could be answered at once.",
+            Self::OutOfTime => "Try again in a moment; there were too many requests at once.",
         }
     }
 }

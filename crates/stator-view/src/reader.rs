@@ -175,7 +175,7 @@ mod tests {
         version 8
         sources: blue/fleet of https://git.example.com/blue, 2 models
         models: blue/llama of blue/fleet; blue/qwen of blue/fleet; blue/shared of platform/fleet
-        notices: blue/fleet: models are as they were last seen: blue is away
+        notices: blue/fleet: models are shown as last seen: blue is away
         ");
         insta::assert_snapshot!(told(reader(these(&[]), these(&["green"]))), @"
         version 9
@@ -187,13 +187,13 @@ mod tests {
         version 9
         sources: blue/fleet of https://git.example.com/blue, 0 models; green/fleet of https://git.example.com/green, 0 models; platform/fleet of https://git.example.com/platform, 0 models
         models: 
-        notices: blue/fleet: no model is known: blue is away; green/fleet: no model is known: green is away; platform/fleet: no model is known: platform is away
+        notices: blue/fleet: its models are unknown: blue is away; green/fleet: its models are unknown: green is away; platform/fleet: its models are unknown: platform is away
         ");
         insta::assert_snapshot!(told(reader(these(&[]), these(&[]))), @"
         version 3
         sources: 
         models: 
-        notices: there is no source and no model that you may list
+        notices: there are no sources or models that you may list
         ");
         let everything = fleet().shown_to(FleetReader { name: Some("ops".to_owned()), ..FleetReader::EVERYTHING });
         assert_eq!((everything.rows().count(), everything.version), (5, 9));

@@ -24,27 +24,27 @@ pub struct SourceView {
     pub origin: String,
     /// The environment that is synced, once it is known.
     pub environment: Option<String>,
-    /// What it is doing, in a word.
+    /// Its current phase, in a word.
     pub phase: String,
     /// The newest commit that was seen.
     pub seen: Option<RevisionView>,
-    /// The commit that was last synced, well or not.
+    /// The commit that was last synced, successfully or not.
     pub attempted: Option<RevisionView>,
-    /// The commit that was last synced well.
+    /// The commit that was last synced successfully.
     pub applied: Option<RevisionView>,
-    /// What is in the way, with what to do about it.
+    /// Its problems, each with its fix.
     pub problems: Vec<String>,
-    /// What guards hold back until it is approved.
+    /// The changes that guards hold until they are approved.
     pub held: Vec<String>,
     /// When the next sync window opens, RFC 3339, while none is open.
     pub next_window: Option<String>,
-    /// Why its models are not known as they are now, where they are not.
+    /// Why the current state of its models is unknown, if it is.
     pub unread: Option<String>,
-    /// How its models stand.
+    /// Its models, counted by health and sync state.
     pub models: HealthCounts,
 }
 
-/// A commit, and when something became of it.
+/// A commit, and the time of its event.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,7 +1,7 @@
 //! `stator controller --source FILE`: sources and their secrets from a file.
 
 use super::{ControllerArgs, controller_options, print_addresses, run_daemon};
-use crate::cli::connect;
+use crate::cli::connect::{self, ClusterAccess};
 use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::output::Output;
 use crate::cli::web::RunningPages;
@@ -20,7 +20,7 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
     let sources = read_sources(source, output)?;
     let folder = source.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs_err::canonicalize(folder)?;
-    let cluster = connect::open(&arguments.cluster, &folder, None, output).await?;
+    let cluster = connect::open(&arguments.cluster, ClusterAccess::Write, &folder, None, output).await?;
     let _operator = arguments.simulate.start_operator(&cluster)?;
     connect::preflight(&cluster, output).await?;
     if arguments.once {
@@ -113,6 +113,6 @@ impl SourceFileReader for PrintingReader {
             [list("started", &changes.started), list("replaced", &changes.replaced), list("ended", &changes.ended)];
         let changes: Vec<String> = lists.into_iter().flatten().collect();
         let changes = if changes.is_empty() { "nothing to change".to_owned() } else { changes.join("; ") };
-        self.output.note(&format!("Read {} anew: {changes}.", self.file.display()));
+        self.output.note(&format!("Reloaded {}: {changes}.", self.file.display()));
     }
 }

@@ -23,9 +23,10 @@ use std::time::Duration;
 
 /// Keep a cluster in sync with git repositories: poll, receive webhooks, sync, report
 ///
-/// With --source, a file holds `ModelSource` documents and the `Secret` documents that they name. The file is watched:
-/// changes take effect at once, and a version with errors is reported and ignored. Without it, the sources are the
-/// ModelSource objects of a Kubernetes cluster, and their secrets are read by name in their own namespaces.
+/// With --source, the sources are `ModelSource` documents in a file, with the `Secret` documents that they name. stator
+/// watches the file: changes take effect at once, and a version with errors is reported and ignored. Without --source,
+/// the sources are the ModelSource objects of a Kubernetes cluster, and each source's secrets are read from its own
+/// namespace.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 stopped on request, or with --once everything is synced and healthy; 1 with --once something is not; 2 bad usage, an invalid file or no cluster; 124 --timeout; 130 interrupted twice."
@@ -79,16 +80,16 @@ pub(super) struct ListenArgs {
     /// Address to listen on for webhooks, probes and metrics; port 0 picks a free port
     #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Separate address for probes; --listen then answers none
+    /// Separate address for probes; --listen then serves no probes
     #[arg(long, env = "STATOR_PROBES_LISTEN", value_name = "ADDRESS")]
     probes_listen: Option<SocketAddr>,
     /// Separate address for metrics and probes; --listen then serves no metrics, and its /readyz names no source
     #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
-    /// Give metrics only to bearer tokens whose owner may `get` the path /metrics (TokenReview and SubjectAccessReview); needs sources of a cluster
+    /// Serve metrics only to bearer tokens that may `get` the path /metrics (TokenReview and SubjectAccessReview); needs sources of a cluster
     #[arg(long, env = "STATOR_AUTHORIZE_METRICS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub(super) authorize_metrics: bool,
-    /// Certificate to answer --listen with over TLS, in PEM; it is read again when it changes
+    /// TLS certificate for --listen, in PEM; reloaded when it changes
     #[arg(long, env = "STATOR_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM

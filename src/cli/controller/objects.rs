@@ -33,14 +33,14 @@ pub struct SourceObjectArgs {
     /// Allow sources to use `http://` with `allowInsecure`
     #[arg(long, env = "STATOR_ALLOW_INSECURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     allow_insecure: bool,
-    /// Allow sources to name hosts with loopback, link-local or multicast addresses, or those of a cloud's metadata
+    /// Allow source hosts with loopback, link-local, multicast or cloud metadata addresses
     #[arg(long, env = "STATOR_ALLOW_LOCAL_ADDRESSES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     allow_local_addresses: bool,
-    /// Number of parts that sources are divided into among replicas; with 1, one replica is active and the others stand
+    /// Number of shards to divide the sources into among replicas; with 1, one replica is active and the others stand
     /// by
     #[arg(long, env = "STATOR_SHARDS", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: u32,
-    /// Namespace of the leases by which replicas find each other; by default that of the pod, else stator-system. Each installation needs its own
+    /// Namespace of the leases that coordinate replicas; by default the pod's, else stator-system. Each installation needs its own
     #[arg(long, env = "STATOR_LEASE_NAMESPACE", value_name = "NAME", value_parser = label)]
     lease_namespace: Option<String>,
     /// Name of this process in the leases; by default the name of the pod
@@ -85,7 +85,7 @@ pub(in crate::cli) fn label(text: &str) -> Result<String, String> {
 pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if arguments.once {
         return Err(CliError::usage("--once works only with a file of sources").with_hint(
-            "pass one with --source, or omit --once: objects of a cluster are followed until the controller stops",
+            "pass one with --source, or omit --once: the controller follows the objects of a cluster until it stops",
         ));
     }
     let kube = connect::open_kubernetes(&arguments.cluster, KubernetesPurpose::FollowSources, output).await?;

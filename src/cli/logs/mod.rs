@@ -25,12 +25,12 @@ use std::time::Duration;
 /// Lines of each container that are shown where several are, and nobody says how many.
 const LINES_OF_SEVERAL: u64 = 10;
 
-/// Show what the pods of models write: engines, frontends, downloads of weights
+/// Show the logs of models' pods: engines, frontends, downloads of weights
 ///
-/// Pods are found by the model's objects. With --follow, pods that come later are followed too, through restarts and rollouts.
+/// The pods are those of the models' objects. With --follow, new pods are followed too, through restarts and rollouts.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 shown; 1 no pod has written anything; 2 the repository or the cluster cannot be read.\n\n\
+    after_help = "Exit codes: 0 shown; 1 no container has any logs; 2 the repository or the cluster cannot be read.\n\n\
                   Examples:\n  stator logs chat -c worker -f\n  stator logs chat --previous --tail 50\n  stator logs -l team=search --since 10m -o json"
 )]
 pub struct LogsArgs {
@@ -46,31 +46,31 @@ pub struct LogsArgs {
     /// Only this pod
     #[arg(long, env = "STATOR_POD", value_name = "NAME")]
     pod: Option<String>,
-    /// This container in place of the pod's main one
+    /// This container instead of the pod's main container
     #[arg(long, env = "STATOR_CONTAINER", value_name = "NAME", conflicts_with = "all_containers")]
     container: Option<String>,
-    /// All containers, init containers too
+    /// All containers, including init containers
     #[arg(long, env = "STATOR_ALL_CONTAINERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     all_containers: bool,
-    /// Go on with what is written from now on, until Ctrl-C
+    /// Stream new lines until Ctrl-C
     #[arg(short, long, env = "STATOR_FOLLOW", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     follow: bool,
-    /// What the container wrote before its last restart
+    /// Logs of the previous instance of the container, from before its last restart
     #[arg(short, long, env = "STATOR_PREVIOUS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "follow")]
     previous: bool,
-    /// Last lines of each container: a number, or `all`. Default: all of one container, 10 of each of several, all with --since
+    /// Number of most recent lines of each container, or `all`. Default: `all` for one container or with --since, 10 each for several
     #[arg(long, env = "STATOR_TAIL", value_name = "LINES")]
     tail: Option<TailLength>,
-    /// Only what was written since: 90s, 5m, 1h30m
+    /// Only lines newer than this duration: 90s, 5m, 1h30m
     #[arg(long, env = "STATOR_SINCE", value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
-    /// Begin each line with the time at which it was written
+    /// Start each line with its timestamp
     #[arg(long, env = "STATOR_TIMESTAMPS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     timestamps: bool,
-    /// Begin each line with its pod and container. Default: where there are several, and with --follow
+    /// Start each line with its pod and container. Default: for several containers, and with --follow
     #[arg(long, env = "STATOR_PREFIX", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     prefix: Option<bool>,
-    /// The most containers that are read
+    /// Maximum number of containers to read
     #[arg(long, env = "STATOR_MAX_CONTAINERS", value_name = "NUMBER", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
     max_containers: u16,
     /// Output format
@@ -84,9 +84,9 @@ enum LogFormat {
     /// Lines as they were written
     #[value(alias = "table")]
     Text,
-    /// A JSON object a line
+    /// One JSON object per line
     Json,
-    /// A YAML list, an item a line
+    /// A YAML list, one item per line
     Yaml,
 }
 
@@ -179,7 +179,7 @@ pub async fn run(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, Cl
 async fn show(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let view = view_environment(&arguments.targets, &arguments.environment, &arguments.cluster, None, output).await?;
     let AnyCluster::Kubernetes(cluster) = &view.cluster else {
-        return Err(CliError::usage("the embedded cluster runs no pods, so nothing is written there")
+        return Err(CliError::usage("the embedded cluster runs no pods, so there are no logs")
             .with_hint("select a Kubernetes cluster with --context")
             .with_hint("`stator events` shows what happened on the embedded one"));
     };
@@ -277,7 +277,7 @@ async fn print_once(
     match first_error {
         _ if read > 0 => Ok(ExitStatus::Success),
         Some(error) => Err(error),
-        None => Err(no_logs("no container has written anything yet".to_owned())),
+        None => Err(no_logs("no container has logs yet".to_owned())),
     }
 }
 
@@ -313,7 +313,7 @@ fn nothing_to_read(pods: &PodSelection) -> String {
 
 fn no_logs(message: String) -> CliError {
     CliError::new(CliErrorKind::Refused, message)
-        .with_hint("see why with `stator describe MODEL`, and what there is with `stator tree`")
+        .with_hint("run `stator describe MODEL` to see why, and `stator tree` to list the pods")
 }
 
 #[cfg(test)]

@@ -164,7 +164,7 @@ pub fn code_actions(buffers: &OpenBuffers, asked: &CodeActionParams) -> Vec<Code
         #[allow(clippy::mutable_key_type, reason = "an address does not change once it is made")]
         let changes = HashMap::from([(uri.clone(), vec![edit])]);
         Some(CodeActionOrCommand::CodeAction(CodeAction {
-            title: format!("Replace by `{meant}`"),
+            title: format!("Replace with `{meant}`"),
             kind: Some(CodeActionKind::QUICKFIX),
             diagnostics: Some(vec![diagnostic.clone()]),
             edit: Some(WorkspaceEdit { changes: Some(changes), ..WorkspaceEdit::default() }),

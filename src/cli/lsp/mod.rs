@@ -30,18 +30,19 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Serve an editor: findings as they are typed, completion, explanations, fixes, formatting, and what a change would do
+/// Run the language server: findings as you type, completion, field descriptions, fixes, formatting, and the effect of
+/// a change
 ///
 /// Speaks the Language Server Protocol on standard input and output. An editor starts it; see the page about editors in the
 /// documentation.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 the editor ended it; 1 the editor went away without a word; 2 what it says cannot be read."
+    after_help = "Exit codes: 0 the editor shut it down; 1 the editor disconnected without a shutdown; 2 the editor's messages cannot be read."
 )]
 pub struct LspArgs {
     #[command(flatten)]
     policies: PolicyArgs,
-    /// As many editors start language servers. Standard input and output are used with and without it
+    /// Accepted because many editors pass it; standard input and output are always used
     #[arg(long, hide = true)]
     stdio: bool,
 }

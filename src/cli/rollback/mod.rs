@@ -5,7 +5,7 @@ mod pull_request;
 use super::args::{EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
-use super::targets::{TargetedModels, parse_target};
+use super::targets::{Target, TargetedModels, parse_target};
 use super::{repository, revisions};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
@@ -14,12 +14,13 @@ use stator_core::finding::{self, Finding};
 use stator_git::source::restore::{CommittedFiles, RestoreError, RollbackRepository, UndoneCommits};
 use stator_git::source::{self, RepositoryScope, ScopePart};
 use stator_model::fleet_policy::SourcePolicies;
-use stator_model::intent::{FileRole, SourceFile, SourceTree, Workspace};
+use stator_model::intent::{FileRole, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
 use stator_model::plan::Plan;
 use stator_model::present::patch::unified_diff;
 use stator_model::present::{escape, findings, plan as present};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::path::PathBuf;
 
 /// Restore an earlier state of a model on a branch, and open a pull request for it
@@ -27,13 +28,13 @@ use std::path::PathBuf;
 /// The commit restores the model's files (intent, overlays, locks, files that pods mount) on top of the checked-out commit. Neither the work tree nor the index changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With a git host, the branch is pushed over HTTPS and a pull request opened: the host and its token are those of --source, or `origin` and $STATOR_FORGE_TOKEN. Without one, the branch is created locally and the next step is printed.\n\nExit codes: 0 created; 1 there is nothing to roll back, or the restored state has errors; 2 the rollback failed.\n\nExamples:\n  stator rollback llama-3-70b --dry-run\n  stator rollback llama-3-70b --to v1.4.0\n  STATOR_FORGE_TOKEN=... stator rollback llama-3-70b"
+    after_help = "With a git host, stator pushes the branch over HTTPS and opens a pull request: the host and its token come from --source, or from `origin` and $STATOR_FORGE_TOKEN. Without one, it creates the branch locally and prints the next step.\n\nExit codes: 0 created; 1 there is nothing to roll back, or the restored state has errors; 2 the rollback failed.\n\nExamples:\n  stator rollback llama-3-70b --dry-run\n  stator rollback llama-3-70b --to v1.4.0\n  STATOR_FORGE_TOKEN=... stator rollback llama-3-70b"
 )]
 pub struct RollbackArgs {
     /// Name of the model, or its model.yaml
     #[arg(value_name = "MODEL")]
     model: String,
-    /// Commit, branch or tag to go back to; by default, the state before the model's newest change
+    /// Commit, branch or tag to go back to; by default, the last one in which the model renders differently
     #[arg(long, env = "STATOR_TO", value_name = "REV")]
     to: Option<String>,
     /// Branch to create; by default rollback/MODEL-COMMIT
@@ -48,7 +49,7 @@ pub struct RollbackArgs {
     /// File with a ModelSource, for its git host and token
     #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     source: Option<PathBuf>,
-    /// Type of the git host of `origin`, if its name does not show it
+    /// Type of the git host of `origin`, if stator cannot tell it from the host name
     #[arg(long, env = "STATOR_FORGE", value_name = "TYPE", conflicts_with = "source")]
     forge: Option<pull_request::ForgeArg>,
     #[command(flatten)]
@@ -73,28 +74,33 @@ struct Rollback {
 }
 
 pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (path, name) = parse_target(&arguments.model);
-    let checkout = source::open(&path)?;
+    let target = parse_target(&arguments.model);
+    let path = if let Target::Path(path) = &target { path.as_path() } else { Path::new(".") };
+    let checkout = source::open(path)?;
     let restorer = RollbackRepository::open(&checkout.root)?;
     let (tree, head) = source::read_tree_at(&checkout.root, &restorer.head())?;
-    let wanted = match (&name, checkout.scope.parts().next()) {
-        (Some(name), _) => ModelSelector::Name(name),
-        (None, Some(ScopePart::Intent(intent))) => ModelSelector::Intent(intent),
-        (None, Some(ScopePart::Folder(_)) | None) => {
+    let wanted = match (&target, checkout.scope.parts().next()) {
+        (Target::Model(model), _) => ModelSelector::Name(&model.name),
+        (Target::Path(_), Some(ScopePart::Intent(intent))) => ModelSelector::Intent(intent),
+        (Target::Path(_), Some(ScopePart::Folder(_)) | None) => {
             return Err(CliError::usage("only one model can be rolled back at a time")
                 .with_hint("pass its name, or its model.yaml"));
         }
     };
     let here = Workspace::parse(&tree);
-    let rollback = find_rollback(arguments, &checkout.root, &restorer, &here, wanted)?;
+    if let Target::Model(model) = &target {
+        let names = here.environment_names();
+        let all: Vec<ResolvedEnvironment> =
+            names.iter().filter_map(|name| here.resolve_environment(Some(name)).ok()).collect();
+        model.check_namespace(&all.iter().collect::<Vec<_>>())?;
+    }
+    let policies = repository::held_to(&checkout.root, arguments.policies.read_files()?);
+    let now = CommittedState { tree: &tree, workspace: &here, head: &head };
+    let PlannedRollback { rollback, plans } =
+        find_rollback(arguments, &checkout.root, &restorer, &now, wanted, &policies)?;
     for file in restorer.uncommitted_files(&rollback.folder)? {
         output.warn(&format!("{file} has uncommitted changes; they are kept, and the rollback uses only commits"));
     }
-    let restored_tree = build_restored_tree(&restorer, tree, &rollback)?;
-    let there = Workspace::parse(&restored_tree);
-    let scope = TargetedModels::of_scope(RepositoryScope::intent(join(&rollback.folder, "model.yaml")));
-    let policies = repository::held_to(&checkout.root, arguments.policies.read_files()?);
-    let plans = plan_environments(arguments, &scope, (&here, &head), (&there, &rollback.to), &policies)?;
 
     let branch = match &arguments.branch {
         Some(branch) => branch.clone(),
@@ -111,7 +117,7 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
     faults.dedup();
     if !faults.is_empty() {
         output.write_stderr(&findings::brief(&faults, &output.stderr_style));
-        let refused = format!("as of {} the model has errors, so nothing is rolled back", short_commit(&rollback.to));
+        let refused = format!("the model has errors at {}, so nothing is rolled back", short_commit(&rollback.to));
         return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("choose another state with --to"));
     }
     if arguments.dry_run {
@@ -145,6 +151,30 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
         None => pull_request::print_next_step(&restorer, &branch, output),
     }
     Ok(ExitStatus::Success)
+}
+
+/// The checked-out commit.
+struct CommittedState<'a> {
+    tree: &'a SourceTree,
+    workspace: &'a Workspace,
+    head: &'a str,
+}
+
+/// A rollback, and what it would change in each environment.
+struct PlannedRollback {
+    rollback: Rollback,
+    plans: Vec<Plan>,
+}
+
+impl PlannedRollback {
+    /// Whether the model would be another one than now, with errors in it or without.
+    fn changes_anything(&self) -> bool {
+        self.plans.iter().any(|plan| super::plan::has_changes(plan) || has_errors(plan))
+    }
+}
+
+fn has_errors(plan: &Plan) -> bool {
+    plan.findings.iter().any(Finding::is_error)
 }
 
 /// How the model was named.
@@ -187,23 +217,32 @@ fn find_model_folder(workspace: &Workspace, wanted: ModelSelector<'_>) -> Result
 
 fn find_rollback(
     arguments: &RollbackArgs,
-    root: &std::path::Path,
+    root: &Path,
     restorer: &RollbackRepository,
-    here: &Workspace,
+    now: &CommittedState<'_>,
     wanted: ModelSelector<'_>,
-) -> Result<Rollback, CliError> {
-    let known = find_model_folder(here, wanted)?;
+    policies: &SourcePolicies,
+) -> Result<PlannedRollback, CliError> {
+    let known = find_model_folder(now.workspace, wanted)?;
     let unknown = || {
         let called = match wanted {
             ModelSelector::Name(name) => name,
             ModelSelector::Intent(intent) => intent,
         };
-        let names: Vec<String> = model_names(here).into_values().collect();
+        let names: Vec<String> = model_names(now.workspace).into_values().collect();
         let hint = finding::did_you_mean(called, names.iter().map(String::as_str))
             .unwrap_or_else(|| "for a removed model, pass a commit that has it with --to".to_owned());
         CliError::input(format!("there is no model `{called}` in the checked-out commit")).with_hint(hint)
     };
-    let (folder, model, to, files) = match (&arguments.to, known) {
+    let build = |folder: &str, model: &str, to: &str, files: CommittedFiles| {
+        let rollback = describe_rollback(restorer, (folder, model), to, files)?;
+        let there = Workspace::parse(&build_restored_tree(restorer, now.tree, &rollback)?);
+        let scope = TargetedModels::of_scope(RepositoryScope::intent(join(folder, "model.yaml")));
+        let plans = plan_environments(arguments, &scope, (now.workspace, now.head), (&there, &rollback.to), policies)?;
+        Ok::<PlannedRollback, CliError>(PlannedRollback { rollback, plans })
+    };
+    let refuse = |refused: String, hint: &str| Err(CliError::new(CliErrorKind::Refused, refused).with_hint(hint));
+    match (&arguments.to, known) {
         (Some(revision), known) => {
             let (tree, to) = source::read_tree_at(root, revision)?;
             let there = find_model_folder(&Workspace::parse(&tree), wanted)?;
@@ -223,36 +262,72 @@ fn find_rollback(
                 let refused = format!("commit {} has no model `{model}`", short_commit(&to));
                 return Err(CliError::input(refused).with_hint("pass a commit that has it; `git log` lists them"));
             }
-            (folder, model, to, files)
+            let planned = build(&folder, &model, &to, files)?;
+            if planned.changes_anything() {
+                return Ok(planned);
+            }
+            let refused =
+                format!("nothing to roll back: `{model}` renders the same objects as in {}", short_commit(&to));
+            refuse(refused, "choose another state with --to")
         }
-        (None, None) => return Err(unknown()),
-        (None, Some((folder, model))) => match restorer.newest_change(&folder)? {
-            Some((_, Some(before))) => {
-                let files = restorer.files(&before, &folder)?;
-                (folder, model, before, files)
+        (None, None) => Err(unknown()),
+        (None, Some((folder, model))) => {
+            let (mut from, mut faulty) = (restorer.head(), None);
+            loop {
+                let change = restorer.newest_change(&from, &folder)?;
+                // Nothing but states with errors: the newest of them says what is wrong.
+                if !matches!(change, Some((_, Some(_))))
+                    && let Some(faulty) = faulty.take()
+                {
+                    return Ok(faulty);
+                }
+                match change {
+                    Some((_, Some(before))) => {
+                        let files = restorer.files(&before, &folder)?;
+                        // A lock alone is no model, and going there would remove it.
+                        if files.contains_key("model.yaml") {
+                            let planned = build(&folder, &model, &before, files)?;
+                            let has_fault = planned.plans.iter().any(has_errors);
+                            // A comment is no change of the model, and what has errors never ran.
+                            if has_fault {
+                                faulty.get_or_insert(planned);
+                            } else if planned.changes_anything() {
+                                return Ok(planned);
+                            }
+                        }
+                        from = before;
+                    }
+                    Some((step, None)) => {
+                        let added = short_commit(&step.commit);
+                        return refuse(
+                            format!("nothing to roll back: `{model}` renders the same objects since {added} added it"),
+                            "to remove it, delete its folder in a separate commit",
+                        );
+                    }
+                    None => {
+                        return refuse(
+                            format!("nothing to roll back: no commit has changed `{model}`"),
+                            "choose a state with --to",
+                        );
+                    }
+                }
             }
-            Some((step, None)) => {
-                let refused = format!(
-                    "nothing to roll back: `{model}` is unchanged since {} added it",
-                    short_commit(&step.commit)
-                );
-                return Err(CliError::new(CliErrorKind::Refused, refused)
-                    .with_hint("to remove it, delete its folder in a separate commit"));
-            }
-            None => {
-                let refused = format!("nothing to roll back: no commit has changed `{model}`");
-                return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("choose a state with --to"));
-            }
-        },
-    };
-    if files == restorer.files(&restorer.head(), &folder)? {
-        let refused = format!("nothing to roll back: `{model}` is the same as in {}", short_commit(&to));
-        return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("choose another state with --to"));
+        }
     }
-    let undone = restorer.undone_commits(&to, &folder)?;
-    let title = format!("Roll back {model} to {}", short_commit(&to));
+}
+
+/// What a rollback of a model does, and what its commit says.
+fn describe_rollback(
+    restorer: &RollbackRepository,
+    (folder, model): (&str, &str),
+    to: &str,
+    files: CommittedFiles,
+) -> Result<Rollback, CliError> {
+    let undone = restorer.undone_commits(to, folder)?;
+    let title = format!("Roll back {model} to {}", short_commit(to));
     let mounts_files = files.keys().any(|name| !is_model_file(name));
-    let body = commit_body(restorer, &folder, &to, mounts_files, &undone)?;
+    let body = commit_body(restorer, folder, to, mounts_files, &undone)?;
+    let (model, folder, to) = (model.to_owned(), folder.to_owned(), to.to_owned());
     Ok(Rollback { model, folder, to, files, undone, title, body })
 }
 
@@ -268,7 +343,7 @@ fn commit_body(
     let place = restorer.path(folder, "model.yaml");
     let mut text = format!(
         "Restores {place} with its overlays{} to commit {} of {}: {first}\n",
-        if mounts_files { ", locks and the files that it mounts" } else { " and locks" },
+        if mounts_files { ", locks and mounted files" } else { " and locks" },
         short_commit(to),
         time.strftime("%Y-%m-%d")
     );
@@ -312,14 +387,14 @@ fn is_model_file(name: &str) -> bool {
 /// The repository's files as the rollback's commit has them.
 fn build_restored_tree(
     restorer: &RollbackRepository,
-    tree: SourceTree,
+    tree: &SourceTree,
     rollback: &Rollback,
 ) -> Result<SourceTree, CliError> {
     let now = restorer.files(&restorer.head(), &rollback.folder)?;
     let replaced: BTreeSet<String> =
         now.keys().chain(rollback.files.keys()).map(|name| join(&rollback.folder, name)).collect();
-    let mut files: Vec<SourceFile> = tree.files.into_iter().filter(|file| !replaced.contains(&file.path)).collect();
-    let mut mounted_files = tree.mounted_files;
+    let mut files: Vec<SourceFile> = tree.files.iter().filter(|file| !replaced.contains(&file.path)).cloned().collect();
+    let mut mounted_files = tree.mounted_files.clone();
     let mut mounted = mounted_files.remove(&rollback.folder).unwrap_or_default();
     // Of these none goes: settings of now may name what the model of then did not.
     mounted.retain(|file| !rollback.files.keys().any(|name| join(&rollback.folder, name) == file.path));

@@ -60,7 +60,7 @@ pub(super) fn connect_forge(
     let here = remote.as_ref().map(|remote| {
         RepositoryUrl::parse(&remote.url, AllowedSchemes { insecure: true, local: true }).map_err(|error| {
             CliError::input(format!("the address of the remote `{}`: {error}", remote.name))
-                .with_hint("pass a file with a ModelSource by --source, which has its own address")
+                .with_hint("pass a file with a ModelSource with --source: it has its own address")
         })
     });
     let (spec, url, secret, http) = match &arguments.source {
@@ -187,7 +187,7 @@ pub(super) async fn open_pull_request(
         // The branch is not there yet, and the user is to bring it.
         Err(ForgeError::Invalid { .. } | ForgeError::NotFound { .. }) if host.push.is_none() => {
             print_next_step(restorer, branch, output);
-            output.note("and the same command again, for the pull request.");
+            output.note("then run the same command again to open the pull request.");
             Ok(())
         }
         Err(error) => Err(again(error)),

@@ -155,7 +155,17 @@ pub(super) fn table(
         headings.extend(["ENVIRONMENT", "GPUS", "NEWEST", "SUSPENDED", "URL"]);
     }
     headings.push("MESSAGE");
-    let mut table = TextTable::new(&headings);
+    let mut table = TextTable::new(&headings).least_important(&[
+        "URL",
+        "NEWEST",
+        "SUSPENDED",
+        "ENVIRONMENT",
+        "GPUS",
+        "AGE",
+        "MODELS",
+        "REF",
+        "REVISION",
+    ]);
     for one in found {
         let row = list_row(one);
         let status = &one.status;

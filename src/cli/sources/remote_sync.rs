@@ -35,8 +35,7 @@ pub struct SourceArgs {
     /// Ask the controller to sync this source (see `stator get sources`), instead of syncing a folder
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Commit that --allow and --outside-windows are about; by default the one in the source's status. What --allow approves
-    /// has to be held
+    /// Commit for --allow and --outside-windows; by default the one in the source's status. --allow needs a held commit
     #[arg(long, env = "STATOR_REVISION", value_name = "COMMIT")]
     pub revision: Option<String>,
     /// Sync one commit although no sync window is open; on the command line only, never by a variable
@@ -80,7 +79,7 @@ pub fn check_conflicts(command: &mut clap::Command, matches: &ArgMatches) -> Res
         return Err(sync.error(clap::error::ErrorKind::ArgumentConflict, message));
     }
     let Some(other) = SOURCE_ONLY_OPTIONS.iter().find(written) else { return Ok(()) };
-    let message = format!("the argument '{}' is about a source, which '{source}' names", name(sync, other));
+    let message = format!("the argument '{}' needs '{source}'", name(sync, other));
     Err(sync.error(clap::error::ErrorKind::MissingRequiredArgument, message))
 }
 
@@ -332,7 +331,7 @@ impl SourceSyncRequest {
             (true, Some(given), Some(seen)) if seen.starts_with(&given) => Some(seen),
             (true, Some(given), _) => Some(manual_requests::parse_full_commit(&given).ok_or_else(|| {
                 CliError::usage(format!("{given} is not the newest commit of {}", found.full_name()))
-                    .with_hint("pass all digits of another commit: what is let through is exactly one")
+                    .with_hint("pass all digits of the commit: the request is for exactly one")
             })?),
             (true, None, None) => {
                 return Err(CliError::new(
@@ -381,7 +380,7 @@ impl SourceSyncRequest {
                 })
                 .collect();
             if !missing.is_empty() {
-                lines.push(format!("this approves only a part of it: {} still holds it", missing.join(", ")));
+                lines.push(format!("this approves only part of the plan: {} still holds it", missing.join(", ")));
             }
         }
         let named = self.allow.as_ref().map(|approval| &approval.revision).or(self.outside_windows.as_ref());
@@ -430,17 +429,17 @@ fn approve_held(
 ) -> Result<HoldApproval, CliError> {
     let refused = |message: String| CliError::new(CliErrorKind::Refused, message);
     let Some(held) = &found.status.held else {
-        let message = format!("nothing of {} is held, so there is nothing to approve", found.full_name());
+        let message = format!("{} has no held changes, so there is nothing to approve", found.full_name());
         return Err(refused(message)
             .with_hint("an approval is for a plan that is held: wait until `stator get sources` shows one"));
     };
     if let Some(given) = given.filter(|given| !held.revision.starts_with(given)) {
-        let message = format!("what is held of {} is of {}", found.full_name(), short_commit(&held.revision));
-        return Err(refused(message).with_hint(format!("look at it, and approve that commit instead of {given}")));
+        let message = format!("the held commit of {} is {}", found.full_name(), short_commit(&held.revision));
+        return Err(refused(message).with_hint(format!("review that commit, and approve it instead of {given}")));
     }
     if held.plan.is_empty() {
-        let message = format!("the controller of {} does not say which plan it holds", found.full_name());
-        return Err(refused(message).with_hint("it is of an earlier version: upgrade it"));
+        let message = format!("the controller of {} does not report which plan it holds", found.full_name());
+        return Err(refused(message).with_hint("upgrade the controller: its version is too old"));
     }
     let (revision, plan) = (held.revision.clone(), held.plan.clone());
     Ok(HoldApproval { kinds: wish.allow.clone(), revision, plan, by: None })

@@ -254,7 +254,7 @@ impl CachedCluster {
             wanted.as_deref().is_some_and(|wanted| Some(wanted) != found)
         };
         if differs(&meant.uid, live.uid()) {
-            let message = "it is now another object of that name: its uid differs from the expected one".to_owned();
+            let message = "another object of that name replaced it: its uid differs from the expected one".to_owned();
             return Err(ClusterError::Precondition { object: object.clone(), message });
         }
         if differs(&meant.resource_version, live.resource_version()) {

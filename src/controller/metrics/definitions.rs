@@ -107,7 +107,7 @@ families! {
         SUSPENDED Gauge "stator_source_suspended" "" [NAMESPACE, SOURCE] "1 while the source is suspended"
         HELD Gauge "stator_source_held" "" [NAMESPACE, SOURCE] "1 while a guard holds the newest commit until it is approved"
         DRIFTED Gauge "stator_source_drifted" "" [NAMESPACE, SOURCE]
-            "1 while live objects differ from what was applied and are not healed"
+            "1 while live objects have drift that is not healed"
         LOOK_DUE Gauge "stator_source_look_due_timestamp_seconds" "seconds" [NAMESPACE, SOURCE]
             "When the next poll of the repository is due; stays in the past while polls fail"
         LAST_SUCCESS Gauge "stator_source_last_success_timestamp_seconds" "seconds" [NAMESPACE, SOURCE]
@@ -132,7 +132,7 @@ families! {
         WRITES Counter "stator_writes_total" "" [NAMESPACE, SOURCE] "Writes to the cluster, including those of records"
         APPLIES Counter "stator_applies_total" "" [label("kind", "kinds of objects that stator applies"), result("`applied`, `deleted`, `retried`")]
             "Objects created or changed, objects deleted, and calls that were retried (without a kind)"
-        DRIFT_SEEN Counter "stator_drift_seen_total" "" [NAMESPACE, SOURCE] "How often live objects were found changed by another client"
+        DRIFT_SEEN Counter "stator_drift_seen_total" "" [NAMESPACE, SOURCE] "Times that live objects were found changed by another client"
         DRIFT_REPAIRED Counter "stator_drift_repaired_total" "" [NAMESPACE, SOURCE] "Syncs that healed drift"
     }
     MODELS_GROUP "Models" {
@@ -159,7 +159,7 @@ families! {
         GIT_SECONDS Histogram "stator_git_operation_duration_seconds" "seconds" [label("operation", "as in `stator_git_operations_total`")] SHORT
             "Duration of an operation, including the wait for the mirror"
         TRIALS Counter "stator_trials_total" "" [result("`alone`, `refused` (not tried again)")]
-            "Commits and pull requests that may have ended the process before, by what became of them"
+            "Commits and pull requests that may have crashed the process before, by outcome"
         GIT_BYTES Counter "stator_git_received_bytes_total" "bytes" [NAMESPACE, SOURCE] "Bytes received from git hosts, without headers"
         KUBE Counter "stator_kube_requests_total" "" [label("verb", "`get`, `list`, `watch`, `create`, `update`, `apply`, `patch`, `delete`, `other`"), label("code", "the HTTP status, or `none` without a response")]
             "Requests to the API server"

@@ -84,7 +84,7 @@ impl ReconcileContext {
         let of = commit.to_owned();
         let kept = self.git.with(MirrorOperation::Read, move |mirror| mirror.record_applied(&branch.name, &of));
         if let Err(error) = kept.await {
-            tracing::warn!(source = %self.source.key, "what was applied is not kept in the mirror: {error}");
+            tracing::warn!(source = %self.source.key, "the applied commit is not kept in the mirror: {error}");
         }
     }
 }

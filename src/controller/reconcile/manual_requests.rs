@@ -14,11 +14,11 @@ impl fmt::Display for RejectedRequest {
             }
             Self::StalePlanApproval { approval } => write!(
                 f,
-                "the approval `{approval}` is for another plan: what is held back has changed since, and needs an approval of its own"
+                "the approval `{approval}` is for another plan: the held changes differ now, and need a new approval"
             ),
             Self::TooFewApprovers { approval, given, needed } => write!(
                 f,
-                "the approval `{approval}` is by {given} of the {needed} who have to approve: another person has to approve the same"
+                "the approval `{approval}` is by {given} of {needed} required approvers: another person must approve the same plan"
             ),
             Self::StaleWindowOverride { revision, newest } => {
                 let (revision, newest) = (commit_label(revision), commit_label(newest));

@@ -111,7 +111,7 @@ impl ReconcileContext {
 /// healthy.
 fn leave_for_now(change: &mut Change, summary: &mut Summary) {
     let is_absent = change.action == Action::Create;
-    let count = summary.count_mut(change.action);
+    let count = summary.count_mut(change);
     *count = count.saturating_sub(1);
     change.step = PlanStep::NoWrite;
     if is_absent {
@@ -133,7 +133,7 @@ fn block(change: &mut Change, disputed: &BTreeSet<DriftedField>, summary: &mut S
     let reason =
         |(writer, paths): (&Option<String>, Vec<String>)| ChangeReason::RepairUndone { paths, writer: writer.clone() };
     change.reasons = writers.into_iter().map(reason).collect();
-    let count = summary.count_mut(change.action);
+    let count = summary.count_mut(change);
     *count = count.saturating_sub(1);
     change.action = Action::Blocked;
     change.step = PlanStep::NoWrite;

@@ -73,7 +73,7 @@ impl<'a> ReconcileRunner<'a> {
             finished = or_pending(self.work.as_mut()) => finished,
             () = or_pending(self.access.as_mut()) => {
                 self.access = None;
-                tracing::info!("rights that were lacking are there: the source is looked at again");
+                tracing::info!("missing rights were granted: reading the source again");
                 return ReconcileEvent::AccessRestored;
             }
             signal = next_drift(self.tools.as_mut(), interest.map(|interest| interest.statuses)) => {
@@ -120,7 +120,8 @@ impl<'a> ReconcileRunner<'a> {
             }
             ReconcileEffect::CancelWork(reason) => {
                 if let CancelReason::Superseded { revision } = &reason {
-                    tracing::info!(source = %context.source.key, newer = revision, "a newer commit is there: stopping");
+                    tracing::info!(source = %context.source.key, newer = revision, "a newer commit was found: \
+                                                                                    stopping");
                 }
                 self.cancel.send_replace(Some(reason));
             }

@@ -178,7 +178,7 @@ pub(super) fn evaluate_sync(
     let mut models: Vec<(String, ModelVerdict)> = Vec::new();
     for outcome in sound() {
         if overview.changing.contains(&outcome.name) || !outcome.result.is_success() {
-            models.push((outcome.name.clone(), model_verdict(overview, outcome)));
+            models.push((outcome.name.clone(), model_verdict(outcome)));
         }
     }
     for (model, source) in faulty {
@@ -227,13 +227,23 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn model_verdict(overview: &PlanOverview, outcome: &ModelOutcome) -> ModelVerdict {
-    if !outcome.result.is_success() || outcome.result == SyncOutcome::Deleting {
-        return ModelVerdict { outcome: outcome.result, message: outcome.message.clone() };
+fn model_verdict(outcome: &ModelOutcome) -> ModelVerdict {
+    match outcome.result {
+        // Whether health was waited for is of no interest to whoever reads of the commit.
+        SyncOutcome::Synced | SyncOutcome::Unchanged | SyncOutcome::Healthy | SyncOutcome::Deferred => {
+            ModelVerdict::success(SyncOutcome::Healthy)
+        }
+        SyncOutcome::Deleted => ModelVerdict::success(SyncOutcome::Deleted),
+        SyncOutcome::Deleting
+        | SyncOutcome::Invalid
+        | SyncOutcome::Unsigned
+        | SyncOutcome::Held
+        | SyncOutcome::Blocked
+        | SyncOutcome::Unhealthy
+        | SyncOutcome::Failed
+        | SyncOutcome::Cancelled
+        | SyncOutcome::Superseded => ModelVerdict { outcome: outcome.result, message: outcome.message.clone() },
     }
-    // Whether health was waited for is of no interest to whoever reads of the commit.
-    let is_retired = overview.retired.contains(&outcome.name);
-    ModelVerdict::success(if is_retired { SyncOutcome::Removed } else { SyncOutcome::Healthy })
 }
 
 #[cfg(test)]

@@ -65,11 +65,11 @@ fn a_new_image_and_one_more_replica_peak_at_the_surge_of_every_worker() {
     let bench = committed(LLAMA);
     bench.replace("llama/model.yaml", "runtime: 1.2.0", "runtime: 1.2.1");
     bench.replace("llama/model.yaml", "decode: {replicas: 2", "decode: {replicas: 3");
-    assert_snapshot!(planned(&bench, "text"), @r#"
+    assert_snapshot!(planned(&bench, "text"), @"
     fleet / prod at b0b3c46-dirty against b0b3c46
 
     llama  llama/model.yaml
-      ~ update DynamoGraphDeployment models/llama   managed-roll   GPUs +4 h200_sxm (12 → 16, peak 22)   +$14.00/h
+      ~ update DynamoGraphDeployment models/llama   managed-roll   GPUs 12 → 16 h200_sxm (+4, peak 22)   +$14.00/h
           ~ spec.components[name=decode].podTemplate.spec.containers[name=main].image   nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1
           ~ spec.components[name=decode].replicas                      2 → 3
           ~ spec.components[name=frontend].podTemplate.spec.containers[name=main].image   nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1
@@ -77,9 +77,9 @@ fn a_new_image_and_one_more_replica_peak_at_the_surge_of_every_worker() {
           · all 2 worker components roll (decode, prefill): the operator hashes them together
 
     Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged.
-    GPUs: +4 h200_sxm (12 → 16, peak 22)
+    GPUs: 12 → 16 h200_sxm (+4, peak 22)
     Cost: ≈ +$10,220/mo ($42.00/h → $56.00/h)
-    "#);
+    ");
     assert_snapshot!(numbers(&bench), @r#"
     summary {"after":16,"before":12,"peak":22} {"h200_sxm":{"after":16,"before":12,"peak":22}} {"afterHour":56.0,"beforeHour":42.0,"currency":"$","deltaHour":14.0,"deltaMonth":10220.0,"unpriced":[]}
     model llama {"after":16,"before":12,"peak":22} {"h200_sxm":{"after":16,"before":12,"peak":22}} {"afterHour":56.0,"beforeHour":42.0,"currency":"$","deltaHour":14.0,"deltaMonth":10220.0,"unpriced":[]}
@@ -87,12 +87,12 @@ fn a_new_image_and_one_more_replica_peak_at_the_surge_of_every_worker() {
     "#);
     let markdown = planned(&bench, "markdown");
     let table: Vec<&str> = markdown.lines().filter(|line| line.starts_with("**") || line.starts_with('|')).collect();
-    assert_snapshot!(table.join("\n"), @r#"
-    **+4 h200\_sxm (12 → 16, peak 22) · ≈ +\$&#8203;10,220/mo (\$&#8203;42.00/h → \$&#8203;56.00/h) · disruption: managed-roll**
+    assert_snapshot!(table.join("\n"), @r"
+    **12 → 16 h200\_sxm (+4, peak 22) · ≈ +\$&#8203;10,220/mo (\$&#8203;42.00/h → \$&#8203;56.00/h) · disruption: managed-roll**
     | | Model | What changes | GPUs | Peak | Disruption |
     |--|--|--|--:|--:|--|
     | `~` | llama | update `DynamoGraphDeployment llama`<br>`spec.components[name=decode].podTemplate.spec.containers[name=main].image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1`<br>`spec.components[name=decode].replicas: 2 → 3`<br>`spec.components[name=frontend].podTemplate.spec.containers[name=main].image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1`<br>and 1 more<br>all 2 worker components roll (decode, prefill): the operator hashes them together | +4 h200\_sxm<br>+\$&#8203;14.00/h | 22 | managed-roll |
-    "#);
+    ");
 }
 
 #[test]
@@ -136,18 +136,18 @@ fn an_autoscaler_has_a_range() {
         "decode: {replicas: 2, tensorParallel: 4}",
         "decode: {replicas: 2, tensorParallel: 4, scaling: {min: 1, max: 6}}",
     );
-    assert_snapshot!(planned(&bench, "text"), @r#"
+    assert_snapshot!(planned(&bench, "text"), @"
     fleet / prod at b0b3c46-dirty against b0b3c46
 
     llama  llama/model.yaml
-      ~ update DynamoGraphDeployment models/llama   scale   GPUs 12 h200_sxm, scaled from 8 to 28
+      ~ update DynamoGraphDeployment models/llama   scale   GPUs 12 h200_sxm, autoscaled from 8 to 28
           - spec.components[name=decode].replicas         2
           + spec.components[name=decode].scalingAdapter   {}
 
     Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged.
     GPUs: 12 h200_sxm
     Cost: ≈ +$0/mo ($42.00/h → $42.00/h)
-    "#);
+    ");
 }
 
 #[test]
@@ -158,17 +158,17 @@ fn a_graph_on_two_kinds_of_gpus_is_priced_by_kind() {
     );
     let bench = committed(&mixed);
     bench.replace("llama/model.yaml", "prefill: {replicas: 2", "prefill: {replicas: 1");
-    assert_snapshot!(planned(&bench, "text"), @r#"
+    assert_snapshot!(planned(&bench, "text"), @"
     fleet / prod at 7535f48-dirty against 7535f48
 
     llama  llama/model.yaml
-      ~ update DynamoGraphDeployment models/llama   scale   GPUs -2 h100_sxm (4 → 2), 8 h200_sxm   -$5.90/h
+      ~ update DynamoGraphDeployment models/llama   scale   GPUs 4 → 2 h100_sxm (-2), 8 h200_sxm   -$5.90/h
           ~ spec.components[name=prefill].replicas   2 → 1
 
     Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged.
-    GPUs: -2 h100_sxm (4 → 2), 8 h200_sxm
+    GPUs: 4 → 2 h100_sxm (-2), 8 h200_sxm
     Cost: ≈ -$4,307/mo ($39.80/h → $33.90/h)
-    "#);
+    ");
     assert_snapshot!(numbers(&bench), @r#"
     summary {"after":10,"before":12,"peak":12} {"h100_sxm":{"after":2,"before":4,"peak":4},"h200_sxm":{"after":8,"before":8,"peak":8}} {"afterHour":33.9,"beforeHour":39.8,"currency":"$","deltaHour":-5.9,"deltaMonth":-4307.0,"unpriced":[]}
     model llama {"after":10,"before":12,"peak":12} {"h100_sxm":{"after":2,"before":4,"peak":4},"h200_sxm":{"after":8,"before":8,"peak":8}} {"afterHour":33.9,"beforeHour":39.8,"currency":"$","deltaHour":-5.9,"deltaMonth":-4307.0,"unpriced":[]}
@@ -193,18 +193,18 @@ spec:
   sla: {ttft: 300ms, itl: 20ms, search: thorough}
 ",
     );
-    assert_snapshot!(planned(&bench, "text"), @r#"
+    assert_snapshot!(planned(&bench, "text"), @"
     fleet / prod at b0b3c46-dirty against b0b3c46
 
     found  found/model.yaml
-      + create DynamoGraphDeploymentRequest models/found-a7e1d377   GPUs 0 h200_sxm (0 → 0, peak 16)
+      + create DynamoGraphDeploymentRequest models/found-a7e1d377   GPUs 0 h200_sxm (peak 16)
           · is new
           · profiling uses up to 16 GPUs; the result is stored, not deployed
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
-    GPUs: 0 h200_sxm (12 → 12, peak 28)
+    GPUs: 12 h200_sxm (peak 28)
     Cost: ≈ +$0/mo ($42.00/h → $42.00/h)
-    "#);
+    ");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_model_that_goes_saves_what_it_cost() {
     let bench = committed(LLAMA);
     bench.remove("llama/model.yaml");
     bench.write("mock/model.yaml", super::MOCK);
-    assert_snapshot!(planned(&bench, "text"), @r#"
+    assert_snapshot!(planned(&bench, "text"), @"
     fleet / prod at b0b3c46-dirty against b0b3c46
 
     mock  mock/model.yaml
@@ -220,11 +220,11 @@ fn a_model_that_goes_saves_what_it_cost() {
           · is new
 
     llama  llama/model.yaml
-      - delete DynamoGraphDeployment models/llama   GPUs -12 h200_sxm (12 → 0)   -$42.00/h
+      - delete DynamoGraphDeployment models/llama   GPUs 12 → 0 h200_sxm (-12)   -$42.00/h
           · is no longer in git
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
-    GPUs: -12 h200_sxm (12 → 0)
+    GPUs: 12 → 0 h200_sxm (-12)
     Cost: ≈ -$30,660/mo ($42.00/h → $0.00/h)
-    "#);
+    ");
 }

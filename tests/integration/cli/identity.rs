@@ -137,7 +137,7 @@ fn clones_are_the_same_and_copies_are_not() {
         assert!(refused.stderr.contains("held back[move]"), "{refused}");
         assert!(refused.stdout.contains(", 0 writes."), "{refused}");
         let moved = here.sync(stranger, &["--allow", "move"]).success();
-        assert!(moved.stderr.contains("models a, b become this source's, as allowed"), "{moved}");
+        assert!(moved.stderr.contains("taking over models a, b from "), "{moved}");
         here.settled(stranger);
     }
     here.run("plan", "fleet", &["--exit-code"]).exits(1);
@@ -155,7 +155,7 @@ fn a_folder_grows_into_a_repository() {
     here.sync("fleet", &[]).success();
     let goes_on = |from: &str| {
         let said = here.sync("fleet", &[]).success();
-        let line = format!("models a, b become this source's: the same files as of {from}");
+        let line = format!("taking over models a, b: same files, last synced from {from}");
         assert!(said.stderr.contains(&line), "{said}");
         here.settled("fleet");
     };
@@ -180,7 +180,7 @@ fn what_is_moved_within_a_repository_is_moved_when_allowed() {
     here.sync("fleet", &[]).success();
     here.bench.write("fleet/stator.yaml", settings("navy", "prod"));
     let renamed = here.sync("fleet", &[]).success();
-    assert!(renamed.stderr.contains("gets the labels that say whose it is; nothing restarts"), "{renamed}");
+    assert!(renamed.stderr.contains("adds ownership labels; no restart"), "{renamed}");
     here.settled("fleet");
     let moved = |folder: &str, owner: &str| {
         let refused = here.sync(folder, &[]).exits(1);

@@ -164,13 +164,13 @@ fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
     new/chat/model.yaml
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    all.yaml:1:1: error[import/not-carried] document 1: Pod `web` is not imported: a model cannot contain a Pod
-    all.yaml:5:1: error[import/unknown-kind] document 2: unknown version `nvidia.com/v9` of DynamoGraphDeployment
-    all.yaml:10:1: error[import/unknown-kind] document 3: unknown kind DynamoTeapot of version `nvidia.com/v1beta1`
-    all.yaml:16:1: error[import/template] document 4 is a template, with `{{ … }}` that Helm fills in
-    all.yaml:58:1: error[import/twice] document 6: DynamoGraphDeployment `chat` is defined twice with different content; the one in all.yaml:18 is imported
-    all.yaml:98:1: error[import/not-an-object] document 7 is not a Kubernetes object: it is a string, not a map
-    all.yaml:101:7: error[import/unreadable] document 8 cannot be read: unclosed quote at line 3, column 7
+    all.yaml:1:1: error[import/not-carried] document 1: Pod `web` is not imported: a model cannot contain a Pod (keep it where it is applied today, or in a folder that another tool applies)
+    all.yaml:5:1: error[import/unknown-kind] document 2: unknown version `nvidia.com/v9` of DynamoGraphDeployment (known: `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`)
+    all.yaml:10:1: error[import/unknown-kind] document 3: unknown kind DynamoTeapot of version `nvidia.com/v1beta1` (kinds that can be imported: DynamoGraphDeployment, DynamoGraphDeploymentRequest and DynamoModel)
+    all.yaml:16:1: error[import/template] document 4 is a template, with `{{ … }}` that Helm fills in (run `helm template` and import what it prints)
+    all.yaml:58:1: error[import/twice] document 6: DynamoGraphDeployment `chat` is defined twice with different content; the one in all.yaml:18 is imported (import them one at a time, each into its own folder)
+    all.yaml:98:1: error[import/not-an-object] document 7 is not a Kubernetes object: it is a string, not a map (pass manifest files, such as `kubectl get dynamographdeployment NAME -o yaml` prints)
+    all.yaml:101:7: error[import/unreadable] document 8 cannot be read: unclosed quote at line 3, column 7 (correct the document; the others of the file are imported)
     1 model imported, 1 of them rendering back to their manifests; 7 things not imported.
     error: failed to open file `missing.yaml`: No such file or directory (os error 2)
     ");
@@ -185,21 +185,21 @@ fn files_that_nothing_can_be_read_of_are_an_error() {
     ----- stdout -----
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    chart.yaml:1:1: error[import/template] document 1 is a template, with `{{ … }}` that Helm fills in
-    half.yaml:1:13: error[import/unreadable] document 1 cannot be read: unclosed quote at line 1, column 13
+    chart.yaml:1:1: error[import/template] document 1 is a template, with `{{ … }}` that Helm fills in (run `helm template` and import what it prints)
+    half.yaml:1:13: error[import/unreadable] document 1 cannot be read: unclosed quote at line 1, column 13 (correct the document; the others of the file are imported)
     0 models imported, 0 of them rendering back to their manifests; 2 things not imported.
     ");
-    assert_snapshot!(bench.run(["import"]), @r#"
+    assert_snapshot!(bench.run(["import"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
     error: the following required arguments were not provided:
       <FILE>...
 
-    Usage: stator import <FILE>...
+    Usage: stator import --cluster <CLUSTER> <FILE>...
 
     For more information, try '--help'.
-    "#);
+    ");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn standard_input_is_read_like_a_file() {
     assert_eq!(output.status.code(), Some(1));
     assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    stdin:41:7: error[import/unreadable] document 2 cannot be read: unclosed bracket '[' at line 2, column 7
+    stdin:41:7: error[import/unreadable] document 2 cannot be read: unclosed bracket '[' at line 2, column 7 (correct the document; the others of the file are imported)
     1 model imported, 1 of them rendering back to their manifests; 1 thing not imported.
     ");
     let model = bench.read("new/chat/model.yaml");
@@ -251,9 +251,9 @@ fn a_file_of_ten_megabytes_is_imported_but_for_what_is_broken_in_it() {
     assert_eq!(bench.files("new").iter().filter(|path| path.ends_with("model.yaml")).count(), 20);
     assert_snapshot!(output.stderr, @"
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    binary.yaml:1:1: error[import/unreadable] the file is not UTF-8 text
-    large.yaml:822:1: error[import/template] document 21 is a template, with `{{ … }}` that Helm fills in
-    large.yaml:825:7: error[import/unreadable] document 22 cannot be read: unclosed quote at line 3, column 7
+    binary.yaml:1:1: error[import/unreadable] the file is not UTF-8 text (save it as UTF-8, or name another file)
+    large.yaml:822:1: error[import/template] document 21 is a template, with `{{ … }}` that Helm fills in (run `helm template` and import what it prints)
+    large.yaml:825:7: error[import/unreadable] document 22 cannot be read: unclosed quote at line 3, column 7 (correct the document; the others of the file are imported)
     20 models imported, 20 of them rendering back to their manifests; 3 things not imported.
     ");
 }
@@ -369,15 +369,15 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
     imported / default against live
 
     chat  chat/model.yaml
-      <= adopt DynamoGraphDeployment models/chat   GPUs 4
+      <= adopt DynamoGraphDeployment models/chat   held   GPUs 4
           + metadata.labels   {6 fields}
           · already exists and is not managed by stator or another tool: allow its adoption, or give the model another name
           · held back: `--allow adopt` takes it over
 
-    held back[adopt]: already there, not managed by stator; would be taken over: DynamoGraphDeployment models/chat
+    held back[adopt]: already in the cluster, not managed by stator; would be taken over: DynamoGraphDeployment models/chat
       = help: allow it with --allow adopt, or give the model another name
 
-    Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.
+    Plan: 0 to create, 0 to change, 0 to delete, 1 held, 0 unchanged.
     GPUs: 4 of unknown SKU
 
     Next:
@@ -455,18 +455,18 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     new/search/model.yaml
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    old.yaml:1:1: error[import/no-model] document 1: the model is invalid (model.yaml:6): neither `runtime` nor `image` is set, and not every component has its own image
-    old.yaml:1:1: warning[import/note] document 1: no Dynamo engine was recognised on the command lines
-    old.yaml:1:1: warning[import/note] document 1: no model was found in the manifest; nothing is rendered from this
-    old.yaml:5:3: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.dynamoNim` is not imported: a bundle of the build service, which no longer exists: the image and the command of each component must be given
-    old.yaml:10:5: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.services.Processor` is not imported: the frontend does what the processor did
-    old.yaml:13:1: error[import/no-model] document 2: the model is invalid (model.yaml:6): neither `runtime` nor `image` is set, and not every component has its own image
-    old.yaml:13:1: warning[import/note] document 2: no Dynamo engine was recognised on the command lines
-    old.yaml:13:1: warning[import/note] document 2: no model was found in the manifest; nothing is rendered from this
-    old.yaml:17:3: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not imported: the Dynamo namespace follows from the graph's namespace and name today
-    old.yaml:18:3: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not imported: a bundle of the build service, which no longer exists: the image and the command of each component must be given
-    old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not imported: it asked for an image to be built, which no operator supports any more: build the image in CI and set its name
-    old.yaml:31:8: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number
+    old.yaml:1:1: error[import/no-model] document 1: the model is invalid (model.yaml:6): neither `runtime` nor `image` is set, and not every component has its own image (Add `runtime: 1.2.0` for NVIDIA's images of that version, or `image` for your own.)
+    old.yaml:1:1: warning[import/note] document 1: no Dynamo engine was recognised on the command lines (see the comment in the model, and correct it)
+    old.yaml:1:1: warning[import/note] document 1: no model was found in the manifest; nothing is rendered from this (see the comment in the model, and correct it)
+    old.yaml:5:3: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.dynamoNim` is not imported: a bundle of the build service, which no longer exists: the image and the command of each component must be given (handle it by hand: the model is written without it)
+    old.yaml:10:5: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.services.Processor` is not imported: the frontend does what the processor did (handle it by hand: the model is written without it)
+    old.yaml:13:1: error[import/no-model] document 2: the model is invalid (model.yaml:6): neither `runtime` nor `image` is set, and not every component has its own image (Add `runtime: 1.2.0` for NVIDIA's images of that version, or `image` for your own.)
+    old.yaml:13:1: warning[import/note] document 2: no Dynamo engine was recognised on the command lines (see the comment in the model, and correct it)
+    old.yaml:13:1: warning[import/note] document 2: no model was found in the manifest; nothing is rendered from this (see the comment in the model, and correct it)
+    old.yaml:17:3: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not imported: the Dynamo namespace follows from the graph's namespace and name today (handle it by hand: the model is written without it)
+    old.yaml:18:3: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not imported: a bundle of the build service, which no longer exists: the image and the command of each component must be given (handle it by hand: the model is written without it)
+    old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not imported: it asked for an image to be built, which no operator supports any more: build the image in CI and set its name (handle it by hand: the model is written without it)
+    old.yaml:31:8: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number (correct the manifest: no API server accepts it)
     3 models imported, 1 of them rendering back to their manifests; 7 things not imported.
     ");
     assert_snapshot!(bench.read("new/disagg/model.yaml"), @r#"
@@ -550,8 +550,8 @@ spec:
     new/profile/model.yaml
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not imported: v1beta1 has separate fields for the profiler's settings, but none for this one
-    request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, set `hardware` where it may not
+    request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not imported: v1beta1 has separate fields for the profiler's settings, but none for this one (v1beta1 has no field for it: write it in another way, or leave it out with --lossy)
+    request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, set `hardware` where it may not (v1beta1 has no field for it: write it in another way, or leave it out with --lossy)
     1 model imported, 0 of them rendering back to their manifests; 2 things not imported.
     ");
     assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"
@@ -593,7 +593,7 @@ fn a_placeholder_for_a_namespace_is_left_out_and_the_folder_validates() {
     models/chat/model.yaml
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    graph.yaml:5:3: warning[import/placeholder] document 1: namespace `<your-namespace>` is a placeholder, and is left out
+    graph.yaml:5:3: warning[import/placeholder] document 1: namespace `<your-namespace>` is a placeholder, and is left out (name the namespace with `-n NAMESPACE`, or in the environment of stator.yaml)
     1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     ");
     bench.run(["validate", "models"]).success();

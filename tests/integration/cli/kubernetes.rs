@@ -11,7 +11,11 @@ use stator_cluster::cluster::{ApplyRequest, Cluster as _};
 fn run(bench: &Workbench, kubeconfig: &Value, namespace: &str, args: &[&str]) -> Output {
     bench.write("kubeconfig", kubeconfig.to_string());
     let mut command = bench.command();
-    command.args(args).args(["-e", "prod", "-n", namespace]).env("KUBECONFIG", bench.path("kubeconfig"));
+    command
+        .args(args)
+        .args(["-e", "prod", "-n", namespace])
+        .env_remove("STATOR_CLUSTER")
+        .env("KUBECONFIG", bench.path("kubeconfig"));
     bench.finish(&mut command)
 }
 
@@ -48,7 +52,7 @@ async fn a_repository_is_synced_to_a_cluster_and_told_about() {
     // No operator works on this API server, so nothing becomes healthy.
     run(&["wait", "mock", "--timeout", "2s"]).exits(124);
     run(&["wait", "never-there", "--for", "deleted"]).success();
-    assert!(run(&["events"]).success().stdout.contains("Succeeded"));
+    assert!(run(&["events"]).success().stdout.contains("Synced"));
     assert!(run(&["describe", "mock"]).success().stdout.contains("DynamoGraphDeployment"));
 }
 
@@ -110,7 +114,11 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     bench.write("kubeconfig", kubeconfig(plane).to_string());
     let run = |args: &[&str]| {
         let mut command = bench.command();
-        command.args(["check", "--context", "admin", "-q"]).args(args).env("KUBECONFIG", bench.path("kubeconfig"));
+        command
+            .args(["check", "--context", "admin", "-q"])
+            .args(args)
+            .env_remove("STATOR_CLUSTER")
+            .env("KUBECONFIG", bench.path("kubeconfig"));
         bench.finish(&mut command)
     };
     let checks = |output: &Output| -> Vec<String> {
@@ -133,18 +141,21 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     dynamo Passed: the definitions are those of release 1.2
     stator Passed: the definitions of records and journals are installed
     namespace Passed: prod exists
-    rights Passed: all that a sync needs in prod
+    rights Passed: every right that a sync needs in prod
     neighbours Passed: gateway routes and device claims are served
     ");
     assert!(
-        run(&["-n", &namespace, "--pre"]).success().stdout.ends_with("stator can work here: 0 failed, 0 warnings.\n")
+        run(&["-n", &namespace, "--pre"])
+            .success()
+            .stdout
+            .ends_with("the cluster is ready for stator: 0 failed, 0 warnings.\n")
     );
     // Somebody without any right, where there is no such namespace either.
     let nobody = run(&["-n", "not-there", "--as", "nobody", "--pre", "-o", "json"]).exits(1);
     insta::assert_snapshot!(checks(&nobody).join("\n"), @"
-    dynamo Passed: v1beta1 is served; the definitions cannot be read, which would tell the release
+    dynamo Passed: v1beta1 is served; the release is unknown, because the definitions cannot be read
     stator Passed: the definitions of records and journals are installed
-    namespace Passed: not-there cannot be looked at, which no sync needs
+    namespace Passed: not-there cannot be read; no sync needs that
     rights Warning: no right to get, list, watch, create, patch, delete persistentvolumeclaims in not-there, which only some models need
     rights Warning: no right to get, list, watch, create, patch, delete configmaps in not-there, which only some models need
     rights Warning: no right to get, list, watch, create, patch, delete resourceclaimtemplates.resource.k8s.io in not-there, which only some models need
@@ -158,8 +169,8 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     rights Failed: no right to get, list, watch, create, patch, delete models.stator.dev in not-there
     rights Failed: no right to get, list, watch, create, patch, delete syncjournals.stator.dev in not-there
     rights Failed: no right to patch models.stator.dev/status in not-there
-    rights Warning: no right to list pods in not-there, without which nobody is told why a pod does not start
-    rights Warning: no right to get services/proxy in not-there, without which `--ask-frontends` has no answer
+    rights Warning: no right to list pods in not-there; without it, stator cannot say why a pod does not start
+    rights Warning: no right to get services/proxy in not-there; without it, `--ask-frontends` does not work
     neighbours Passed: gateway routes and device claims are served
     ");
     assert_eq!(run(&["-n", "not-there", "--pre", "-o", "json"]).exits(1).json()["passed"], false);
@@ -167,8 +178,8 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     let embedded = bench.finish(embedded.args(["check", "--cluster", "embedded", "-q"])).success();
     insta::assert_snapshot!(embedded.stdout, @"
     CHECK    RESULT  MESSAGE
-    cluster  Passed  the embedded cluster has every definition and asks for no rights
-    stator can work here: 0 failed, 0 warnings.
+    cluster  Passed  the embedded cluster has every definition and requires no rights
+    the cluster is ready for stator: 0 failed, 0 warnings.
     ");
 }
 
@@ -274,7 +285,11 @@ async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
     bench.write("kubeconfig", kubeconfig(plane).to_string());
     let run = |args: &[&str]| {
         let mut command = bench.command();
-        command.args(args).args(["--context", "admin"]).env("KUBECONFIG", bench.path("kubeconfig"));
+        command
+            .args(args)
+            .args(["--context", "admin"])
+            .env_remove("STATOR_CLUSTER")
+            .env("KUBECONFIG", bench.path("kubeconfig"));
         bench.finish(&mut command)
     };
 

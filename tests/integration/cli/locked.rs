@@ -48,23 +48,23 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     llama: model.lock.yaml is missing
     ----- stderr -----
     "#);
-    assert_snapshot!(bench.run(["lock"]), @r#"
+    assert_snapshot!(bench.run(["lock"]), @"
     exit 1
     ----- stdout -----
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     llama is not locked: request llama-03022433 is not in the cluster; run `stator sync --wait` first
-    "#);
+    ");
     sync(&bench, &[]).success();
-    assert_snapshot!(bench.run(["lock"]), @r#"
+    assert_snapshot!(bench.run(["lock"]), @"
     exit 0
     ----- stdout -----
     model.lock.yaml
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     llama is locked to the result of request llama-03022433.
     Commit it and run `stator sync`: the graph is rendered from it until `sla` changes.
-    "#);
+    ");
     let lock = bench.read("model.lock.yaml");
     bench.run(["lock"]).success();
     assert_eq!(bench.read("model.lock.yaml"), lock, "a lock that holds is left alone");
@@ -78,18 +78,18 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     default / default against live
 
     llama  model.yaml
-      + create DynamoGraphDeployment default/llama   GPUs +1 h200_sxm (0 → 1)
+      + create DynamoGraphDeployment default/llama   GPUs 0 → 1 h200_sxm (+1)
           · is not in the cluster yet
       - delete DynamoGraphDeploymentRequest default/llama-03022433
           · the model no longer has it
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
-    GPUs: +1 h200_sxm (0 → 1)
+    GPUs: 0 → 1 h200_sxm (+1)
 
     Next:
-    stator sync -e default
+    stator sync -e default --cluster embedded
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     ");
     sync(&bench, &[]).success();
     bench.run(["plan", "--exit-code"]).success();
@@ -119,14 +119,15 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     warning[lock/stale]: the lock is for another target: `sla.ttft` was 300ms and is 200ms (model.yaml:10); the model renders a request again, and a running graph keeps serving
       --> model.lock.yaml:11:3
       = help: Sync, and run `stator lock` when the request has its result; or revert the change.
+      = rule: https://stator.dev/docs/rules#lock/stale
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
     GPUs: 1 h200_sxm
 
     Next:
-    stator sync -e default
+    stator sync -e default --cluster embedded
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     ");
     sync(&bench, &[]).success();
     bench.run(["lock"]).success();
@@ -151,13 +152,13 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     llama  Failed  1        0       DynamoGraphDeploymentRequest default/llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     0 of 1 model synced, 5 writes.
     ");
-    assert_snapshot!(bench.run(["lock"]), @r#"
+    assert_snapshot!(bench.run(["lock"]), @"
     exit 1
     ----- stdout -----
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     llama is not locked: request llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
-    "#);
+    ");
     assert!(sync(&bench, &[]).exits(1).stdout.contains("0 writes"), "nothing tries again by itself");
     bench.replace("model.yaml", "itl: 20ms", "itl: 20ms, attempt: 2");
     assert_snapshot!(bench.run(["plan"]), @"
@@ -175,9 +176,9 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
 
     Next:
-    stator sync -e default
+    stator sync -e default --cluster embedded
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     ");
 }
 
@@ -198,19 +199,19 @@ fn what_dynamo_deployed_by_itself_is_told_of_and_left_alone() {
     default / default against live
 
     llama  model.yaml
-      + create DynamoGraphDeployment default/llama   GPUs +1 h200_sxm (0 → 1)
+      + create DynamoGraphDeployment default/llama   GPUs 0 → 1 h200_sxm (+1)
           · is not in the cluster yet
       - delete DynamoGraphDeploymentRequest default/llama-d6420ff8   GPUs 1 h200_sxm
           · the model no longer has it
           · the graph that it created, llama-d6420ff8-dgd, is not managed by stator and keeps serving: run `kubectl delete dynamographdeployment llama-d6420ff8-dgd -n default` when it is no longer used
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
-    GPUs: +1 h200_sxm (1 → 2)
+    GPUs: 1 → 2 h200_sxm (+1)
 
     Next:
-    stator sync -e default
+    stator sync -e default --cluster embedded
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     ");
 }
 
@@ -227,7 +228,7 @@ fn environments_have_locks_of_their_own_and_bad_ones_are_told() {
     bench.run(["lock", "--check", "-e", "prod"]).success();
     bench.run(["lock", "--check", "-e", "staging"]).exits(1);
     bench.replace("models/llama/model.prod.lock.yaml", "nvidia.com/gpu: \"1\"", "nvidia.com/gpu: \"2\"");
-    assert_snapshot!(bench.run(["lock", "--check", "-e", "prod"]), @r#"
+    assert_snapshot!(bench.run(["lock", "--check", "-e", "prod"]), @"
     exit 1
     ----- stdout -----
     ----- stderr -----
@@ -238,7 +239,8 @@ fn environments_have_locks_of_their_own_and_bad_ones_are_told() {
        |   ^^^^^
        |
        = help: Restore the file from git, or remove it and write it again with `stator lock`. To change the graph, use `overrides` in the intent.
-    "#);
+       = rule: https://stator.dev/docs/rules#lock/damaged
+    ");
     bench.run(["validate", "-e", "prod"]).exits(1);
     assert_snapshot!(bench.run(["lock", "nobody", "-e", "staging"]), @r#"
     exit 2

@@ -195,7 +195,7 @@ async fn what_the_pods_of_a_model_write_is_shown_and_followed() {
     let command = |bench: &Workbench, args: &[&str]| {
         let mut command = bench.command();
         command.args(args).args(["-e", "prod", "-n", &namespace, "--context", "admin"]);
-        command.env("KUBECONFIG", bench.path("kubeconfig"));
+        command.env_remove("STATOR_CLUSTER").env("KUBECONFIG", bench.path("kubeconfig"));
         command
     };
     let run = |args: &[&str]| bench.finish(&mut command(&bench, args));
@@ -203,7 +203,7 @@ async fn what_the_pods_of_a_model_write_is_shown_and_followed() {
     let nobody = run(&["logs", "mock"]).exits(1);
     assert!(
         nobody.stderr.ends_with(
-            "error: mock has no pod\nhint: see why with `stator describe MODEL`, and what there is with `stator tree`\n"
+            "error: mock has no pod\nhint: run `stator describe MODEL` to see why, and `stator tree` to list the pods\n"
         ),
         "{nobody}"
     );
@@ -261,7 +261,7 @@ async fn what_the_pods_of_a_model_write_is_shown_and_followed() {
       message: model is ready
     "#);
     let none = run(&["logs", "mock", "--pod", "mock-worker-1"]).exits(1);
-    assert!(none.stderr.contains("no container has written anything yet"), "{none}");
+    assert!(none.stderr.contains("no container has logs yet"), "{none}");
     let unknown = run(&["logs", "mock", "-c", "decode"]).exits(1);
     assert!(unknown.stderr.contains("mock has no pod of component decode"), "{unknown}");
     let many = run(&["logs", "mock", "--max-containers", "2"]).exits(2);

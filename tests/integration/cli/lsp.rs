@@ -162,7 +162,7 @@ fn faults_are_told_and_mended_while_they_are_typed() {
     insta::assert_snapshot!(shown(&found), @"
     6:10-13 schema/unknown-word `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
     fix: Did you mean `vllm`?
-    11:6-17 schema/unknown-field unknown field `maxModelLen` in `spec.serving.worker`; allowed: `args`, `blockSize`, `command`, `compilationCache`, `dataParallel`, `dtype`, `eager`, `engineConfig`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `minAvailable`, `module`, `name`, `nodes`, `pipelineParallel`, `pod`, `probes`, `reasoningParser`, `replicas`, `resources`, `rollout`, `runtimeVersion`, `scaling`, `secrets`, `sharedMemory`, `shell`, `template`, `tensorParallel`, `toolCallParser`, `trustRemoteCode`, `type`, `workingDir`
+    11:6-17 schema/unknown-field unknown field `maxModelLen` in `spec.serving.worker`
     fix: Did you mean `maxLength`?
     ");
     let actions = editor.ask(
@@ -262,14 +262,14 @@ fn what_a_change_would_do_stands_above_it() {
             .join("\n")
     };
     insta::assert_snapshot!(lens(&mut editor), @"
-    prod: No changes: 1 object of 1 model is as declared
-    staging: No changes: 1 object of 1 model is as declared
+    prod: No changes: 1 object of 1 model is in the desired state
+    staging: No changes: 1 object of 1 model is in the desired state
     ");
     editor.change(file, 2, &MODEL.replace("replicas: 1", "replicas: 3"));
     editor.findings(file, Some(2));
     insta::assert_snapshot!(lens(&mut editor), @"
-    prod: Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged · GPUs: +2 l40s (1 → 3)
-    staging: Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged · GPUs: +2 l40s (1 → 3)
+    prod: Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged · GPUs: 1 → 3 l40s (+2)
+    staging: Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged · GPUs: 1 → 3 l40s (+2)
     ");
     editor.ask("shutdown", json!(null));
     editor.tell("exit", json!(null));

@@ -1,6 +1,8 @@
 //! What a user of the command line sees.
 
 mod costs;
+mod first_hour;
+mod guesses;
 mod identity;
 mod import;
 mod kubernetes;
@@ -13,9 +15,11 @@ mod policies;
 mod releases;
 mod rollback;
 mod secrets;
+mod selected;
 mod sources;
 mod sync;
 mod targets;
+mod terminals;
 mod tree;
 mod usage;
 mod wait;

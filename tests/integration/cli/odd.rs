@@ -9,7 +9,7 @@ fn a_variable_set_to_nothing_is_not_set() {
     let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
     for (verb, name) in [
         ("plan", "STATOR_ENVIRONMENT"),
-        ("plan", "STATOR_CLUSTER"),
+        ("validate", "STATOR_CLUSTER"),
         ("plan", "STATOR_TIMEOUT"),
         ("plan", "STATOR_FAIL_ON"),
         ("plan", "STATOR_OUTPUT"),
@@ -44,9 +44,9 @@ fn a_guard_is_never_overridden_by_a_variable() {
     assert_eq!(
         ignored,
         [
-            "STATOR_ALLOW is ignored: --allow counts on the command line only",
-            "STATOR_YES is ignored: --yes counts on the command line only",
-            "STATOR_OUTSIDE_WINDOWS is ignored: --outside-windows counts on the command line only",
+            "STATOR_ALLOW is ignored: pass --allow on the command line",
+            "STATOR_YES is ignored: pass --yes on the command line",
+            "STATOR_OUTSIDE_WINDOWS is ignored: pass --outside-windows on the command line",
         ]
     );
     // The file that a controller follows is no source of a cluster.
@@ -72,7 +72,7 @@ fn a_model_with_errors_is_not_counted_as_synced() {
     ----- stdout -----
     1 of 2 models synced, 1 write.
     ----- stderr -----
-    1 error in intents: models with errors were not changed; see `stator validate`
+    1 error in intents, so their models were not changed; run `stator validate`
     ");
 }
 

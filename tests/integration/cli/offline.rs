@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn a_new_repository_validates_and_is_never_overwritten() {
     let bench = Workbench::empty();
-    assert_snapshot!(bench.run(["init"]), @r#"
+    assert_snapshot!(bench.run(["init"]), @"
     exit 0
     ----- stdout -----
     .gitignore
@@ -22,8 +22,8 @@ fn a_new_repository_validates_and_is_never_overwritten() {
     models/qwen3-8b/model.yaml
     stator.yaml
     ----- stderr -----
-    Next: stator validate && stator sync -e staging --simulate-operator --wait
-    "#);
+    Next: stator validate && stator sync -e staging --cluster embedded --simulate-operator --wait
+    ");
     assert_snapshot!(bench.run(["validate"]), @"
     exit 0
     ----- stdout -----
@@ -59,6 +59,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
       |           ^^^
       |
       = help: Did you mean `vllm`?
+      = rule: https://stator.dev/docs/rules#schema/unknown-word
 
     error[schema/type]: `spec.serving.worker.replicas` is the string `two`; expected a whole number from 0 to 10000
       --> models/other/model.yaml:13:17
@@ -67,6 +68,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
        |                 ^^^
        |
        = help: Write a whole number from 0 to 10000.
+       = rule: https://stator.dev/docs/rules#schema/type
 
     Found 2 errors (2 models checked).
     ----- stderr -----
@@ -75,7 +77,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
     assert_snapshot!(bench.run(["validate", "--format", "concise", "models/other"]), @"
     exit 1
     ----- stdout -----
-    models/other/model.yaml:13:17: error[schema/type] `spec.serving.worker.replicas` is the string `two`; expected a whole number from 0 to 10000
+    models/other/model.yaml:13:17: error[schema/type] `spec.serving.worker.replicas` is the string `two`; expected a whole number from 0 to 10000 (Write a whole number from 0 to 10000.)
     Found 1 error (1 model checked).
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
@@ -104,19 +106,20 @@ fn a_faulty_model_does_not_stop_the_others() {
 fn an_empty_repository_is_said_to_be_empty() {
     let bench = Workbench::empty();
     assert_snapshot!(bench.run(["validate"]), @"
-    exit 0
+    exit 2
     ----- stdout -----
-    All checks passed (0 models).
     ----- stderr -----
-    note: no model.yaml in [TMP]/work; `stator init` creates a small repository to start from
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    error: no stator.yaml and no model.yaml in [TMP]/work
+    hint: check the path; `stator init` creates a small repository to start from
+    hint: if the folder is empty on purpose, pass --allow-empty
     ");
     assert_snapshot!(bench.run(["render"]), @"
-    exit 0
+    exit 2
     ----- stdout -----
     ----- stderr -----
-    note: no model.yaml in [TMP]/work; `stator init` creates a small repository to start from
-    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    error: no stator.yaml and no model.yaml in [TMP]/work
+    hint: check the path; `stator init` creates a small repository to start from
+    hint: if the folder is empty on purpose, pass --allow-empty
     ");
 }
 
@@ -214,7 +217,7 @@ fn formats_of_ci_name_files_as_the_checkout_has_them() {
 fn a_model_with_errors_is_not_said_to_be_unchanged() {
     let bench = fleet();
     bench.replace("models/mock/model.yaml", "engine: mocker", "engine: mokcer");
-    assert_snapshot!(bench.run(["plan", "-e", "prod"]), @r#"
+    assert_snapshot!(bench.run(["plan", "-e", "prod"]), @"
     exit 1
     ----- stdout -----
     fleet / prod against live
@@ -222,11 +225,12 @@ fn a_model_with_errors_is_not_said_to_be_unchanged() {
     error[schema/unknown-word]: `spec.engine` is `mokcer`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
       --> models/mock/model.yaml:7:11
       = help: Did you mean `mocker`?
+      = rule: https://stator.dev/docs/rules#schema/unknown-word
 
-    Nothing is planned: what was asked for has errors.
+    No plan: the selected models have errors.
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    "#);
+    Using the embedded cluster in .stator/cluster.
+    ");
     // It is in one environment alone, and asked for by name.
     bench.replace("models/mock/model.yaml", "engine: mokcer", "engine: mocker");
     bench.replace(

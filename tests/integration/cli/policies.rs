@@ -32,14 +32,14 @@ fn a_denied_model_is_not_written_and_the_others_are() {
     let bench = changed_fleet();
     let before = bench.read(OBJECT);
     of_cluster(&bench, "{}");
-    assert_snapshot!(bench.run(SYNC), @r#"
+    assert_snapshot!(bench.run(SYNC), @"
     exit 1
     ----- stdout -----
     MODEL  RESULT  APPLIED  PRUNED  MESSAGE
     other  Synced  1        0       -
     1 of 2 models synced, 4 writes.
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     fleet / prod against live
 
     other  models/other/model.yaml
@@ -50,11 +50,12 @@ fn a_denied_model_is_not_written_and_the_others_are() {
     error[fleet/pod]: fleet policy `tenants`: DynamoGraphDeployment mock: `spec.components[name=worker].podTemplate.spec.hostNetwork` is `true`; allowed at level `baseline`: `false`, or nothing
       --> models/mock/model.yaml:14:38
       = help: Change `hostNetwork` of the pod, or ask an administrator for an exception for it; `stator explain policy` shows what is allowed.
+      = rule: https://stator.dev/docs/rules#fleet/pod
 
     Plan: 0 to create, 1 to change, 0 to delete, 1 unchanged.
-    applied DynamoGraphDeployment models/other
-    1 error in intents: models with errors were not changed; see `stator validate`
-    "#);
+    1 object applied
+    1 error in intents, so their models were not changed; run `stator validate`
+    ");
     assert_eq!(bench.read(OBJECT), before);
     assert!(bench.read(&OBJECT.replace("mock", "other")).contains("replicas: 3"));
     // Without a policy, it is what the repository says.
@@ -81,12 +82,12 @@ fn every_verb_judges_alike() {
     assert_snapshot!(bench.run(["validate", "--policies", "../policies", "-o", "concise"]), @"
     exit 1
     ----- stdout -----
-    models/mock/model.yaml:14:38: error[fleet/pod] fleet policy `tenants`: DynamoGraphDeployment mock: `spec.components[name=worker].podTemplate.spec.hostNetwork` is `true`; allowed at level `baseline`: `false`, or nothing
+    models/mock/model.yaml:14:38: error[fleet/pod] fleet policy `tenants`: DynamoGraphDeployment mock: `spec.components[name=worker].podTemplate.spec.hostNetwork` is `true`; allowed at level `baseline`: `false`, or nothing (Change `hostNetwork` of the pod, or ask an administrator for an exception for it; `stator explain policy` shows what is allowed.)
     Found 1 error (2 models checked).
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
-    assert_snapshot!(bench.run(["explain", "policy", "--policies", "../policies", "-n", "models"]), @r#"
+    assert_snapshot!(bench.run(["explain", "policy", "--policies", "../policies", "-n", "models"]), @"
     exit 0
     ----- stdout -----
     apiVersion: stator.dev/v1alpha1
@@ -97,7 +98,8 @@ fn every_verb_judges_alike() {
       pods:
         level: baseline
     ----- stderr -----
-    "#);
+    Using the embedded cluster in .stator/cluster.
+    ");
 }
 
 /// A model that goes is pruned, but not where its source may not write; and what cannot be read forbids everything.
@@ -122,15 +124,15 @@ fn nothing_is_pruned_of_a_source_that_is_refused() {
 fn policies_with_faults_are_told_and_nothing_is_done() {
     let bench = fleet();
     bench.write("../policies.yaml", policy("{pods: {level: strict}}"));
-    assert_snapshot!(bench.run(["sync", "-e", "prod", "--yes", "--policies", "../policies.yaml"]), @r#"
+    assert_snapshot!(bench.run(["sync", "-e", "prod", "--yes", "--policies", "../policies.yaml"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster.
     error: the policies have errors
-    ../policies.yaml:4:22: error[schema/unknown-word] `spec.pods.level` is `strict`; expected one of `privileged`, `baseline`, `restricted`
+    ../policies.yaml:4:22: error[schema/unknown-word] `spec.pods.level` is `strict`; expected one of `privileged`, `baseline`, `restricted` (Use one of these values.)
     hint: correct the files that --policies names
-    "#);
+    ");
     assert!(bench.files(".stator/cluster/models").is_empty());
 }
 
@@ -139,7 +141,7 @@ fn policies_with_faults_are_told_and_nothing_is_done() {
 fn a_tenant_sees_the_policies_of_the_cluster_that_is_used() {
     let bench = fleet();
     of_cluster(&bench, "{destinations: [models]}");
-    assert_snapshot!(bench.run(["explain", "policy", "-n", "models"]), @r#"
+    assert_snapshot!(bench.run(["explain", "policy", "-n", "models"]), @"
     exit 0
     ----- stdout -----
     apiVersion: stator.dev/v1alpha1
@@ -152,6 +154,6 @@ fn a_tenant_sees_the_policies_of_the_cluster_that_is_used() {
       pods:
         level: baseline
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    "#);
+    Using the embedded cluster in .stator/cluster.
+    ");
 }

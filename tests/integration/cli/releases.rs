@@ -28,14 +28,14 @@ fn an_image_without_a_version_needs_one_beside_it_from_the_release_that_asks_for
     assert_snapshot!(validate("1.2"), @"
     exit 0
     ----- stdout -----
-    models/mock/model.yaml:8:10: warning[dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others
+    models/mock/model.yaml:8:10: warning[dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others (use a tag such as `1.2.0`; or give `runtimeVersion` beside the image)
     Found 1 warning (1 model checked).
     ----- stderr -----
     ");
     assert_snapshot!(validate("1.4"), @"
     exit 1
     ----- stdout -----
-    models/mock/model.yaml:8:10: error[dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag, and Dynamo 1.4 and later refuse an image without one
+    models/mock/model.yaml:8:10: error[dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag, and Dynamo 1.4 and later refuse an image without one (give `runtimeVersion: 1.4.0` beside the image, with the version of Dynamo that is in it; or use a tag such as `1.4.0`)
     Found 1 error (1 model checked).
     ----- stderr -----
     ");
@@ -55,14 +55,14 @@ fn a_field_of_a_later_release_is_named_with_it() {
     assert_snapshot!(bench.run(["validate", "-o", "concise", "--dynamo", "1.2"]), @"
     exit 1
     ----- stdout -----
-    models/mock/model.yaml:14:21: error[dynamo/schema] `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    models/mock/model.yaml:14:21: error[dynamo/schema] `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is checked against 1.2 (remove the field, or upgrade Dynamo; after an upgrade, set `--dynamo`, or `dynamo` under the environment's `platform` in stator.yaml)
     Found 1 error (1 model checked).
     ----- stderr -----
     ");
     assert_snapshot!(bench.run(["validate", "-o", "concise", "--dynamo", "1.3"]), @"
     exit 0
     ----- stdout -----
-    models/mock/model.yaml:14:21: warning[dynamo/needs-grove] depends on the cluster: `minAvailable`, the smallest gang that serves, needs an operator that runs on Grove
+    models/mock/model.yaml:14:21: warning[dynamo/needs-grove] depends on the cluster: `minAvailable`, the smallest gang that serves, needs an operator that runs on Grove (remove the field, or enable Grove and set `grove: true` under the environment's `platform` in stator.yaml)
     Found 1 warning (1 model checked).
     ----- stderr -----
     ");
@@ -82,7 +82,7 @@ fn a_field_of_a_later_release_is_named_with_it() {
     assert_snapshot!(bench.run(["validate", "-o", "concise", "-e", "prod"]), @"
     exit 1
     ----- stdout -----
-    models/mock/model.yaml:14:21: error[dynamo/schema] `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    models/mock/model.yaml:14:21: error[dynamo/schema] `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is checked against 1.2 (remove the field, or upgrade Dynamo; after an upgrade, set `--dynamo`, or `dynamo` under the environment's `platform` in stator.yaml)
     Found 1 error (1 model checked).
     ----- stderr -----
     ");
@@ -184,8 +184,8 @@ fn what_the_conversion_of_a_release_drops_is_an_error_unless_that_is_wanted() {
     ----- stdout -----
     new/mounts/model.yaml
     ----- stderr -----
-    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names
-    graph.yaml:10:7: error[import/not-carried] document 1: DynamoGraphDeployment `mounts`: `spec.services.Worker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
+    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names (nothing is lost: v1beta1 has no field for it)
+    graph.yaml:10:7: error[import/not-carried] document 1: DynamoGraphDeployment `mounts`: `spec.services.Worker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place (v1beta1 has no field for it: write it in another way, or leave it out with --lossy)
     1 model imported, 0 of them rendering back to their manifests; 1 thing not imported.
     ");
     assert_snapshot!(import(&["--dynamo", "1.2", "--lossy"]), @"
@@ -193,8 +193,8 @@ fn what_the_conversion_of_a_release_drops_is_an_error_unless_that_is_wanted() {
     ----- stdout -----
     ----- stderr -----
     new/mounts/model.yaml is up to date.
-    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names
-    graph.yaml:10:7: warning[import/not-carried] document 1: DynamoGraphDeployment `mounts`: `spec.services.Worker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
+    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names (nothing is lost: v1beta1 has no field for it)
+    graph.yaml:10:7: warning[import/not-carried] document 1: DynamoGraphDeployment `mounts`: `spec.services.Worker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place (it is left out, as --lossy asks)
     1 model imported, 0 of them rendering back to their manifests; 0 things not imported.
     ");
     assert_snapshot!(import(&["--dynamo", "1.3"]), @"
@@ -202,7 +202,7 @@ fn what_the_conversion_of_a_release_drops_is_an_error_unless_that_is_wanted() {
     ----- stdout -----
     new/mounts/model.yaml
     ----- stderr -----
-    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names
+    graph.yaml:5:10: warning[import/note] document 1: DynamoGraphDeployment `mounts`: `spec.pvcs[0]` is not imported: v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names (nothing is lost: v1beta1 has no field for it)
     1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     ");
     let model = bench.read("new/mounts/model.yaml");
@@ -219,11 +219,15 @@ async fn a_cluster_that_serves_another_release_than_its_environment_says_is_warn
     let kubeconfig = plane.kubeconfig();
     let run = |args: &[&str]| {
         let mut command = bench.command();
-        command.args(args).args(["-e", "prod", "--context", "admin"]).env("KUBECONFIG", &kubeconfig);
+        command
+            .args(args)
+            .args(["-e", "prod", "--context", "admin"])
+            .env_remove("STATOR_CLUSTER")
+            .env("KUBECONFIG", &kubeconfig);
         bench.finish(&mut command).success()
     };
     let planned = run(&["plan"]);
-    let warned = "environment prod is said to run Dynamo 1.2, and its cluster serves the definitions of 1.5";
+    let warned = "environment prod declares Dynamo 1.2, but its cluster serves the definitions of 1.5";
     assert!(planned.to_string().contains(warned), "{planned}");
     // The cluster decides: the field is one of its own.
     run(&["sync", "--yes"]);

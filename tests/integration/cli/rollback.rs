@@ -211,7 +211,7 @@ fn what_cannot_be_rolled_back_is_refused_with_a_way_on() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: nothing to roll back: `mock` is the same as in d2cc87d
+    error: nothing to roll back: `mock` renders the same objects as in d2cc87d
     hint: choose another state with --to
 
     exit 2
@@ -243,9 +243,11 @@ fn what_cannot_be_rolled_back_is_refused_with_a_way_on() {
     bench.commit("Break it");
     bench.write("models/mock/model.yaml", MOCK);
     bench.commit("Mend it");
-    // Its state before the newest change is one that nothing could be made of.
-    let broken = bench.run(["rollback", "mock"]).exits(1);
-    assert!(broken.stderr.contains("the model has errors, so nothing is rolled back"), "{broken}");
+    // A state that nothing could be made of is passed over, and refused where it is asked for.
+    let mended = bench.run(["rollback", "mock", "--dry-run"]).success();
+    assert!(mended.stdout.contains("Break it") && mended.stdout.contains("Mend it"), "{mended}");
+    let broken = bench.run(["rollback", "mock", "--to", "HEAD~1"]).exits(1);
+    assert!(broken.stderr.contains("so nothing is rolled back"), "{broken}");
     let git = git2::Repository::open(bench.root()).unwrap();
     assert_eq!(git.branches(None).unwrap().count(), 1, "a branch was made all the same");
     git.set_head_detached(git2::Oid::from_str(&first).unwrap()).unwrap();
@@ -265,14 +267,14 @@ fn a_model_that_was_never_changed_has_nowhere_to_go() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: nothing to roll back: `mock` is unchanged since c43ad78 added it
+    error: nothing to roll back: `mock` renders the same objects since c43ad78 added it
     hint: to remove it, delete its folder in a separate commit
     ");
     bench.replace("model.yaml", "replicas: 2", "replicas: 4");
     bench.commit("More of it");
     // Nobody is configured to commit as.
     let nobody = bench.run(["rollback", "mock"]).exits(2);
-    assert!(nobody.stderr.contains("git does not know who you are"), "{nobody}");
+    assert!(nobody.stderr.contains("git does not know your name and email address"), "{nobody}");
 }
 
 #[test]
@@ -299,7 +301,7 @@ fn a_host_that_nobody_knows_is_asked_for_and_the_token_is_not_said() {
     hint: set it with --forge: github, gitlab, gitea, bitbucket or azure
 
     error: the address of the remote `origin`: credentials do not belong in the address; put them into the secret that `secretRef` names
-    hint: pass a file with a ModelSource by --source, which has its own address
+    hint: pass a file with a ModelSource with --source: it has its own address
 
     error: 127.0.0.1:9 cannot be reached: [...]
     hint: the branch `rollback/mock-ecbc32a` exists locally; run the command again, or push it with git
@@ -354,7 +356,7 @@ fn a_file_that_pods_mount_goes_back_with_its_model() {
     let made = git.find_branch(&branch, git2::BranchType::Local).unwrap().into_reference().peel_to_commit().unwrap();
     let before = git.find_commit(git2::Oid::from_str(&first).unwrap()).unwrap();
     assert_eq!(made.tree_id(), before.tree_id());
-    assert!(made.message().unwrap().contains("with its overlays, locks and the files that it mounts"));
+    assert!(made.message().unwrap().contains("with its overlays, locks and mounted files"));
     // What is not committed of it is said, and nothing else is.
     bench.write("models/mock/engine/a.yaml", "a: 3\n");
     let again = bench.run(["rollback", "mock", "--dry-run"]).success();

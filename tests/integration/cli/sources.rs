@@ -74,7 +74,7 @@ impl Scene {
     fn command(&self, args: &[&str]) -> std::process::Command {
         let mut command = self.bench.command();
         command.args(args).args(["-n", &self.namespace, "--context", "admin"]);
-        command.env("KUBECONFIG", self.bench.path("kubeconfig"));
+        command.env_remove("STATOR_CLUSTER").env("KUBECONFIG", self.bench.path("kubeconfig"));
         command
     }
 
@@ -176,6 +176,7 @@ async fn sources_are_listed_in_every_form() {
             .bench
             .command()
             .args(["get", "sources", "-A", "--context", "admin"])
+            .env_remove("STATOR_CLUSTER")
             .env("KUBECONFIG", scene.bench.path("kubeconfig")),
     );
     assert!(everywhere.clone().success().stdout.contains("cli-sources-list"), "{everywhere}");
@@ -268,7 +269,7 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: nothing of cli-sources-held/models is held, so there is nothing to approve
+    error: cli-sources-held/models has no held changes, so there is nothing to approve
     hint: an approval is for a plan that is held: wait until `stator get sources` shows one
     ");
     insta::assert_snapshot!(scene.run(&["sync", "--source", "models", "--outside-windows", "--yes"]).exits(1).notes(), @"
@@ -291,7 +292,7 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     insta::assert_snapshot!(unasked.notes(), @"
     held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
     held back[replace] at 3f2c1ab: Dynamo forbids the change in place
-    this approves only a part of it: replace still holds it
+    this approves only part of the plan: replace still holds it
     error: cannot ask for confirmation: standard input is not a terminal
     hint: pass --yes to skip the confirmation
     ");
@@ -324,13 +325,13 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     let args = ["sync", "--source", "models", "--allow", "max-gpus", "--revision", "0A1B2C3", "--yes"];
     scene.say("models", held()).await;
     insta::assert_snapshot!(scene.run(&args).exits(1).notes(), @"
-    error: what is held of cli-sources-held/models is of 3f2c1ab
-    hint: look at it, and approve that commit instead of 0a1b2c3
+    error: the held commit of cli-sources-held/models is 3f2c1ab
+    hint: review that commit, and approve it instead of 0a1b2c3
     ");
     let args = ["sync", "--source", "models", "--outside-windows", "--revision", "0A1B2C3", "--yes"];
     insta::assert_snapshot!(scene.run(&args).exits(2).notes(), @"
     error: 0a1b2c3 is not the newest commit of cli-sources-held/models
-    hint: pass all digits of another commit: what is let through is exactly one
+    hint: pass all digits of the commit: the request is for exactly one
     ");
     for wrong in [vec!["--allow", "replace", "--revision", "main"], vec!["--revision", "0a1b2c3"]] {
         let args: Vec<&str> = ["sync", "--source", "models", "--yes"].into_iter().chain(wrong).collect();
@@ -440,7 +441,7 @@ fn what_makes_no_sense_for_a_source_is_bad_usage() {
         assert!(output.stderr.contains("cannot be used with"), "{output}");
     }
     let output = bench.run(["sync", "--outside-windows"]).exits(2);
-    let told = "error: the argument '--outside-windows' is about a source, which '--source <NAME>' names";
+    let told = "error: the argument '--outside-windows' needs '--source <NAME>'";
     assert!(output.stderr.contains(told), "{output}");
     // What is set for all commands of a shell is no mistake of this one.
     let mut command = bench.command();
@@ -452,7 +453,7 @@ fn what_makes_no_sense_for_a_source_is_bad_usage() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: sources are objects of a Kubernetes cluster, and this is the embedded cluster, because there is no kubeconfig
+    error: sources are objects of a Kubernetes cluster, and this is the embedded cluster
     hint: select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file
     ");
     bench.run(["sync", "--source", "models", "--cluster", "embedded"]).exits(2);

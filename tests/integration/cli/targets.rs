@@ -54,11 +54,11 @@ fn models_are_meant_by_folder_file_name_and_label() {
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(bench.run(["render", "-e", "prod", "-l", "tier"]), @r"
+    assert_snapshot!(bench.run(["render", "-e", "prod", "-l", "tier"]), @"
     exit 0
     ----- stdout -----
     ----- stderr -----
-    note: no model has labels that match `tier`
+    note: no model matches the selector `tier`
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
 }
@@ -84,10 +84,10 @@ fn a_sync_and_its_plan_touch_only_what_is_meant() {
     // How long ago that was decides the width of columns, too.
     let rows = run("status", &["--no-headers", "-o", "wide", "--sort-by", "sync"]).success().result();
     let rows = Regex::new(" +").unwrap().replace_all(&rows, " ").into_owned();
-    assert_snapshot!(Regex::new(r"\b[0-9]+s\b").unwrap().replace_all(&rows, "AGE"), @r"
+    assert_snapshot!(Regex::new(r"\b[0-9]+s\b").unwrap().replace_all(&rows, "AGE"), @"
     ocr OutOfSync Progressing 0 - - models DynamoGraphDeployment vision/ocr/model.yaml - does not exist yet
-    chat Synced Unknown 0 - AGE models DynamoGraphDeployment chat/chat/model.yaml Succeeded AGE ago the operator has not observed it yet
-    rank Synced Unknown 0 - AGE models DynamoGraphDeployment chat/rank/model.yaml Succeeded AGE ago the operator has not observed it yet
+    chat Synced Unknown 0 - AGE models DynamoGraphDeployment chat/chat/model.yaml Synced AGE ago the operator has not observed it yet
+    rank Synced Unknown 0 - AGE models DynamoGraphDeployment chat/rank/model.yaml Synced AGE ago the operator has not observed it yet
     ");
     run("sync", &["--yes"]).success();
     // A model that git no longer has is known by its record, and by its name alone.
@@ -125,18 +125,18 @@ fn several_folders_are_validated_and_formatted_with_paths_from_the_root() {
     for name in ["chat/rank", "vision/ocr"] {
         bench.replace(&format!("{name}/model.yaml"), "engine: mocker", "engine: vlm");
     }
-    assert_snapshot!(bench.run(["validate", "-o", "concise", "chat/chat", "vision"]), @r"
+    assert_snapshot!(bench.run(["validate", "-o", "concise", "chat/chat", "vision"]), @"
     exit 1
     ----- stdout -----
-    vision/ocr/model.yaml:9:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
+    vision/ocr/model.yaml:9:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto` (Did you mean `vllm`?)
     Found 1 error (2 models checked).
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
-    assert_snapshot!(bench.run(["validate", "-o", "concise", "rank", "chat"]), @r"
+    assert_snapshot!(bench.run(["validate", "-o", "concise", "rank", "chat"]), @"
     exit 1
     ----- stdout -----
-    chat/rank/model.yaml:9:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
+    chat/rank/model.yaml:9:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto` (Did you mean `vllm`?)
     Found 1 error (2 models checked).
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
@@ -187,10 +187,10 @@ fn standard_input_is_a_file_like_any_other() {
         let input = std::fs::File::open(bench.path("input")).unwrap();
         bench.finish(bench.command().args(arguments).stdin(input))
     };
-    assert_snapshot!(pipe(&["validate", "-", "-o", "concise"], &MOCK.replace("mocker", "vlm")), @r"
+    assert_snapshot!(pipe(&["validate", "-", "-o", "concise"], &MOCK.replace("mocker", "vlm")), @"
     exit 1
     ----- stdout -----
-    model.yaml:7:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
+    model.yaml:7:11: error[schema/unknown-word] `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto` (Did you mean `vllm`?)
     Found 1 error (1 model checked).
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
@@ -207,12 +207,12 @@ fn standard_input_is_a_file_like_any_other() {
     ");
     pipe(&["fmt", "-", "--check"], jumbled).exits(1);
     assert_eq!(pipe(&["fmt", "-"], MOCK).success().result(), MOCK);
-    assert_snapshot!(pipe(&["fmt", "-"], "kind: ["), @r"
+    assert_snapshot!(pipe(&["fmt", "-"], "kind: ["), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
     error: standard input: line 1, column 7: unclosed bracket '[' at char 6 line 1 column 7; run `stator validate` to see every error
-    hint: `stator explain model` shows what a model.yaml holds
+    hint: `stator explain model` lists the fields of a model.yaml
     ");
     pipe(&["fmt", "-", "models"], MOCK).exits(2);
 }

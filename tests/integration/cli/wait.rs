@@ -20,7 +20,7 @@ fn started(bench: &Workbench, more: &[&str]) -> (Child, BufReader<ChildStderr>) 
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains(": waiting: ") {
+    while ![" of 1 model ", " of 2 models "].iter().any(|count| line.contains(count)) {
         line.clear();
         assert_ne!(said.read_line(&mut line).unwrap(), 0, "it never waits");
     }
@@ -99,7 +99,7 @@ fn a_wait_for_a_removed_model_ends_when_its_objects_are_gone() {
     exit 0
     ----- stdout -----
     MODEL  RESULT  SYNC     HEALTH   MESSAGE
-    other  Met     Unknown  Unknown  neither git nor a record knows it
+    other  Met     Unknown  Unknown  it is in neither git nor a record
     1 of 1 model deleted.
     ----- stderr -----
     ");

@@ -67,8 +67,9 @@ fn what_a_cluster_cannot_serve_is_known_before_anything_is_sent() {
     error[dynamo/needs-inference-gateway]: the endpoint picker `picker` needs the Gateway API Inference Extension (inference.networking.k8s.io)
       --> models/picked/model.yaml:12:13
       = help: install it; for checks without a cluster, set `inferenceGateway: true` under the environment's `platform` in stator.yaml
+      = rule: https://stator.dev/docs/rules#dynamo/needs-inference-gateway
 
-    Nothing is planned: what was asked for has errors.
+    No plan: the selected models have errors.
     ");
     let sync = bench.run([&["sync", "--yes"][..], &real].concat()).exits(1);
     assert_eq!(sync.stdout, "0 of 1 model synced, 0 writes.\n", "{sync}");

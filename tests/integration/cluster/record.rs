@@ -37,8 +37,8 @@ async fn a_list_of_records_reads_well() {
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
     Name | Sync | Health | GPUs | Revision | Age | [SKU] | [Serves] | [Engine] | [Source] | [Last] | [Message]
-    "llama" | "Synced" | "Unknown" | 0 | "" | AGE | null | "Qwen/Qwen3-0.6B" | "mocker" | "models/llama/model.yaml" | "Succeeded" | "the operator has not observed it yet"
-    "qwen" | "Synced" | "Unknown" | 0 | "" | AGE | null | "Qwen/Qwen3-0.6B" | "mocker" | "models/qwen/model.yaml" | "Succeeded" | "the operator has not observed it yet"
+    "llama" | "Synced" | "Unknown" | 0 | "" | AGE | null | "Qwen/Qwen3-0.6B" | "mocker" | "models/llama/model.yaml" | "Synced" | "the operator has not observed it yet"
+    "qwen" | "Synced" | "Unknown" | 0 | "" | AGE | null | "Qwen/Qwen3-0.6B" | "mocker" | "models/qwen/model.yaml" | "Synced" | "the operator has not observed it yet"
     "#);
     shop.settled().await;
 }

@@ -198,8 +198,8 @@ async fn a_right_that_few_models_need_holds_those_alone() {
         shop.synced(&[]).await;
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
-    ConfigMap prod/needs-banner-15c74677da is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden: User "system:serviceaccount:prod:few-configmaps" cannot list resource "configmaps" in API group "" in the namespace "prod": grant that user a Role in prod with the verb `list` on `configmaps`
-    PersistentVolumeClaim prod/weights is left as it is, as PersistentVolumeClaims cannot be listed: persistentvolumeclaims is forbidden: User "system:serviceaccount:prod:few-persistentvolumeclaims" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "prod": grant that user a Role in prod with the verb `list` on `persistentvolumeclaims`
+    ConfigMap prod/needs-banner-15c74677da stays unchanged, because ConfigMaps cannot be listed: configmaps is forbidden: User "system:serviceaccount:prod:few-configmaps" cannot list resource "configmaps" in API group "" in the namespace "prod": grant that user a Role in prod with the verb `list` on `configmaps`
+    PersistentVolumeClaim prod/weights stays unchanged, because PersistentVolumeClaims cannot be listed: persistentvolumeclaims is forbidden: User "system:serviceaccount:prod:few-persistentvolumeclaims" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "prod": grant that user a Role in prod with the verb `list` on `persistentvolumeclaims`
     "#);
 }
 

@@ -93,7 +93,7 @@ async fn drift_that_comes_back_at_once_is_reported_and_not_fought() {
         state = is_told => state,
     };
     assert_eq!((state.counts.drifted, state.is_ready()), (1, false));
-    insta::assert_snapshot!(state.problem().unwrap().message, @"held back (blocked): mock-0: DynamoGraphDeployment models/mock-0: spec.components[name=worker].replicas: every repair is undone, and managedFields names no writer (a webhook?), so it is left as it is; stop that, then sync");
+    insta::assert_snapshot!(state.problem().unwrap().message, @"held back (blocked): mock-0: DynamoGraphDeployment models/mock-0: spec.components[name=worker].replicas: every repair is reverted, and managedFields names no writer (a webhook?), so stator stopped repairing it; stop the w…");
     let told = room.told();
     assert!(told.contains(&"Drifted".to_owned()) && told.contains(&"Blocked".to_owned()), "{told:?}");
     // Others are put back as ever, and what is left is tried again after a while: nobody undoes it any more.

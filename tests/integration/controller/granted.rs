@@ -79,7 +79,7 @@ impl Refused {
     /// Waits until something that was just granted is noticed, by the grant: a timer would get there in the end, too.
     #[track_caller]
     fn notices(&self, controller: &Process, what: &str, so: impl Fn() -> bool) {
-        let by_grant = || controller.times(&["rights that were lacking are there"]) > 0;
+        let by_grant = || controller.times(&["missing rights were granted"]) > 0;
         until(what, || (by_grant() && so()).then_some(()).ok_or(|| self.readiness()));
     }
 }

@@ -173,7 +173,7 @@ fn a_newer_commit_and_a_force_push_overtake_a_sync() {
     scene.until("the first sync waits", || !scene.graphs("models").is_empty());
     scale(&scene.bench, 0, 3);
     scene.until("the second is applied", || scene.graph("models", "mock-0").contains("replicas: 3"));
-    assert!(scene.times("a newer commit is there: stopping") >= 1, "{}", scene.said());
+    assert!(scene.times("a newer commit was found: stopping") >= 1, "{}", scene.said());
     // History is written anew: back to the first commit, and another one from there.
     scene.bench.reset(&first);
     scale(&scene.bench, 0, 6);
@@ -359,34 +359,37 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
             + "kind: Secret\napiVersion: v1\nmetadata: {name: git}\nstringData: {password: &canary canary}\n"),
     );
     let told = scene.bench.finish(scene.command().arg("--once")).exits(2);
-    insta::assert_snapshot!(told.notes().replace(&scene.folder.path().display().to_string(), "[PLACE]"), @r#"
-        error[source/schedule]: `0 0 30 2 *` never matches: no year has such a day
-         --> [PLACE]/sources.yaml:9:13
-          |
-        9 |   schedule: '0 0 30 2 *'
-          |             ^^^^^^^^^^^^
-          |
-          = help: Correct it: `*/5 * * * *` means every five minutes.
+    insta::assert_snapshot!(told.notes().replace(&scene.folder.path().display().to_string(), "[PLACE]"), @"
+    error[source/schedule]: `0 0 30 2 *` never matches: no year has such a day
+     --> [PLACE]/sources.yaml:9:13
+      |
+    9 |   schedule: '0 0 30 2 *'
+      |             ^^^^^^^^^^^^
+      |
+      = help: Correct it: `*/5 * * * *` means every five minutes.
+      = rule: https://stator.dev/docs/rules#source/schedule
 
-        error[source/secret]: secret `git`: `password` has no effect for a local path; it is read with the rights of this process: remove `secretRef` from the source
-          --> [PLACE]/sources.yaml:10:3
-           |
-        10 |   secretRef: {name: git}
-           |   ^^^^^^^^^
-           |
-           = help: Correct the secret, or the address.
+    error[source/secret]: secret `git`: `password` has no effect for a local path; it is read with the rights of this process: remove `secretRef` from the source
+      --> [PLACE]/sources.yaml:10:3
+       |
+    10 |   secretRef: {name: git}
+       |   ^^^^^^^^^
+       |
+       = help: Correct the secret, or the address.
+       = rule: https://stator.dev/docs/rules#source/secret
 
-        error[yaml/anchor]: A file has no anchors, aliases or merge keys. The value may be a secret and is not shown.
-          --> [PLACE]/sources.yaml:15:24
-           |
-        15 | stringData: ********** ******* *******
-           |                        ^^^^^^^
-           |
-           = help: Correct the document.
+    error[yaml/anchor]: A file has no anchors, aliases or merge keys. The value may be a secret and is not shown.
+      --> [PLACE]/sources.yaml:15:24
+       |
+    15 | stringData: ********** ******* *******
+       |                        ^^^^^^^
+       |
+       = help: Correct the document.
+       = rule: https://stator.dev/docs/rules#yaml/anchor
 
-        error: [PLACE]/sources.yaml has 3 errors
-        hint: `stator schema source` describes the documents
-        "#);
+    error: [PLACE]/sources.yaml has 3 errors
+    hint: `stator schema source` describes the documents
+    ");
     let missing = scene.bench.finish(scene.bench.command().args(["controller", "--source", "nowhere.yaml"])).exits(2);
     insta::assert_snapshot!(missing.notes(), @r"
     error: failed to open file `nowhere.yaml`: No such file or directory (os error 2)

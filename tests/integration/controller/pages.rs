@@ -126,7 +126,7 @@ fn each_sees_what_the_api_server_lets_them_list() {
     }
     assert!(read(pages, &alice, "/").body.contains(&format!("system:serviceaccount:{blue}:alice")));
     let own = read(pages, &alice, &format!("/models/{blue}/mock-0")).body;
-    assert!(own.contains("kind: DynamoGraphDeployment") && !own.contains("Events are for who may"), "{own}");
+    assert!(own.contains("kind: DynamoGraphDeployment") && !own.contains("Events are visible only with"), "{own}");
     // What is out of sight is answered by the same bytes as what is not there.
     for path in ["", "/drift", "/objects", "/manifest", "/events", "/history", "/status"] {
         let hidden = read(pages, &alice, &format!("/api/v1/models/{green}/mock-0{path}"));
@@ -139,7 +139,7 @@ fn each_sees_what_the_api_server_lets_them_list() {
     let page = read(pages, &bob, &format!("/models/{green}/mock-0"));
     assert_eq!(page.status, 200, "{page:?}");
     assert!(!page.body.contains("kind: DynamoGraphDeployment"), "{page:?}");
-    for told in ["Live objects, their components and drift are for who may", "Events are for who may"] {
+    for told in ["Live objects, their components and drift are visible only with", "Events are visible only with"] {
         assert!(page.body.contains(told), "{told}: {page:?}");
     }
     for path in ["objects", "drift", "manifest", "events"] {
@@ -157,7 +157,7 @@ fn each_sees_what_the_api_server_lets_them_list() {
         assert!(!refused.body.contains("engine: mocker"), "{path}: {refused:?}");
     }
     let empty = read(pages, &nobody, "/");
-    assert!(empty.body.contains("there is no source and no model that you may list"), "{empty:?}");
+    assert!(empty.body.contains("there are no sources or models that you may list"), "{empty:?}");
 
     // Writing in the form takes a verb of its own.
     let edit = read(pages, &alice, &format!("/models/{blue}/mock-0/edit"));

@@ -110,7 +110,7 @@ fn a_restart_is_no_way_back() {
     scene.bench.reset(&first);
     scene.start();
     scene.hears(&format!(
-        "the branch leads to {}, which does not follow {}, which was applied",
+        "the branch points to {}, which does not descend from the applied commit {}",
         &first[..7],
         &second[..7]
     ));
@@ -134,7 +134,7 @@ async fn two_people_approve_what_is_held() {
     let approval = is_held(&room, &first).await;
     for (by, given) in [("", 0), ("alice", 1), ("alice,alice", 1)] {
         room.ask(&[(ALLOW, &approval), (ALLOWED_BY_ANNOTATION, by)]);
-        let said = format!("is by {given} of the 2 who have to approve");
+        let said = format!("is by {given} of 2 required approvers");
         room.stands(&said, |state| state.rejected_requests.iter().any(|one| one.contains(&said))).await;
         is_held(&room, &first).await;
     }

@@ -36,7 +36,9 @@ fn a_commit_that_kills_the_controller_twice_is_reported_and_not_tried_again() {
     }
     let pushed = scale(&scene.bench, 0, 2);
     scene.start();
-    scene.hears("not synced: trial: reading this commit ended the controller 2 times, so it is not tried again");
+    scene.hears(
+        "not synced: trial: reading this commit crashed the controller 2 times, so stator does not try it again",
+    );
     scene.synced("good", &pushed);
     assert!(scene.metric("stator_trials_total{result=\"refused\"}") >= 1.0);
     assert!(server.asked().iter().all(|asked| asked.method == "GET"), "it was fetched again");
@@ -44,7 +46,7 @@ fn a_commit_that_kills_the_controller_twice_is_reported_and_not_tried_again() {
     // Nor after any other restart, and what comes after it is synced.
     is_fatal.store(false, Ordering::SeqCst);
     scene.start();
-    scene.hears("trial: reading this commit ended the controller 2 times");
+    scene.hears("trial: reading this commit crashed the controller 2 times");
     assert!(server.asked().iter().all(|asked| asked.method == "GET"), "it was fetched again");
     let next = origin.commit("main", &[("README.md", "harmless")]);
     assert_ne!(next, bomb);

@@ -148,7 +148,7 @@ pub fn section() -> String {
         "## Admission\n\n`validate` and `plan` refuse what the operator would. *Objects* are odd graphs, requests, adapters and \
          what the operator makes of them, judged by a real API server with the definitions and the operator's webhooks of the \
          release; *manifests* are upstream's examples of its time, in both versions of the API, and once more with a version \
-         in place of tags that are none.\n\n",
+         instead of tags that are none.\n\n",
     );
     text += &table(&HEAD, &rows);
     text += "\nWhat depends on the cluster (Grove, the inference gateway, topologies, checkpoints, GPU discovery) is a warning with a rule \

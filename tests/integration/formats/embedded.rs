@@ -27,7 +27,7 @@ fn a_cluster_is_taken_over_with_one_line_said() {
     }
     assert_eq!(changes.count(), 7);
     let said = place.on(&cluster, &["sync", "-e", "prod", "--yes"]).success();
-    assert_snapshot!(said.stderr.lines().filter(|line| line.contains("taken-over")).collect::<String>(), @"warning[plan/taken-over]: models assistant, chat, search, trial become this source's: an earlier stator synced what has these names, and did not record where it comes from");
+    assert_snapshot!(said.stderr.lines().filter(|line| line.contains("taken-over")).collect::<String>(), @"warning[plan/taken-over]: taking over models assistant, chat, search, trial: an earlier stator synced these names without recording their source  = rule: https://stator.dev/docs/rules#plan/taken-over");
     let graph = fs_err::read_to_string(place.beside("cluster/models/dynamographdeployments/assistant.yaml")).unwrap();
     assert!(graph.contains("generation: 1\n") && graph.contains("stator.dev/owner-id: "), "{graph}");
     let again = place.on(&cluster, &["sync", "-e", "prod", "--yes"]).success();
@@ -73,12 +73,12 @@ fn a_cluster_has_nothing_to_change() {
     trial  models/trial/model.yaml
       = keep DynamoGraphDeploymentRequest models/trial-db25c9ca
 
-    No changes: 7 objects of 5 models are as declared; 1 is not changed, --verbose shows why.
+    No changes: 7 objects of 5 models are in the desired state; 1 is not changed, --verbose shows why.
     ");
     assert_snapshot!(place.on(&cluster, &["plan", "-e", "staging", "--prune=false", "--exit-code"]).success().result(), @"
     fleet / staging at 6ef0783 against live
 
-    No changes: 2 objects of 2 models are as declared; 2 are not changed, --verbose shows why.
+    No changes: 2 objects of 2 models are in the desired state; 2 are not changed, --verbose shows why.
     ");
     for environment in [&["-e", "prod"][..], &["-e", "staging", "--prune=false"]] {
         place.on(&cluster, &[&["diff"], environment].concat()).success();
@@ -131,10 +131,10 @@ fn records_tell_what_was_done() {
     Reconciling  False  Healthy  2026-11-22T11:16:51Z  -
     Stalled  False  Healthy  2026-11-22T11:16:48Z  -
 
-    APPLIED OBJECT  GENERATION  PRUNED  UID
-    DynamoGraphDeployment models/assistant  1  yes  dcd60c33-7bee-4ffd-b346-3fa69d0478ac
-    DynamoModel models/assistant-sql  1  yes  6573f307-dc02-4b8f-a70a-75f1dbcff2b0
-    DynamoModel models/assistant-summarise  1  yes  7725b7d3-3913-42f0-9de0-701905bed495
+    APPLIED OBJECT  GENERATION  ON REMOVAL  UID
+    DynamoGraphDeployment models/assistant  1  deleted  dcd60c33-7bee-4ffd-b346-3fa69d0478ac
+    DynamoModel models/assistant-sql  1  deleted  6573f307-dc02-4b8f-a70a-75f1dbcff2b0
+    DynamoModel models/assistant-summarise  1  deleted  7725b7d3-3913-42f0-9de0-701905bed495
 
     History:
     2026-11-22T11:16:51Z  Succeeded  5b1eec6
@@ -169,8 +169,8 @@ fn records_tell_what_was_done() {
     Reconciling  True  Unknown  2026-11-22T11:16:56Z  -
     Stalled  False  Unknown  2026-11-22T11:16:51Z  -
 
-    APPLIED OBJECT  GENERATION  PRUNED  UID
-    DynamoGraphDeployment models-staging/notes  1  yes  5f57b99e-7df3-43c8-8e02-1ddb7935243a
+    APPLIED OBJECT  GENERATION  ON REMOVAL  UID
+    DynamoGraphDeployment models-staging/notes  1  deleted  5f57b99e-7df3-43c8-8e02-1ddb7935243a
     PersistentVolumeClaim models-staging/notes  -  kept  01a99063-e704-4017-a486-73e51775f719
 
     History:
@@ -203,9 +203,9 @@ fn what_was_removed_is_pruned() {
     let sync = place
         .on(&cluster, &["sync", "-e", "staging", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "1000"]);
     assert_snapshot!(sync.success().result(), @"
-    MODEL  RESULT  APPLIED  PRUNED  MESSAGE
-    notes  Synced  0        1       -
-    2 of 2 models synced, 2 writes.
+    MODEL  RESULT   APPLIED  PRUNED  MESSAGE
+    notes  Deleted  0        1       -
+    1 of 1 model synced, 1 deleted, 2 writes.
     ");
     assert_eq!(
         place.on(&cluster, &["status", "-e", "staging", "-o", "name"]).success().stdout,

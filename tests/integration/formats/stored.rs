@@ -259,8 +259,8 @@ fn a_cluster_goes_on_as_it_was() {
     Reconciling  False  Healthy  [TIME]  -
     Stalled  False  Healthy  [TIME]  -
 
-    APPLIED OBJECT  GENERATION  PRUNED  UID
-    DynamoGraphDeployment formats/search  1  yes  [UID]
+    APPLIED OBJECT  GENERATION  ON REMOVAL  UID
+    DynamoGraphDeployment formats/search  1  deleted  [UID]
 
     History:
     [TIME]  Succeeded  6ef0783
@@ -277,11 +277,15 @@ fn a_cluster_goes_on_as_it_was() {
     ");
     assert_eq!((objects(), api.versions("ModelSource")), before, "nothing was written");
     let synced = run(&[&["sync", "--yes"], &prod[..]].concat());
-    assert_eq!(synced.stderr.matches("become this source's: an earlier stator synced").count(), 1, "{synced}");
+    assert_eq!(
+        synced.stderr.matches("taking over models assistant, chat, search, trial: an earlier stator synced").count(),
+        1,
+        "{synced}"
+    );
     assert_snapshot!(without_others(&run(&[&["plan", "--exit-code"], &prod[..]].concat()).result()), @"
     fleet / prod at 6ef0783 against live
 
-    No changes: 7 objects of 4 models are as declared.
+    No changes: 7 objects of 4 models are in the desired state.
     ");
     assert_snapshot!(run(&[&["sync", "--yes", "--wait"], &prod[..]].concat()).result(), @"4 of 4 models synced, 0 writes.");
     let before = applied();

@@ -112,7 +112,7 @@ fn a_pull_request_with_a_fault_fails_by_the_rules_of_its_base_and_is_closed_out(
     **no GPUs · disruption: none**
 
     > [!CAUTION]
-    > **schema/unknown-field** `models/chat/model.yaml:12:5` — unknown field \`wroker\` in \`spec.serving\`; allowed: \`decode\`, \`frontend\`, \`headless\`, \`prefill\`, \`worker\`
+    > **schema/unknown-field** `models/chat/model.yaml:12:5` — unknown field \`wroker\` in \`spec.serving\`
     > Fix: Did you mean \`worker\`?
 
     | | Model | What changes | GPUs | Peak | Disruption |

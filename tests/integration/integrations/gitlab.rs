@@ -53,6 +53,7 @@ fn findings_are_in_the_log_and_in_both_reports() {
        |           ^^^
        |
        = help: Did you mean `vllm`?
+       = rule: https://stator.dev/docs/rules#schema/unknown-word
 
     Found 1 error (13 models checked).
     0 files would change, 20 are formatted already

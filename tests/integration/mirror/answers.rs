@@ -52,24 +52,24 @@ fn refusals_are_told_apart_and_show_no_credential() {
         all.push(format!("{what} (again: {wait}): {}", told(&place, &error)));
     }
     insta::assert_snapshot!(all.join("\n"), @"
-        401 (again: no): HOST does not accept the login; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
-        401 with the header (again: no): HOST does not accept the login; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
-        403 (again: no): HOST forbids reading the repository; let the login read the repository
-        403, later (again: 30s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
-        404 (again: 0ns): HOST has no repository `models.git`, or the login may not see it; compare `spec.url` with the repository's address, and let the login in `spec.secretRef` read it
-        429 (again: 17s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
-        429 without a time (again: 60s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
-        500 (again: 0ns): HOST reports a server error: 500; no action needed: stator retries
-        503 (again: 5s): HOST reports a server error: 503; no action needed: stator retries
-        418 (again: 0ns): HOST does not answer as a git server: status 418; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
-        a login page (again: 0ns): HOST does not answer as a git server: a web page, perhaps one to log in; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
-        dumb git (again: 0ns): HOST does not answer as a git server: an answer of type text/plain; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
-        no type (again: 0ns): HOST does not answer as a git server: an answer without a type; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
-        not git's protocol (again: 0ns): HOST breaks git's protocol: a line has no length; check what is between stator and the host: proxies may change responses
-        cut short (again: 0ns): HOST closed the connection in the middle of a response; no action needed: stator retries; if it persists, check the network and the host's load
-        git's own error (again: 0ns): git on HOST says: access denied for [hidden]; check the repository on its host; `git fsck` there shows what is damaged
-        304 (again: 0ns): HOST does not answer as a git server: 304 Not Modified without an address; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
-        ");
+    401 (again: no): HOST does not accept the login; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
+    401 with the header (again: no): HOST does not accept the login; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
+    403 (again: no): HOST forbids reading the repository; let the login read the repository
+    403, later (again: 30s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
+    404 (again: 0ns): HOST has no repository `models.git`, or the login may not see it; compare `spec.url` with the repository's address, and let the login in `spec.secretRef` read it
+    429 (again: 17s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
+    429 without a time (again: 60s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
+    500 (again: 0ns): HOST reports a server error: 500; no action needed: stator retries
+    503 (again: 5s): HOST reports a server error: 503; no action needed: stator retries
+    418 (again: 0ns): HOST does not answer as a git server: status 418; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+    a login page (again: 0ns): HOST does not answer as a git server: a web page, perhaps one to log in; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+    dumb git (again: 0ns): HOST does not answer as a git server: an answer of type text/plain; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+    no type (again: 0ns): HOST does not answer as a git server: an answer without a type; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+    not git's protocol (again: 0ns): HOST breaks git's protocol: a line has no length; check the proxies between stator and the host: they may change responses
+    cut short (again: 0ns): HOST closed the connection in the middle of a response; no action needed: stator retries; if it persists, check the network and the host's load
+    git's own error (again: 0ns): git on HOST says: access denied for [hidden]; check the repository on its host; `git fsck` there shows what is damaged
+    304 (again: 0ns): HOST does not answer as a git server: 304 Not Modified without an address; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+    ");
 }
 
 /// Row S12 of the review: a tenant had the controller ask its own machine, by an address or by a name, over HTTP or SSH, and
@@ -95,12 +95,12 @@ fn addresses_of_this_machine_are_not_asked_where_they_may_not_be() {
         asked("http://git.example.com/models.git", Some(format!("http://localhost:{port}"))),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-    HOST cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
-    localhost:PORT cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
-    [::ffff:7f00:1]:PORT cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
-    169.254.169.254 cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
-    the credentials for git.example.com cannot be used: the proxy cannot be used: it is an address of the controller's own machine or link, which sources may not use; correct the secret that `spec.secretRef` names
-    git.example.com cannot be reached: it is an address of the controller's own machine or link, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    HOST cannot be reached: it is a loopback, link-local, multicast or metadata address, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    localhost:PORT cannot be reached: it is a loopback, link-local, multicast or metadata address, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    [::ffff:7f00:1]:PORT cannot be reached: it is a loopback, link-local, multicast or metadata address, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    169.254.169.254 cannot be reached: it is a loopback, link-local, multicast or metadata address, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
+    the credentials for git.example.com cannot be used: the proxy cannot be used: it is a loopback, link-local, multicast or metadata address, which sources may not use; correct the secret that `spec.secretRef` names
+    git.example.com cannot be reached: it is a loopback, link-local, multicast or metadata address, which sources may not use; compare `spec.url` with the host's address, and check DNS, firewall and proxy
     ");
     assert!(place.server.asked().is_empty());
     assert!(place.poll().is_ok(), "an administrator may allow it");
@@ -177,7 +177,7 @@ fn no_log_shows_a_credential_at_any_level() {
     fs_err::remove_dir_all(place.folder.path().join("data/mirror.git/objects")).unwrap();
     look(&place, GitLogin::Bearer(SecretString::from(CANARY))).unwrap();
     let shown = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(shown.contains("it is created again"), "{shown}");
+    assert!(shown.contains("the mirror is damaged: starting a new one"), "{shown}");
     for secret in [CANARY, &base64(&format!("git:{CANARY}"))] {
         assert!(!shown.contains(secret), "{shown}");
     }
@@ -429,7 +429,7 @@ fn a_pack_with_a_wrong_checksum_is_not_kept() {
     });
     let mut mirror = place.mirror();
     let error = follow(&mut mirror, &main()).unwrap_err();
-    insta::assert_snapshot!(told(&place, &error), @"HOST breaks git's protocol: packfile trailer mismatch; check what is between stator and the host: proxies may change responses");
+    insta::assert_snapshot!(told(&place, &error), @"HOST breaks git's protocol: packfile trailer mismatch; check the proxies between stator and the host: they may change responses");
     assert!(error.retry_delay().is_some());
     follow(&mut mirror, &main()).unwrap();
     assert_eq!(files(&mut mirror, &commit), "model.yaml: 4 bytes");

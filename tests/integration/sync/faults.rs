@@ -227,6 +227,7 @@ fn a_full_disk_is_said_and_loses_nothing() {
     full.arg("-c")
         .arg(format!("trap '' XFSZ; ulimit -f 1; exec {} sync --yes --timeout 15m", env!("CARGO_BIN_EXE_stator")));
     full.current_dir(bench.root()).env_clear().env("HOME", bench.root()).env("NO_COLOR", "1");
+    full.env("STATOR_CLUSTER", "embedded");
     let output = bench.finish(&mut full).exits(1);
     assert!(output.stdout.contains("prod/dynamographdeployments/a.yaml"), "{output}");
     assert!(output.stdout.contains("nothing was changed"), "{output}");

@@ -39,8 +39,8 @@ fn a_part_of_a_folder_never_prunes_the_rest() {
         assert_eq!(
             reason,
             format!(
-                "was synced from another folder, {}, and neither has a name: kept; a stator.yaml with `metadata.name: \
-                 default` in the folder that holds all models makes them one repository",
+                "was synced from another folder, {}, and neither has a name: kept; to make them one repository, \
+                 add a stator.yaml with `metadata.name: default` to the folder that holds all models",
                 folder.display()
             )
         );
@@ -56,7 +56,7 @@ fn folders_of_one_name_are_told_apart() {
     assert_eq!(graphs(&bench), ["a", "b"]);
     // An empty folder, and a folder whose model went, keep to their own as well.
     bench.write("z/readme.txt", "nothing");
-    push(&bench, "z").success();
+    bench.push(&["z", "--allow-empty", "--cluster", "embedded:.stator/cluster"]).success();
     bench.remove("y/models/b");
     bench.write("y/models/c/model.yaml", small("c").replace("replicas: 1", "replicas: 2"));
     push(&bench, "y/models").success();

@@ -47,7 +47,7 @@ fn a_link_or_a_nearly_right_name_in_place_of_a_model_removes_nothing() {
     fs_err::remove_file(&folder).unwrap();
     bench.write("models/b/model.yaml", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
     let output = bench.push(&[]).exits(1);
-    assert!(output.stderr.contains("pointer of Git LFS"), "{output}");
+    assert!(output.stderr.contains("Git LFS pointer"), "{output}");
     assert!(bench.has("dynamographdeployments", "b"), "{output}");
     // Really removed, it goes.
     bench.remove("models/b");
@@ -97,7 +97,7 @@ fn an_environment_without_models_is_said() {
     bench.write("empty/readme.txt", "nothing");
     for command in [&["validate", "empty"][..], &["plan", "empty"], &["sync", "--yes", "empty"]] {
         let output = bench.run(command);
-        assert!(output.stderr.contains("no model.yaml in") && output.stderr.contains("/empty;"), "{output}");
+        assert!(output.stderr.contains("no model.yaml in") && output.stderr.contains("/empty\n"), "{output}");
     }
     bench.remove("models/a");
     bench.write("models/a/Model.yaml", small("a"));

@@ -59,7 +59,7 @@ fn an_edit_to_a_live_file_is_named_and_healed() {
     assert_snapshot!(serde_json::to_string(&status["models"][0]["drift"]).unwrap(), @r#"[{"have":7,"object":"DynamoGraphDeployment prod/a","owner":"stator","path":"spec.components[name=frontend].replicas","want":1},{"have":7,"object":"DynamoGraphDeployment prod/a","owner":"stator","path":"spec.components[name=worker].replicas","want":1}]"#);
     let plan = bench.plan(&[]);
     assert_snapshot!(serde_json::to_string(&plan["changes"][0]["fields"]).unwrap(), @r#"[{"new":1,"old":7,"owner":"stator","path":"spec.components[name=frontend].replicas"},{"new":1,"old":7,"owner":"stator","path":"spec.components[name=worker].replicas"}]"#);
-    assert_snapshot!(serde_json::to_string(&plan["changes"][0]["reasons"]).unwrap(), @r#"["drifted: it was changed in the cluster, git did not change"]"#);
+    assert_snapshot!(serde_json::to_string(&plan["changes"][0]["reasons"]).unwrap(), @r#"["drifted: changed in the cluster, not in git"]"#);
     assert_eq!(bench.pending(&[]), ["update DynamoGraphDeployment prod/a"]);
     bench.sync(&[]).success();
     assert!(!bench.read(&bench.live("dynamographdeployments", "a")).contains("replicas: 7"));
@@ -167,7 +167,7 @@ fn adapters_follow_a_ready_graph() {
     // In one go: the graph is Ready before its adapter is sent.
     let bench = shop(&[]);
     bench.write("models/base/model.yaml", &text);
-    let output = bench.sync(&[]).success();
+    let output = bench.sync(&["-v"]).success();
     let at = |what: &str| output.stderr.find(what).unwrap_or_else(|| panic!("{what}: {output}"));
     assert!(at("applied DynamoGraphDeployment") < at("applied DynamoModel"), "{output}");
     assert!(output.stdout.contains("Healthy"), "{output}");

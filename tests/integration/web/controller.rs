@@ -94,15 +94,15 @@ fn pages_need_a_file_of_sources_that_is_followed() {
     ----- stdout -----
     ----- stderr -----
     Using the embedded cluster in .stator/cluster.
-    error: --web-url is for pages of a cluster's sources
+    error: --web-url works only with pages of a cluster's sources
     hint: pass --web-listen without --source, or omit it
     ");
     for (url, fault) in [
-        ("ftp://x", "begins with https"),
+        ("ftp://x", "begin with https"),
         ("https://x/path", "a scheme and a host"),
         ("https://me:pass@x", "a scheme and a host"),
         ("https://x/#a", "a scheme and a host"),
-        ("x", "no address"),
+        ("x", "not a URL"),
     ] {
         let refused = bench.run(["controller", "--web", "--web-url", url]).to_string();
         assert!(refused.starts_with("exit 2") && refused.contains(fault), "{refused}");

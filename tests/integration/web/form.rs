@@ -85,7 +85,7 @@ fn a_model_is_changed_by_its_form_without_a_script() {
         "{opened:?}"
     );
     assert!(
-        opened.body.contains("Nothing would change in the cluster.") && opened.body.contains("Nothing is changed."),
+        opened.body.contains("Nothing would change in the cluster.") && opened.body.contains("No changes."),
         "{opened:?}"
     );
 
@@ -176,7 +176,7 @@ fn replicas_that_somebody_else_decides_on_are_refused() {
     let fields = filled(&pages.get(edit));
     let refused = pages.submit(edit, &with(&fields, &[("/spec/serving/worker/replicas", "3")]));
     assert_eq!(refused.status, 409, "{refused:?}");
-    assert!(refused.body.contains("a planner or a scaling adapter decides how many replicas run"), "{refused:?}");
+    assert!(refused.body.contains("a planner or a scaling adapter sets the replicas"), "{refused:?}");
     let text = bench.read("models/alpha/model.yaml").replace("replicas: 2", "replicas: 3");
     let refused = pages.post("/api/v1/plan", "application/yaml", &text);
     assert_eq!((refused.status, refused.json()["type"].as_str()), (409, Some("/problems/replicas-not-owned")));
@@ -202,7 +202,7 @@ fn a_new_model_comes_from_a_form() {
     let text = bench.read("models/delta/model.yaml");
     assert!(text.contains("prefill:") && text.contains("decode:") && !text.contains("worker:"), "{text}");
     let taken = pages.submit("/new", &with(&fields, &[("file", "models/alpha/model.yaml"), touched[0], touched[1]]));
-    assert!(taken.status == 422 && taken.body.contains("has a model already"), "{taken:?}");
+    assert!(taken.status == 422 && taken.body.contains("already has a model"), "{taken:?}");
     assert_eq!(pages.get("/new?source=other").status, 400);
     assert_eq!(pages.get("/models/models/nobody/edit").status, 404);
     // Another source's field, or one that no form has, changes nothing.

@@ -14,7 +14,7 @@ async fn what_controllers_say_of_a_model_is_on_its_page() {
     let command = |verb: &[&str]| {
         let mut command = bench.command();
         command.args(verb).args(["-e", "prod", "-n", &namespace, "--context", "admin"]);
-        command.env("KUBECONFIG", bench.path("kubeconfig"));
+        command.env_remove("STATOR_CLUSTER").env("KUBECONFIG", bench.path("kubeconfig"));
         command
     };
     bench.finish(&mut command(&["sync", "--yes"])).success();

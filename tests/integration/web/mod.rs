@@ -197,7 +197,7 @@ fn drift_is_shown_with_its_owner_as_it_comes() {
         let command = command["command"].as_str().unwrap();
         let words = shlex::split(command).unwrap();
         let told = bench.run(&words[1..]).success().result();
-        assert!(told.contains("alpha") || told.contains("Succeeded"), "{command}: {told}");
+        assert!(told.contains("alpha") || told.contains("Healthy"), "{command}: {told}");
     }
     let page = pages.get("/models/models/alpha").body;
     assert!(page.contains("OutOfSync") && page.contains(field["path"].as_str().unwrap()), "{page}");
@@ -218,8 +218,9 @@ fn hostile_records_are_text() {
     let hostile = "</td><script>alert(1)</script>\u{202e}evil";
     let record = ".stator/cluster/models/models/alpha.yaml";
     let text = bench.read(record);
-    let line = text.lines().find(|line| line.trim_start().starts_with("result: Succeeded")).unwrap();
-    let hostile_line = line.replace("Succeeded", &serde_json::to_string(hostile).unwrap());
+    let line = text.lines().find(|line| line.trim_start().starts_with("result: ")).unwrap();
+    let head = line.split_once(": ").unwrap().0;
+    let hostile_line = format!("{head}: {}", serde_json::to_string(hostile).unwrap());
     bench.replace(record, line, &hostile_line);
     pages.shows("/api/v1/models/models/alpha/history", "what was written", |answer| answer.body.contains("evil"));
     assert_eq!(pages.get("/api/v1/models/models/alpha/history").json()["items"][0]["result"], hostile);
@@ -238,19 +239,19 @@ fn pages_are_for_this_machine_alone() {
     let bench = fleet();
     let refused = bench.run(["status", "-e", "staging", "--cluster", "embedded", "--web-listen", "0.0.0.0:8090"]);
     insta::assert_snapshot!(refused, @"
-        exit 2
-        ----- stdout -----
-        ----- stderr -----
-        Using the embedded cluster in .stator/cluster.
-        error: 0.0.0.0:8090 is not an address of this machine alone, and whoever has the link sees everything
-        hint: use --web-listen 127.0.0.1:8090, and reach it from elsewhere through `ssh -L`
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster.
+    error: other machines can reach 0.0.0.0:8090, and anyone with the link sees everything
+    hint: use --web-listen 127.0.0.1:8090, and reach it from elsewhere through `ssh -L`
     ");
     let refused = bench.run(["sync", "--source", "models", "--web"]);
     insta::assert_snapshot!(refused, @"
-        exit 2
-        ----- stdout -----
-        ----- stderr -----
-        error: --web and --web-listen do not work with --source, whose controller runs the sync
-        hint: omit them
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: --web and --web-listen do not work with --source, because the controller runs the sync
+    hint: omit them
     ");
 }

@@ -58,7 +58,7 @@ impl Pages {
     /// Starts a command whose pages are for whoever has a token, and waits until it says where they are.
     pub fn start_for_tokens(command: &mut Command) -> Self {
         let mut pages = Self::run(command);
-        until("an address", || pages.said().contains("a token of the cluster signs in"));
+        until("an address", || pages.said().contains("sign in with a token of the cluster"));
         let said = pages.said();
         pages.address = said.split("Open http").nth(1).unwrap().split('/').nth(2).unwrap().to_owned();
         pages

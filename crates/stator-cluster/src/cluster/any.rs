@@ -76,6 +76,22 @@ impl From<KubeCluster> for AnyCluster {
     }
 }
 
+impl AnyCluster {
+    /// The names of a kind's objects in a namespace. Of the embedded cluster no object is read for it.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn names(&self, kind: &ObjectKind, namespace: &str) -> Result<Vec<String>, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.names(kind, namespace).await,
+            Self::Kubernetes(cluster) => {
+                let listed = cluster.list_texts(kind, Some(namespace), &BTreeMap::new()).await?;
+                Ok(listed.iter().map(|object| object.name().to_owned()).collect())
+            }
+        }
+    }
+}
+
 impl Cluster for AnyCluster {
     fn describe(&self) -> String {
         match self {

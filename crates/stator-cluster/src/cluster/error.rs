@@ -143,7 +143,7 @@ impl ClusterError {
             }
             Self::Precondition { .. } => "the object has changed: run the command again",
             Self::Invalid { .. } => "the cluster's schema refuses the object: `stator render` shows it in full",
-            Self::Denied { .. } => "change the intent to what that admission accepts: `stator render` shows the object",
+            Self::Denied { .. } => "change the intent so that admission accepts the object: `stator render` shows it",
             Self::Forbidden { fix, .. } | Self::Refused { fix, .. } => fix,
             Self::NamespaceUnavailable { terminating: true, .. } => {
                 "wait until it is gone and create it again, or use another one"

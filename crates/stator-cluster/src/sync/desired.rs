@@ -1,6 +1,6 @@
 //! What an environment is to look like: its models, rendered and held to its policy; and from there to a plan's input.
 
-use super::gather::{find_strays, gather_namespace};
+use super::gather::{find_strays, gather_models, gather_namespace};
 use super::{GatherError, GatheredState};
 use crate::cluster::Cluster;
 use stator_core::dynamo::{gpus, kinds};
@@ -111,6 +111,18 @@ impl DesiredState {
         gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, also_named).await
     }
 
+    /// The same of these models alone, for a plan of them that deletes nothing.
+    ///
+    /// # Errors
+    /// As for [`DesiredState::gather_live`].
+    pub async fn gather_live_of<C: Cluster>(
+        &self,
+        cluster: &C,
+        models: &BTreeSet<String>,
+    ) -> Result<GatheredState, GatherError> {
+        gather_models(cluster, &self.target, self.owner.as_ref(), &self.object_refs(), models).await
+    }
+
     /// The records of its models, where there are any, whosever they are.
     pub fn record_refs(&self) -> impl Iterator<Item = ObjectRef> {
         let broken = self.selection.broken.iter().filter_map(|one| one.name.as_deref());
@@ -202,11 +214,12 @@ pub async fn detect_platform<C: Cluster>(cluster: &C, selection: &mut ResolvedEn
             rules::DYNAMO_RELEASE,
             Location::file("stator.yaml"),
             format!(
-                "environment {} is said to run Dynamo {stated}, and its cluster serves the definitions of {served}",
+                "environment {} declares Dynamo {stated}, but its cluster serves the definitions of {served}",
                 selection.name
             ),
             format!(
-                "the cluster decides; write `platform: {{dynamo: \"{served}\"}}` under the environment, or leave it out"
+                "stator uses the cluster's release; set `platform: {{dynamo: \"{served}\"}}` under the environment, or \
+                 omit it"
             ),
         );
         if !selection.findings.contains(&finding) {

@@ -125,7 +125,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let needed = on_demand.into_iter().filter(|kind| named.contains(kind.kind) || bookkeeping.is_damaged());
     answers.extend(list_labelled(cluster, needed.collect(), namespace, &labels).await);
     let is_wanted = |kind: &ObjectKind| wanted.iter().any(|object| object.kind == kind.kind);
-    let LiveLists { mut live, unserved, unlisted } =
+    let LiveLists { live, unserved, unlisted } =
         LiveLists::of(answers, is_wanted, |kind| named.contains(kind.kind)).map_err(|error| *error)?;
     let unrecorded = record_refs_of_labels(namespace, &live, &listed_models);
     if !unrecorded.is_empty() {
@@ -134,10 +134,47 @@ pub(super) async fn gather_namespace<C: Cluster>(
         let journals = list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await.map_err(unread_journals)?;
         bookkeeping.read_journals(journals);
         let missing: MissingObjects<'_> = unrecorded.iter().map(|record| (record.identity(), record)).collect();
-        let found: Vec<ObjectText> = read_missing(cluster, namespace, missing).await?.into_values().collect();
+        let found: Vec<ObjectText> =
+            read_missing(cluster, namespace, missing, LIST_THRESHOLD).await?.into_values().collect();
         listed_models.extend(found.iter().map(|object| object.name().to_owned()));
         bookkeeping.read_records(found);
     }
+    let lists = LiveLists { live, unserved, unlisted };
+    complete(cluster, target, owner, wanted, (lists, bookkeeping), LIST_THRESHOLD).await
+}
+
+/// As [`gather_namespace`], of these models alone: their records, and one by one what these and `wanted` name. An object
+/// that only its labels give to a model is not seen, and who else uses what nobody wants is not looked for among the others:
+/// this is enough for whoever deletes nothing.
+pub(super) async fn gather_models<C: Cluster>(
+    cluster: &C,
+    target: &RenderTarget,
+    owner: Option<&SourceClaim>,
+    wanted: &[ObjectRef],
+    models: &BTreeSet<String>,
+) -> Result<GatheredState, GatherError> {
+    let namespace = &target.namespace;
+    let journals = list_kind(cluster, &kinds::JOURNAL, namespace, &BTreeMap::new()).await;
+    let refs: Vec<ObjectRef> = models.iter().map(|model| record_ref(namespace, model)).collect();
+    let missing: MissingObjects<'_> = refs.iter().map(|record| (record.identity(), record)).collect();
+    let mut bookkeeping = ReadBookkeeping::default();
+    bookkeeping.read_records(read_one_by_one(cluster, &missing).await?);
+    let unread = |cause: ClusterError| GatherError { what: "stator's journals".to_owned(), cause };
+    bookkeeping.read_journals(journals.map_err(unread)?);
+    complete(cluster, target, owner, wanted, (LiveLists::default(), bookkeeping), usize::MAX).await
+}
+
+/// Looks up what the lists did not show of what is wanted or recorded.
+async fn complete<C: Cluster>(
+    cluster: &C,
+    target: &RenderTarget,
+    owner: Option<&SourceClaim>,
+    wanted: &[ObjectRef],
+    (lists, bookkeeping): (LiveLists, ReadBookkeeping),
+    list_threshold: usize,
+) -> Result<GatheredState, GatherError> {
+    let namespace = &target.namespace;
+    let LiveLists { mut live, unserved, unlisted } = lists;
     let (records, journals, damaged) = bookkeeping.merge();
     // What a record names and no list showed is gone, or somebody took our labels off it: worth a look either way.
     // Of others' records only those that name what is wanted here: it may be moved.
@@ -170,7 +207,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
         .filter(|(identity, object)| !live.contains_key(identity) && !unserved.contains(object.kind.as_str()))
         .filter(|(_, object)| !unlisted.iter().any(|one| one.kind.kind == object.kind))
         .collect();
-    live.extend(read_missing(cluster, namespace, missing).await?);
+    live.extend(read_missing(cluster, namespace, missing, list_threshold).await?);
     // What a request made is the model's too, though it carries no label of ours and no record names it.
     let requests = live.values().filter(|object| object.kind() == kinds::REQUEST.kind);
     let made: Vec<ObjectRef> = requests.filter_map(|request| plan::graph_made_by(&request.parse())).collect();
@@ -179,7 +216,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
         .map(|object| (object.identity(), object))
         .filter(|(identity, _)| !live.contains_key(identity))
         .collect();
-    let found = read_missing(cluster, namespace, made).await?;
+    let found = read_missing(cluster, namespace, made, list_threshold).await?;
     live.extend(found);
     let users = find_users(cluster, namespace, &live, &wanted_names).await?;
     let mut live: Vec<ObjectText> = live.into_values().collect();
@@ -242,13 +279,23 @@ async fn read_missing<C: Cluster>(
     cluster: &C,
     namespace: &str,
     missing: MissingObjects<'_>,
+    list_threshold: usize,
 ) -> Result<BTreeMap<ObjectIdentity, ObjectText>, GatherError> {
-    let (missing, mut found) = list_missing(cluster, namespace, missing).await?;
+    let (missing, mut found) = list_missing(cluster, namespace, missing, list_threshold).await?;
+    let one_by_one = read_one_by_one(cluster, &missing).await?;
+    found.extend(one_by_one.into_iter().map(|object| (object.reference().identity(), object)));
+    Ok(found)
+}
+
+/// Looks objects up, each by itself; those that are there.
+async fn read_one_by_one<C: Cluster>(
+    cluster: &C,
+    missing: &MissingObjects<'_>,
+) -> Result<Vec<ObjectText>, GatherError> {
     // Made first and driven then: a stream that makes them as it goes cannot be sent to another thread.
     let looks: Vec<_> = missing.values().map(|object| read_one(cluster, object)).collect();
-    let one_by_one: Vec<Option<ObjectText>> = stream::iter(looks).buffered(MAX_CONCURRENT_READS).try_collect().await?;
-    found.extend(one_by_one.into_iter().flatten().map(|object| (object.reference().identity(), object)));
-    Ok(found)
+    let found: Vec<Option<ObjectText>> = stream::iter(looks).buffered(MAX_CONCURRENT_READS).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Where many objects of a kind are missing, one list of everything costs less than a look at each. What is still
@@ -257,11 +304,12 @@ async fn list_missing<'a, C: Cluster>(
     cluster: &C,
     namespace: &str,
     mut missing: MissingObjects<'a>,
+    list_threshold: usize,
 ) -> Result<(MissingObjects<'a>, BTreeMap<ObjectIdentity, ObjectText>), GatherError> {
     let mut found = BTreeMap::new();
     let is_of = |object: &ObjectRef, kind: &ObjectKind| object.kind == kind.kind && object.namespace == namespace;
     for kind in kinds::MANAGED {
-        if missing.values().filter(|object| is_of(object, kind)).count() < LIST_THRESHOLD {
+        if missing.values().filter(|object| is_of(object, kind)).count() < list_threshold {
             continue;
         }
         let everything = list_kind(cluster, kind, namespace, &BTreeMap::new())
@@ -387,7 +435,7 @@ async fn list_some<C: Cluster>(
     labels: &BTreeMap<String, String>,
 ) -> Vec<ObjectText> {
     cluster.list_texts(kind, namespace, labels).await.unwrap_or_else(|error| {
-        tracing::info!(%error, kind = kind.kind, "what is left behind is not listed");
+        tracing::info!(%error, kind = kind.kind, "objects left behind are not listed");
         Vec::new()
     })
 }

@@ -174,7 +174,7 @@ fn recheck(live: &Object, record: &Record, expected: &ExpectedRecord) -> Result<
             || format!("repository `{}`, environment `{}`", found.repository, found.environment),
             SourceIdentity::describe,
         );
-        return refuse(format!("{owner} wrote it after it was planned: sync again to see whose the model is"));
+        return refuse(format!("{owner} wrote it after it was planned: sync again to see who owns the model"));
     }
     Ok(ExpectedRecord::Present {
         uid: live.uid().map(str::to_owned),

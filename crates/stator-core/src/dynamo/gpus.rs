@@ -35,6 +35,12 @@ impl GpuTotals {
         self.peak = self.peak.saturating_add(more.peak);
     }
 
+    /// The same GPUs where nothing is changed.
+    #[must_use]
+    pub fn unchanged(self) -> Self {
+        Self { after: self.before, peak: self.before, ..self }
+    }
+
     /// Adds to sums by SKU.
     pub fn add_by_sku(sums: &mut BTreeMap<String, Self>, more: &BTreeMap<String, Self>) {
         for (sku, totals) in more {

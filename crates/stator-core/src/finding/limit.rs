@@ -9,7 +9,7 @@ pub const MAX_FILE_FINDINGS: usize = 100;
 pub const MAX_FINDINGS: usize = 1000;
 
 crate::rules! {
-    LEFT_OUT = "findings/left-out", "At most 100 findings of a file and 1000 of a commit are told one by one, errors first.";
+    LEFT_OUT = "findings/left-out", "At most 100 findings per file and 1000 per commit are listed, errors first.";
 }
 
 impl<P> Finding<P> {
@@ -21,7 +21,7 @@ impl<P> Finding<P> {
         } else {
             format!("{count} more findings are left out")
         };
-        let help = "Correct those that are shown first, and check again.";
+        let help = "Fix the listed findings first, then check again.";
         Self { severity, stands_for: count, ..Self::error(LEFT_OUT, place, message, help) }
     }
 }

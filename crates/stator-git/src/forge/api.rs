@@ -301,7 +301,7 @@ impl ForgeError {
             Self::Conflict { .. } => "no action needed: stator reads it again",
             Self::Invalid { .. } => "compare the host's version with the supported ones in docs/reference/forges.md",
             Self::Unavailable { .. } => "compare `spec.forge.url` with the host's address; stator retries",
-            Self::Unreadable { .. } => "compare `spec.forge.type` with what runs at the host's address",
+            Self::Unreadable { .. } => "check that `spec.forge.type` is the type of the git host",
         }
     }
 }

@@ -110,7 +110,7 @@ impl BranchPusher {
         match read_ref_list(&mut body, &host.name, MAX_REFS, redact) {
             Ok(list) => Ok(list.refs),
             Err(TransportError::TooMuch { .. }) => Err(host.too_many_error(MAX_REFS, "refs")),
-            Err(error) => Err(host.unreadable_error(format!("its list of refs is none that git has: {error}"))),
+            Err(error) => Err(host.unreadable_error(format!("its list of refs is not valid in git: {error}"))),
         }
     }
 

@@ -326,7 +326,7 @@ impl<H: HostDialect> ForgeApi for RepositoryClient<H> {
         if let CommentAccount::InHeader(header) = account {
             let name = answer.header(header).filter(|name| !name.is_empty()).ok_or_else(|| {
                 let header = header.to_uppercase();
-                answer.host.unauthorized_error(format!("it does not say whose token this is (the header {header})"))
+                answer.host.unauthorized_error(format!("it does not name the owner of the token (the header {header})"))
             })?;
             found.retain(|read| read.is_by(name));
         }

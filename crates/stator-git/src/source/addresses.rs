@@ -62,7 +62,7 @@ impl AddressPolicy {
 pub(crate) fn refusal() -> Error {
     Error::new(
         ErrorKind::PermissionDenied,
-        "it is an address of the controller's own machine or link, which sources may not use",
+        "it is a loopback, link-local, multicast or metadata address, which sources may not use",
     )
 }
 

@@ -54,7 +54,7 @@ pub struct SourceMetadata {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelSourceSpec {
-    /// Where the repository is: an `https://` or `ssh://` URL.
+    /// The address of the repository: an `https://` or `ssh://` URL.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
     /// Allows `http://` in `url`. Credentials are then sent unencrypted. In a cluster the controller must allow it as
@@ -95,7 +95,7 @@ pub struct ModelSourceSpec {
     /// Whether pull requests from forks are planned as well: anybody can open one. Defaults to false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preview_forks: bool,
-    /// How many open pull requests are planned: the newest. Defaults to 50.
+    /// Maximum open pull requests to plan, newest first. Defaults to 50.
     #[schemars(range(min = 1, max = 1000))]
     pub preview_limit: Option<u16>,
     /// Whether every model has its own commit status beside the environment's.
@@ -199,7 +199,7 @@ pub struct SecretRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Forge {
-    /// Which host it is.
+    /// The type of the host.
     #[serde(rename = "type")]
     pub kind: ForgeKind,
     /// The API's URL. Defaults to the host of the repository's URL.
@@ -295,11 +295,11 @@ pub struct SourceGuards {
     /// Deletions in one revision that need no approval. Defaults to the larger of 5 objects and 20 % of them.
     #[schemars(range(max = 1_000_000))]
     pub max_deletions: Option<u32>,
-    /// The most GPUs that the environment's models may need at once, rollouts included.
+    /// Maximum GPUs that the environment's models may need at once, including rollouts.
     #[schemars(range(max = 10_000_000))]
     pub max_gpus: Option<u32>,
-    /// How many people have to approve what is held back, each the same plan. Without it, one approval is enough, and
-    /// nobody has to be named by it. Nothing of a file of sources can be approved.
+    /// Number of people who must approve a held plan, each the same plan. By default, one approval is enough and need
+    /// not name anyone. Sources in a file cannot be approved.
     #[schemars(range(min = 1, max = 10))]
     pub approvers: Option<u32>,
 }

@@ -168,8 +168,7 @@ impl BoundPolicies {
             if let Some(allowed) = &policy.repositories {
                 let address = self.source.repository.as_deref();
                 if !address.is_some_and(|address| allowed.is_match(address)) {
-                    let found =
-                        address.map_or("a folder that is fetched from no host".to_owned(), |at| format!("`{at}`"));
+                    let found = address.map_or("a local folder".to_owned(), |at| format!("`{at}`"));
                     let message =
                         format!("fleet policy `{name}`: the repository is {found}; allowed: {}", allowed.describe());
                     refuse(rules::REPOSITORY, message, "Follow a repository that the policy allows.");

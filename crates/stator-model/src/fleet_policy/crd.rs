@@ -33,7 +33,7 @@ pub fn custom_resource_definition() -> Value {
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
-                    "description": "What administrators allow the sources of tenants.",
+                    "description": "Limits that administrators set for the sources of tenants.",
                     "required": ["spec"],
                     "properties": {
                         "apiVersion": {"type": "string"},

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-/// What administrators allow the sources of tenants. No file of a repository can say it or loosen it.
+/// Limits that administrators set for the sources of tenants. No file of a repository can set or loosen them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FleetPolicy {
@@ -20,7 +20,7 @@ pub struct FleetPolicy {
     pub kind: FleetPolicyKind,
     /// The policy's name.
     pub metadata: FleetPolicyMetadata,
-    /// What it binds, and what it allows.
+    /// Its scope and its limits.
     #[serde(default)]
     pub spec: FleetPolicySpec,
 }
@@ -37,17 +37,17 @@ pub enum FleetPolicyKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FleetPolicyMetadata {
-    /// Its name, which every finding tells.
+    /// Its name, shown in every finding.
     pub name: DnsName,
 }
 
-/// What a policy binds, and what it allows. Of several policies that bind one source, all hold. A field that is left out
-/// limits nothing, but for `pods`: without it, pods are held to the level `baseline`.
+/// Scope and limits of a policy. If several policies bind one source, all apply. An omitted field limits nothing,
+/// except `pods`: without it, pods must meet level `baseline`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FleetPolicySpec {
-    /// Whom it binds. Everybody when left out.
+    /// The sources that it binds. Defaults to all.
     pub applies_to: Option<PolicyScope>,
     /// The repositories that a source may follow, as `HOST/PATH` without scheme, user and `.git`.
     #[schemars(length(max = 256))]
@@ -60,8 +60,8 @@ pub struct FleetPolicySpec {
     pub kinds: Option<Vec<KindName>>,
     /// Which images pods may run.
     pub images: Option<ImagePolicy>,
-    /// The service accounts that pods may name. A pod that names none has its namespace's, or what Dynamo's operator
-    /// gives it.
+    /// The service accounts that pods may name. A pod that names none gets its namespace's, or the one that Dynamo's
+    /// operator sets.
     #[schemars(length(max = 256))]
     pub service_accounts: Option<Vec<NamePattern>>,
     /// The Secrets that a model may name.
@@ -72,19 +72,19 @@ pub struct FleetPolicySpec {
     pub pods: PodPolicy,
     /// Whether commits must be signed.
     pub signatures: Option<SignaturePolicy>,
-    /// How much one source may have.
+    /// Quotas of one source.
     pub quotas: Option<Quotas>,
-    /// Rules in CEL that every model must keep; they see what rules of a repository see.
+    /// Rules in CEL that every model must comply with, with the same variables as rules of a repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub rules: Vec<PolicyRule>,
 }
 
-/// Whom a policy binds: what is in one of the lists.
+/// The sources that a policy binds: those in any of the lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyScope {
-    /// Sources in these namespaces, and whatever is synced to them.
+    /// Sources in these namespaces, and all sources that sync to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub namespaces: Vec<NamePattern>,
@@ -99,8 +99,8 @@ pub struct PolicyScope {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImagePolicy {
-    /// Where images may come from, as `REGISTRY/REPOSITORY` without tag and digest. An image without a registry is
-    /// `docker.io`'s.
+    /// Allowed sources of images, as `REGISTRY/REPOSITORY` without tag and digest. An image without a registry is from
+    /// `docker.io`.
     #[schemars(length(max = 256))]
     pub registries: Option<Vec<AddressPattern>>,
     /// Whether every image must be named by its digest (`IMAGE@sha256:…`). Defaults to false.
@@ -115,7 +115,7 @@ pub struct PodPolicy {
     /// The level of the Pod Security Standards. Defaults to `baseline`.
     #[serde(default)]
     pub level: PodSecurityLevel,
-    /// Fields that may be set nevertheless.
+    /// Fields that may be set despite the level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub exceptions: Vec<PodException>,
@@ -141,19 +141,19 @@ pub struct SignaturePolicy {
     pub required: bool,
 }
 
-/// How much one source may have.
+/// Quotas of one source.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Quotas {
-    /// How many models.
+    /// Maximum models.
     #[schemars(range(max = 1_000_000))]
     pub models: Option<u32>,
-    /// How many GPUs at the most, by SKU; `*` stands for each SKU that is not named. A SKU that neither names may not be used.
+    /// Maximum GPUs by SKU; `*` stands for each SKU that is not named. Other SKUs may not be used.
     #[schemars(length(max = 64))]
     pub gpus: Option<BTreeMap<SkuName, u32>>,
-    /// The size of the largest claim.
+    /// Maximum size of one claim.
     pub claim_size: Option<Quantity>,
-    /// The size of all claims together.
+    /// Maximum size of all claims together.
     pub claims_size: Option<Quantity>,
 }

@@ -165,7 +165,7 @@ fn baseline_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
         (
             F::HostProcess,
             contexts("!$C.?windowsOptions.?hostProcess.orValue(false)"),
-            "a container may not be a process of the node",
+            "a container may not run as a process of the node",
         ),
         (F::Privileged, all("!c.?securityContext.?privileged.orValue(false)"), "a container may not be privileged"),
         (
@@ -174,7 +174,7 @@ fn baseline_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
                 "c.?securityContext.?capabilities.?add.orValue([]).all(v, v in {capabilities} || {})",
                 except(F::Capabilities, "v")
             )),
-            "a container may not have further capabilities",
+            "a container may not add other capabilities",
         ),
         (
             F::HostPort,
@@ -196,7 +196,7 @@ fn baseline_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
                 "($C.?seLinuxOptions.?type.orValue('') in {selinux} && $C.?seLinuxOptions.?user.orValue('') == '' && \
                  $C.?seLinuxOptions.?role.orValue('') == '')"
             )),
-            "a container may not choose its SELinux user, role, or a type that is no container's",
+            "a container may not choose its SELinux user, role, or a type that is not for containers",
         ),
         (
             F::ProcMount,

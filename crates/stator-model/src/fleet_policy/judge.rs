@@ -125,9 +125,9 @@ impl<'a> ObjectJudge<'a> {
             }
         }
         if level == PodSecurityLevel::Restricted && self.object.kind() == kinds::REQUEST.kind {
-            let found = "lets Dynamo's operator write pods that are not known yet, and that set none of what level \
-                         `restricted` asks for";
-            let help = "Write `serving` in place of `sla`, or lock the result with `stator lock`.".to_owned();
+            let found = "lets Dynamo's operator create pods that are not known yet and that do not meet level \
+                         `restricted`";
+            let help = "Write `serving` instead of `sla`, or lock the result with `stator lock`.".to_owned();
             self.refuse(policy, rules::POD, &FieldPath::root(), found, help);
         }
     }

@@ -9,9 +9,9 @@ stator_core::rules! {
     IMAGE = "fleet/image", "Images come from where the policy allows, and by digest where it requires that.";
     SERVICE_ACCOUNT = "fleet/service-account", "Pods name service accounts that the policy allows.";
     SECRET = "fleet/secret", "A model names Secrets that the policy allows.";
-    POD = "fleet/pod", "Pods keep the level of the Pod Security Standards that the policy sets.";
+    POD = "fleet/pod", "Pods comply with the level of the Pod Security Standards that the policy sets.";
     CLAIM_SIZE = "fleet/claim-size", "A claim is no larger than the policy allows.";
     QUOTA = "fleet/quota", "Together, the models of a source take no more than the policy allows.";
-    EXPRESSION = "fleet/expression", "A model keeps the policy's rules in CEL.";
+    EXPRESSION = "fleet/expression", "A model complies with the policy's rules in CEL.";
     DOCUMENT = "fleet/document", "A file of policies has `FleetPolicy` documents with names of their own.";
 }

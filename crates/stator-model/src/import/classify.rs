@@ -57,7 +57,7 @@ const GENERATED_KINDS: [(&str, &str); 5] = [
         "Dynamo's operator creates it from a component's `scalingAdapter`: import the graph",
     ),
     ("DynamoWorkerMetadata", "Dynamo's pods write it while they run"),
-    ("DynamoCheckpoint", "it is a snapshot of one worker, and no part of what a model declares"),
+    ("DynamoCheckpoint", "it is a snapshot of one worker, which no model declares"),
     ("DynamoGraphDeploymentRun", "Dynamo creates it from a request: import the DynamoGraphDeploymentRequest"),
 ];
 
@@ -381,10 +381,11 @@ pub fn unused_download_finding(document: &ManifestDocument, job: &DownloadJob) -
 fn job_finding(document: &ManifestDocument, fault: DownloadFault) -> Finding {
     let help = "keep it where it is applied today, or in a folder that another tool applies";
     match fault {
-        DownloadFault::None => left_job_finding(document, "a model has no Job but that of `spec.weights`", help),
+        DownloadFault::None => left_job_finding(document, "a model's only Job is that of `spec.weights`", help),
         DownloadFault::Other(why) => {
             let why = format!("it downloads weights, and {why}");
-            let help = "write `spec.weights` by hand for what the model is served from, or keep the Job where it is applied today";
+            let help =
+                "write `spec.weights` by hand for the weights of the model, or keep the Job where it is applied today";
             left_job_finding(document, &why, help)
         }
     }

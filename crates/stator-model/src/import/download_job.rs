@@ -79,13 +79,13 @@ impl DownloadJob {
             return Err(DownloadFault::Other("it downloads more than one repository"));
         };
         if script.runs_more() {
-            return Err(DownloadFault::Other("its script does more than to download"));
+            return Err(DownloadFault::Other("its script does more than download"));
         }
         let request = DownloadRequest::of(&line, &script, &env)?;
         let mounts: Vec<&Value> = list(found, "volumeMounts").collect();
         let volumes: Vec<&Value> = list(pod, "volumes").collect();
         let ([mount], [volume]) = (mounts.as_slice(), volumes.as_slice()) else {
-            return Err(DownloadFault::Other("its pod has more than the one volume that it downloads to"));
+            return Err(DownloadFault::Other("its pod has more volumes than the one it downloads to"));
         };
         let (claim, path) = mounted_claim(mount, volume).ok_or(DownloadFault::Other("it downloads to no claim"))?;
         if env.texts.get("HF_HOME").map(|home| home.trim_end_matches('/')) != Some(path.trim_end_matches('/')) {
@@ -259,7 +259,8 @@ impl DownloadRequest {
             if word.text == "$@" {
                 texts.extend(script.positional.iter().cloned());
             } else {
-                texts.push(env.resolve(word).ok_or(DownloadFault::Other("a word of its command is not certain"))?);
+                texts
+                    .push(env.resolve(word).ok_or(DownloadFault::Other("a word of its command cannot be determined"))?);
             }
         }
         let (mut revision, mut include, mut exclude) = (None, Vec::new(), Vec::new());
@@ -289,9 +290,7 @@ impl DownloadRequest {
         }
         match <[String; 1]>::try_from(repositories) {
             Ok([repository]) if repository.contains('/') => Ok(Self { repository, revision, include, exclude }),
-            Ok(_) | Err(_) => {
-                Err(DownloadFault::Other("it downloads single files, or what it downloads is not certain"))
-            }
+            Ok(_) | Err(_) => Err(DownloadFault::Other("it downloads single files, or its files cannot be determined")),
         }
     }
 }

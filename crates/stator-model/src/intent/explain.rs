@@ -13,7 +13,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
     /// There is no such field.
-    #[error("there is no field `{field}` in `{parent}`{} It has {}", did_you_mean(.suggestion.as_deref()), listed(.allowed))]
+    #[error("there is no field `{field}` in `{parent}`{}", near_or_all(.suggestion.as_deref(), .allowed))]
     UnknownField {
         /// The word that is not known.
         field: String,
@@ -36,8 +36,11 @@ pub enum ExplainError {
     },
 }
 
-fn did_you_mean(suggestion: Option<&str>) -> String {
-    suggestion.map_or_else(|| ".".to_owned(), |word| format!(": did you mean `{word}`?"))
+fn near_or_all(suggestion: Option<&str>, allowed: &[String]) -> String {
+    match suggestion {
+        Some(word) => format!(": did you mean `{word}`?"),
+        None => format!("; it has {}", listed(allowed)),
+    }
 }
 
 fn listed(allowed: &[String]) -> String {
@@ -102,15 +105,38 @@ pub struct ChildField {
 ///
 /// When there is no such field; the error names the nearest one.
 pub fn explain(path: &str) -> Result<FieldExplanation, ExplainError> {
-    let mut words =
-        path.split(['.', '[']).map(|word| word.trim_end_matches(']')).filter(|word| !word.is_empty()).peekable();
+    let mut words = path_words(path).peekable();
     let named =
         words.peek().and_then(|word| DocumentKind::ALL.into_iter().find(|it| it.as_str().eq_ignore_ascii_case(word)));
     if named.is_some() {
         words.next();
     }
     let document = named.unwrap_or(DocumentKind::Model);
-    let top = FieldSchema::root(document);
+    walk(document.as_str(), FieldSchema::root(document), words)
+}
+
+/// Explains a field of a document whose JSON Schema this is, without references; the path may start with its kind.
+///
+/// # Errors
+///
+/// As for [`explain`].
+pub fn explain_schema(kind: &str, schema: &'static Value, path: &str) -> Result<FieldExplanation, ExplainError> {
+    let mut words = path_words(path).peekable();
+    words.next_if(|word| kind.eq_ignore_ascii_case(word));
+    walk(kind, FieldSchema::of(schema), words)
+}
+
+fn path_words(path: &str) -> impl Iterator<Item = &str> {
+    path.split(['.', '[']).map(|word| word.trim_end_matches(']')).filter(|word| !word.is_empty())
+}
+
+/// Goes down from the top of a document.
+fn walk<'a>(
+    document: &str,
+    top: FieldSchema,
+    words: impl Iterator<Item = &'a str>,
+) -> Result<FieldExplanation, ExplainError> {
+    let mut words = words.peekable();
     let mut spot = FieldCursor { place: top, path: Vec::new(), required: true };
     // `serving.decode` means `spec.serving.decode`.
     if let Some(first) = words.peek()
@@ -148,8 +174,8 @@ impl FieldCursor {
         Self { place, ..self }
     }
 
-    fn dotted_name(&self, document: DocumentKind) -> String {
-        std::iter::once(document.as_str().to_lowercase()).chain(self.path.iter().cloned()).collect::<Vec<_>>().join(".")
+    fn dotted_name(&self, document: &str) -> String {
+        std::iter::once(document.to_lowercase()).chain(self.path.iter().cloned()).collect::<Vec<_>>().join(".")
     }
 }
 
@@ -165,10 +191,10 @@ fn unknown_field_error(word: &str, inside: FieldSchema, parent: &str) -> Explain
     ExplainError::UnknownField { field: word.to_owned(), parent: parent.to_owned(), suggestion, allowed }
 }
 
-fn explain_field(document: DocumentKind, spot: &FieldCursor) -> FieldExplanation {
+fn explain_field(document: &str, spot: &FieldCursor) -> FieldExplanation {
     let inside = spot.place.item().unwrap_or(spot.place);
     FieldExplanation {
-        kind: document.as_str().to_owned(),
+        kind: document.to_owned(),
         path: spot.path.join("."),
         type_name: type_name(spot.place),
         required: spot.required,

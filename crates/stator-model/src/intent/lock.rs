@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use stator_core::finding::{Finding, Location};
 use std::collections::BTreeSet;
 
-/// What the profiler chose for one model.
+/// The graph that the profiler chose for one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelLock {
@@ -28,7 +28,7 @@ pub struct ModelLock {
     pub kind: LockKind,
     /// Which model.
     pub metadata: LockMetadata,
-    /// What was asked for, and what came out.
+    /// The target of the request, and its result.
     pub spec: LockSpec,
 }
 
@@ -48,7 +48,7 @@ pub struct LockMetadata {
     pub name: ModelName,
 }
 
-/// What was asked for, and what came out.
+/// The target of the request, and its result.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -102,7 +102,7 @@ pub(crate) fn read_manifests(
         let mut judge = ManifestJudge { model: origins, origin: &origin, value: &value, findings };
         let Some((kind, name)) = judge.check() else { continue };
         if objects.iter().any(|other| other.kind == kind && other.name == name) {
-            judge.error("metadata.name", format!("{} {name} is there twice", kind.kind), "Keep one of them.");
+            judge.error("metadata.name", format!("{} {name} is defined twice", kind.kind), "Keep one of them.");
             continue;
         }
         // Of a file the line is known, see `read_file`.
@@ -253,7 +253,7 @@ impl<'a> ManifestJudge<'a> {
     fn check_key(&mut self, field: &str, what: &str, key: &str, value: &Value) {
         let path = format!("metadata.{field}.{key}");
         if !value.is_string() {
-            self.error(&path, format!("the value of {what} `{key}` is not a text"), "Write it in quotes.");
+            self.error(&path, format!("the value of {what} `{key}` is not a string"), "Write it in quotes.");
         } else if is_reserved(key) {
             let message = format!("{what} `{key}` is reserved: stator writes it");
             self.error(&path, message, "Remove it.");

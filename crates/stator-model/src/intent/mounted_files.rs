@@ -164,7 +164,7 @@ pub(super) fn read_mounted_files(
             Ok(bytes) if bytes.len() > MAX_CONFIG_MAP_BYTES => findings.push(Finding::error(
                 rules::MODEL_FILE,
                 place(),
-                format!("`{path}` has more than 1 MiB, which is the most that a ConfigMap holds"),
+                format!("`{path}` is larger than 1 MiB, the limit of a ConfigMap"),
                 "Make it smaller, or put it onto the volume of the weights.",
             )),
             Ok(bytes) => {
@@ -187,7 +187,7 @@ pub(super) fn find_file<'a>(there: &'a [SourceFile], path: &str) -> Result<&'a A
             "Correct `from`, which is a path from the folder of `model.yaml`, or commit the file.",
         )),
         Ok(bytes) if bytes.starts_with(LFS_POINTER_START) => Err((
-            format!("`{path}` cannot be read: it is a pointer of Git LFS, and LFS is not asked"),
+            format!("`{path}` cannot be read: it is a Git LFS pointer, and stator does not fetch from LFS"),
             "Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.",
         )),
         Ok(bytes) => Ok(bytes),
@@ -195,7 +195,7 @@ pub(super) fn find_file<'a>(there: &'a [SourceFile], path: &str) -> Result<&'a A
 }
 
 /// Of a file that nobody looked for: more are named than a model may mount.
-const NOT_READ: &str = "it was not looked for";
+const NOT_READ: &str = "the model names too many files";
 
 /// A warning about the first line of a file that looks like a secret.
 pub(super) fn first_secret(path: &str, bytes: &[u8]) -> Option<Finding> {

@@ -133,6 +133,11 @@ impl FieldSchema {
         Self { schema }
     }
 
+    /// The top of a document with a schema of its own.
+    pub(super) fn of(schema: &'static Value) -> Self {
+        Self { schema }
+    }
+
     /// The schema as written at this place: its description is the field's own, not the type's.
     pub(super) fn schema(self) -> &'static Value {
         self.schema
@@ -167,10 +172,12 @@ impl FieldSchema {
     /// Names of the known fields in canonical order; none for a free map.
     pub(super) fn field_names(self) -> Vec<&'static str> {
         let mut seen = BTreeSet::new();
-        let alternatives = self.alternatives();
-        let names = alternatives.iter().filter_map(|(name, _)| FIELD_ORDER.get(name.as_ref()?));
+        let names = self.alternatives().into_iter().flat_map(|(name, schema)| {
+            let ordered = name.and_then(|name| FIELD_ORDER.get(name)).map(|names| names.to_vec());
+            ordered.unwrap_or_else(|| property_names(schema))
+        });
         // Two shapes may have a field of one name.
-        names.flat_map(|names| names.iter().copied()).filter(|name| seen.insert(*name)).collect()
+        names.filter(|name| seen.insert(*name)).collect()
     }
 
     /// The fields that each of several shapes requires, where a map may have one of several.
@@ -199,6 +206,12 @@ impl FieldSchema {
     }
 }
 
+/// The fields of a schema whose type has no order of its own. What has no description is a key of a map.
+fn property_names(schema: &'static Value) -> Vec<&'static str> {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    properties.filter(|(_, field)| field.get("description").is_some()).map(|(name, _)| name.as_str()).collect()
+}
+
 fn flatten_alternatives(
     schema: &'static Value,
     name: Option<&'static str>,
@@ -215,6 +228,12 @@ fn flatten_alternatives(
             flatten_alternatives(schema, Some(name.as_str()), found);
         }
     } else if let Some(Value::Array(branches)) = schema.get("anyOf") {
+        for branch in branches {
+            flatten_alternatives(branch, None, found);
+        }
+    } else if let Some(branches) = schema.get("oneOf").and_then(Value::as_array)
+        && branches.iter().all(|branch| branch.get("properties").is_some())
+    {
         for branch in branches {
             flatten_alternatives(branch, None, found);
         }

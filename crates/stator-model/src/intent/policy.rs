@@ -71,7 +71,7 @@ impl CompiledPolicy {
             vec![Finding::error(
                 rules::POLICY_FAILED,
                 intent.origins.locate("metadata.name"),
-                "the policy takes too many steps for the models of this commit, and does not come to this one",
+                "the policies take too many steps for the models of this commit, so this model is not checked",
                 "Simplify the expressions in `stator.yaml`, or split the repository.",
             )]
         });

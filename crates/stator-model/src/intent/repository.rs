@@ -84,12 +84,12 @@ pub struct Environment {
     pub policy: Vec<PolicyRule>,
     /// Guards that limit a sync.
     pub guards: Option<Guards>,
-    /// What its cluster has besides Dynamo's operator. Omitted fields are unknown, and models that need them get a
-    /// warning.
+    /// Capabilities of its cluster besides Dynamo's operator. Omitted fields are unknown, and models that need them get
+    /// a warning.
     pub platform: Option<Platform>,
 }
 
-/// A rule in CEL that every model must keep.
+/// A rule in CEL that every model must comply with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyRule {
@@ -122,7 +122,7 @@ pub enum PolicySeverity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Prices {
-    /// The currency's sign or code, as it is to be printed. Defaults to `$`.
+    /// The currency's sign or code, as printed. Defaults to `$`.
     #[schemars(length(min = 1, max = 8))]
     pub currency: Option<String>,
     /// Price of one GPU for one hour, by SKU.
@@ -137,7 +137,7 @@ pub struct Guards {
     /// Deletions in one revision that need no approval. Defaults to the larger of 5 objects and 20 % of them.
     #[schemars(range(max = 1_000_000))]
     pub max_deletions: Option<u32>,
-    /// The most GPUs that the environment's models may need at once, rollouts included.
+    /// Maximum GPUs that the environment's models may need at once, including rollouts.
     #[schemars(range(max = 10_000_000))]
     pub max_gpus: Option<u32>,
 }

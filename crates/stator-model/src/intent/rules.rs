@@ -45,9 +45,9 @@ stator_core::rules! {
     MODEL_ADAPTER_ENGINE = "model/adapter-engine", "Adapters need `serving` and an engine that can load them: vLLM.";
     MODEL_ADAPTER_NAME = "model/adapter-name", "Adapters have different names, and clients can tell them apart.";
     MODEL_ARGS = "model/args", "Flags that the operator reads are two items of `args`, flag and value.";
-    MODEL_ARGS_CONTRADICT = "model/args-contradict", "Arguments and fields of a worker say the same.";
+    MODEL_ARGS_CONTRADICT = "model/args-contradict", "Arguments and fields of a worker do not contradict each other.";
     MODEL_COMPONENTS = "model/components", "A graph has at most 25 components, with names that differ, and at most one endpoint picker.";
-    MODEL_PROGRAM = "model/program", "A component's program is said once: by `command`, `shell` or `module`.";
+    MODEL_PROGRAM = "model/program", "A component's program is set only once: by `command`, `shell` or `module`.";
     MODEL_ENGINE = "model/engine", "The engine fits the way the model is served.";
     MODEL_ENV_INJECTED = "model/env-injected", "Variables that Dynamo's operator sets are not set by a model.";
     MODEL_ENV_SECRET = "model/env-secret", "Secrets are referred to by name, not written in plain text.";
@@ -57,18 +57,18 @@ stator_core::rules! {
     MODEL_GPUS = "model/gpus", "GPUs, nodes and parallel sizes fit each other.";
     MODEL_IGNORED = "model/ignored", "Every field that is set has an effect.";
     MODEL_IMAGE = "model/image", "Every component has one image, from `runtime` or `image`.";
-    MODEL_IMAGE_ENGINE = "model/image-engine", "An image is that of the model's engine.";
+    MODEL_IMAGE_ENGINE = "model/image-engine", "An image matches the model's engine.";
     MODEL_IMAGE_LATEST = "model/image-latest", "Images have a tag that does not move.";
     MODEL_KEY = "model/metadata-key", "Label and annotation keys are valid, and not those of stator or the operator.";
-    MODEL_MANIFEST = "model/manifest", "An object of `spec.manifests` is of a kind that a model may have, has a name of its own, and leaves to stator and the cluster what they write.";
+    MODEL_MANIFEST = "model/manifest", "An object of `spec.manifests` has an allowed kind, a unique name, and no fields that stator or the cluster writes.";
     MODEL_NAME_BUDGET = "model/name-budget", "Model and component names together are short enough for the objects made from them.";
     MODEL_OVERRIDE = "model/override", "An override changes an object that is rendered, and not its identity.";
     MODEL_ROLLOUT = "model/rollout", "A rollout can make progress.";
-    MODEL_ROUTE = "model/route", "A route has hosts, a path and weights that a gateway takes, shares its requests with no other, and leads to a graph.";
+    MODEL_ROUTE = "model/route", "A route's hosts, path and weights are valid for a gateway, and it leads to a graph and overlaps with no other route.";
     MODEL_SCALING = "model/scaling", "Replicas, bounds and the planner's settings agree.";
     MODEL_SHAPE = "model/shape", "A model has `serving` or `sla`, and `serving` has one worker or prefill and decode.";
     MODEL_UNSET = "model/unset", "A field that is unset is set by a weaker layer.";
-    MODEL_WEIGHTS = "model/weights", "Weights are pinned to what cannot change, and go to a volume of their own.";
+    MODEL_WEIGHTS = "model/weights", "Weights are pinned to an immutable revision, and have a volume of their own.";
     MODEL_WORKLOAD = "model/workload", "A workload has either a concurrency or a request rate.";
 
     POLICY_COMPILE = "policy/compile", "A policy is a valid CEL expression.";

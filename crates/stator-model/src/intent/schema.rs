@@ -53,7 +53,7 @@ pub fn document_schema(kind: SchemaKind) -> Value {
         SchemaKind::Overlay => {
             remove_required(&mut schema, "Metadata");
             set_required(&mut schema, &["apiVersion", "kind"]);
-            set_description(&mut schema, "Overlay", "What one environment changes in the intent beside it.");
+            set_description(&mut schema, "Overlay", "Changes for one environment to the intent beside it.");
         }
         SchemaKind::Repository | SchemaKind::Defaults | SchemaKind::Lock => {}
     }
@@ -81,7 +81,7 @@ pub fn editor_schema(kind: SchemaKind) -> Value {
             definitions.insert(
                 "ListEdit".to_owned(),
                 json!({
-                    "description": "In place of a list: what to add to the list of the weaker layers, and what to take from it.",
+                    "description": "Instead of a list: items to add to the list of the weaker layers, and items to remove from it.",
                     "type": "object", "additionalProperties": false, "minProperties": 1, "properties": fields,
                 }),
             );

@@ -62,10 +62,10 @@ fn rivals_finding(intent: &Intent, first: &Intent, wanted: &RouteMatch<'_>, path
         rules::MODEL_ROUTE,
         intent.origins.locate(path),
         format!(
-            "requests to {what} are those of model `{}` ({}) as well, at the same gateway",
+            "requests to {what} also match the route of model `{}` ({}) at the same gateway",
             first.model.metadata.name, first.source
         ),
-        "Give the models different hosts or paths: a gateway sends the requests to the older route alone.",
+        "Give the models different hosts or paths: a gateway sends the requests only to the older route.",
     )
 }
 
@@ -87,8 +87,8 @@ fn check_canary(intent: &Intent, route: &Route, by_name: &BTreeMap<&str, &Intent
     let named = other.model.spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref()?.name.as_ref());
     if let Some(name) = named.filter(|name| !name.as_str().eq_ignore_ascii_case("frontend")) {
         let message =
-            format!("the frontend of `{}` is called `{name}`, and a canary is found as `frontend`", canary.model);
-        return warn("model", message, "Write an HTTPRoute in `manifests` in place of `route`.".to_owned());
+            format!("the frontend of `{}` is called `{name}`, but a canary needs one called `frontend`", canary.model);
+        return warn("model", message, "Write an HTTPRoute in `manifests` instead of `route`.".to_owned());
     }
     let served = |intent: &Intent| {
         let spec = &intent.model.spec;
@@ -98,6 +98,6 @@ fn check_canary(intent: &Intent, route: &Route, by_name: &BTreeMap<&str, &Intent
     if own == theirs {
         return None;
     }
-    let message = format!("clients ask for `{own}`, and `{}` serves `{theirs}`", canary.model);
+    let message = format!("clients ask for `{own}`, but `{}` serves `{theirs}`", canary.model);
     warn("model", message, format!("Set `servedName: {own}` in `{}`: it refuses other names.", other.source))
 }

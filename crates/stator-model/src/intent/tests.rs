@@ -252,7 +252,7 @@ fn a_pointer_of_lfs_is_a_file_that_cannot_be_read() {
     let workspace = workspace(&[("stator.yaml", ROOT), ("a/model.yaml", pointer)]);
     let selection = workspace.resolve_environment(Some("prod")).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @"
-    a/model.yaml:0:0 error file/unreadable: the file cannot be read: it is a pointer of Git LFS, and LFS is not asked
+    a/model.yaml:0:0 error file/unreadable: the file cannot be read: it is a Git LFS pointer, and stator does not fetch from LFS
       help: Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.
     ");
     assert_eq!(selection.broken, [BrokenIntent { source: "a/model.yaml".into(), name: None }]);

@@ -106,7 +106,7 @@ fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
         Ok(bytes) if bytes.starts_with(LFS_POINTER_START) => findings.push(Finding::error(
             rules::FILE_UNREADABLE,
             Location::file(&file.path),
-            "the file cannot be read: it is a pointer of Git LFS, and LFS is not asked",
+            "the file cannot be read: it is a Git LFS pointer, and stator does not fetch from LFS",
             "Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.",
         )),
         Ok(bytes) => {

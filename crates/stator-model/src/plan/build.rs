@@ -200,7 +200,7 @@ fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
             one.message.clone()
         } else if one.object.kind == RECORD.kind {
             format!(
-                "the record of model {} cannot be read, so nothing of it is pruned: {}",
+                "the record of model {} cannot be read, so none of its objects are pruned: {}",
                 one.object.name, one.message
             )
         } else if one.object.kind == JOURNAL.kind {

@@ -278,7 +278,7 @@ fn decide_write(
 /// What the tool that manages an object does to it as long as it does.
 fn still_managed(rendered: &RenderedModel, change: &Change, tracking: &ToolTracking) -> Finding {
     let ToolTracking { tool, mark, labels: _, annotations: _ } = tracking;
-    let message = format!("{} is managed by {}, as its `{mark}` says", change.object, tool.name());
+    let message = format!("{} is managed by {} (`{mark}`)", change.object, tool.name());
     let location = Location::file(rendered.source.clone());
     Finding::warning(rules::STILL_MANAGED, location, message, tool.release_advice())
 }

@@ -7,6 +7,7 @@ use super::{
 use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus;
 use stator_core::dynamo::kinds::{CONFIG_MAP, JOB, LABEL_FILE};
+use stator_core::manual;
 use stator_core::object::JsonText;
 use std::collections::BTreeSet;
 
@@ -50,11 +51,11 @@ impl GuardLimits<'_> {
         (*holds_unchanged || changes.iter().any(is_written)).then(|| Hold {
             kind: HoldKind::Rollback,
             message: format!(
-                "the branch leads to {}, which does not follow {}, which was applied",
+                "the branch points to {}, which does not descend from the applied commit {}",
                 short_commit(to),
                 short_commit(from)
             ),
-            help: "find out who moved the branch, then allow it with --allow rollback".to_owned(),
+            help: "check why the branch was moved, then allow it with --allow rollback".to_owned(),
             allowed: self.allow.contains(&HoldKind::Rollback),
         })
     }
@@ -73,7 +74,7 @@ impl GuardLimits<'_> {
             (true, false) => (moved_message, "clients must then use the new address".to_owned()),
             (false, false) => (
                 format!("{again_message}; {moved_message}"),
-                format!("{down}, and clients of those that move must then use the new address"),
+                format!("{down}, and clients of the graphs that move must then use the new address"),
             ),
         };
         Some(Hold {
@@ -89,7 +90,7 @@ impl GuardLimits<'_> {
         let names = objects_with(changes, Action::Adopt)?;
         Some(Hold {
             kind: HoldKind::Adopt,
-            message: format!("already there, not managed by stator; would be taken over: {names}"),
+            message: format!("already in the cluster, not managed by stator; would be taken over: {names}"),
             help: "allow it with --allow adopt, or give the model another name".to_owned(),
             allowed: self.allow.contains(&HoldKind::Adopt),
         })
@@ -121,7 +122,10 @@ impl GuardLimits<'_> {
                 "{deletions} of {} objects would be deleted; the limit without approval is {limit}",
                 self.present
             ),
-            help: "check that this is intended, then allow it with --allow mass-delete".to_owned(),
+            help: format!(
+                "check what git lost; if all of it is to go: {}",
+                manual::page("how-to/prune-safely", "many-deletions-at-once")
+            ),
             allowed: self.allow.contains(&HoldKind::MassDelete),
         })
     }

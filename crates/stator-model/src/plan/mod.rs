@@ -115,16 +115,16 @@ pub struct Plan {
     pub summary: Summary,
     /// One line an object, sorted by model, then apply order; deletions last.
     pub changes: Vec<Change>,
-    /// What holds the sync back until it is allowed.
+    /// Holds of guards, until they are allowed.
     pub holds: Vec<Hold>,
-    /// What waits for approval.
+    /// The changes that wait for approval.
     #[serde(skip)]
     pub held: HeldChanges,
     /// Models that have a record and are no longer in git: their records go last, also when none of their objects is
     /// left (a crash between the last delete and the record's). Never a model that is broken or out of scope. Sorted.
     #[serde(skip)]
     pub retired: Vec<String>,
-    /// Models that git has under another name now, with that name.
+    /// Models that git has renamed, with their new names.
     #[serde(skip)]
     pub renames: BTreeMap<String, String>,
     /// Models of another folder without a name: neither they nor their records are touched. Sorted.
@@ -157,33 +157,37 @@ pub struct Summary {
     pub replace: usize,
     /// Objects to delete.
     pub delete: usize,
-    /// Objects whose deletion was asked for, and that are not gone yet.
+    /// Objects that are being deleted.
     pub deleting: usize,
-    /// Objects that exist and are taken over.
+    /// Existing objects to take over.
     pub adopt: usize,
     /// Objects that stay as they are.
     pub keep: usize,
     /// Objects that cannot be changed.
     pub blocked: usize,
+    /// Objects whose change waits for an approval, whatever the change is. They count nowhere else.
+    pub held: usize,
     /// Objects that the source synced once and that nothing in git is about any more. Their GPUs are among the sums.
     pub left_behind: usize,
-    /// GPUs of all models, the unchanged ones included.
+    /// GPUs of all models, the unchanged ones included. What is held back stays as it is.
     pub gpus: GpuTotals,
     /// GPUs by SKU; `unknown` where no SKU is given.
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
     /// Cost an hour, where prices are given.
     pub cost: Option<Cost>,
+    /// What approvals would change of the GPUs and the cost, where they would: the sums over the held changes.
+    pub if_approved: Option<ModelTotals>,
     /// The models of which something changes and that have GPUs, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelTotals>,
 }
 
-/// One model's share of a plan.
+/// A share of a plan: of one model, or of what is held back.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelTotals {
-    /// GPUs of all its objects.
+    /// GPUs of its objects.
     pub gpus: GpuTotals,
     /// The same by SKU.
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
@@ -201,7 +205,7 @@ pub struct Cost {
     pub before_hour: f64,
     /// When the change is through.
     pub after_hour: f64,
-    /// What the change costs more an hour; negative for what it saves.
+    /// Added cost an hour; negative if the change saves.
     pub delta_hour: f64,
     /// The same in a month of 730 hours.
     pub delta_month: f64,
@@ -234,7 +238,7 @@ pub struct Change {
     /// Its GPUs by SKU; `unknown` where no SKU is given.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
-    /// Between how many GPUs an autoscaler or planner may move it, where the intent gives bounds.
+    /// The range of GPUs in which an autoscaler or planner may scale it, if the intent sets bounds.
     pub gpu_range: Option<GpuRange>,
     /// What it costs an hour, where prices are given and it has GPUs.
     pub cost: Option<Cost>,
@@ -296,7 +300,7 @@ impl Change {
     }
 }
 
-/// Between how many GPUs somebody else may move a graph.
+/// The range of GPUs in which an autoscaler or planner may scale a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct GpuRange {
     /// With every scaled component at its fewest replicas.

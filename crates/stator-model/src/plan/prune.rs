@@ -152,7 +152,8 @@ fn leftover_finding(change: &Change, cause: &KeptBy) -> Finding {
         rules::LEFTOVER,
         Location::file(change.source.clone()),
         format!("{} stays{gpus}: {cause}", change.object),
-        "delete the object; if it is to stay, remove its labels `stator.dev/…` and the model's record (`kubectl delete          models.stator.dev`)",
+        "delete the object; to keep it, remove its labels `stator.dev/…` and the model's record (`kubectl delete \
+         models.stator.dev`)",
     )
 }
 

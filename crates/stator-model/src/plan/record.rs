@@ -112,7 +112,8 @@ pub struct SyncHistoryEntry {
     pub time: String,
     /// The commit; empty outside git.
     pub revision: String,
-    /// `Succeeded`, `Failed`, `Progressing` or `Superseded`.
+    /// `Progressing` while health is waited for; after that `Synced`, `Unchanged`, `Healthy`, `Deleted`, `Deleting`,
+    /// `Deferred`, `Held`, `Blocked`, `Failed`, `Cancelled` or `Superseded`. Records of versions before 0.1 have `Succeeded` too.
     pub result: String,
     /// One sentence.
     pub message: String,

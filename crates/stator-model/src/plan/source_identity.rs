@@ -78,7 +78,7 @@ pub enum OwnerRelation {
 
 /// Text that names no owner that this version knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no owner that this version of stator knows")]
+#[error("`{text}` is not an owner that this version of stator knows")]
 pub struct OwnerTextError {
     /// The text.
     pub text: String,

@@ -55,7 +55,8 @@ pub struct ModelStatus {
 pub struct LastSync {
     /// When, RFC 3339 in UTC.
     pub time: String,
-    /// `Succeeded`, `Failed`, `Progressing` or `Superseded`.
+    /// `Progressing` while health is waited for; after that the word of the outcome: `Synced`, `Unchanged`, `Healthy`, `Deleted`,
+    /// `Deleting`, `Deferred`, `Held`, `Blocked`, `Failed`, `Cancelled` or `Superseded`.
     pub result: String,
     /// One sentence; empty when there is nothing to say.
     pub message: String,

@@ -18,23 +18,22 @@ pub(super) fn takeover_findings<'a>(
         by_owner.entry((cause, owner)).or_default().push(model);
     }
     let finding = |((cause, owner), models): ((TakeoverCause, String), Vec<&str>)| {
-        let (noun, verb) = if models.len() == 1 { ("model", "becomes") } else { ("models", "become") };
+        let noun = if models.len() == 1 { "model" } else { "models" };
         let names = list_names(&models);
         let what = match cause {
             TakeoverCause::NoOwner => format!(
-                "{noun} {names} {verb} this source's: an earlier stator synced what has these names, and did not record \
-                 where it comes from"
+                "taking over {noun} {names}: an earlier stator synced these names without recording their source"
             ),
             TakeoverCause::SameOrigin => {
-                format!("{noun} {names} {verb} this source's: synced last from the same place by {owner}")
+                format!("taking over {noun} {names}, last synced from the same place by {owner}")
             }
             TakeoverCause::Recreated => {
-                format!("{noun} {names} {verb} this source's: {owner} was created again under its name")
+                format!("taking over {noun} {names}: {owner} was created again under the same name")
             }
-            TakeoverCause::SameFile => format!("{noun} {names} {verb} this source's: the same files as of {owner}"),
-            TakeoverCause::Moved => format!("{noun} {names} {verb} this source's, as allowed; from {owner}"),
+            TakeoverCause::SameFile => format!("taking over {noun} {names}: same files, last synced from {owner}"),
+            TakeoverCause::Moved => format!("taking over {noun} {names} from {owner}, as allowed"),
         };
-        let help = "nothing restarts: only records and labels are written; see docs/reference/record.md";
+        let help = "no restart: stator writes only records and labels; see docs/reference/record.md";
         Finding::warning(rules::TAKEN_OVER, Location::default(), what, help)
     };
     by_owner.into_iter().map(finding).collect()

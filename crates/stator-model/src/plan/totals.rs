@@ -18,9 +18,23 @@ pub(super) fn price_changes(changes: &mut [Change], prices: Option<&Prices>) {
 }
 
 impl Summary {
-    /// How many changes of an action there are.
-    pub fn count_mut(&mut self, action: Action) -> &mut usize {
-        match action {
+    /// GPUs of all models once everything that is held is approved.
+    pub fn gpus_if_approved(&self) -> GpuTotals {
+        let Some(held) = &self.if_approved else { return self.gpus };
+        let with = |all: u64, before: u64, then: u64| all.saturating_sub(before).saturating_add(then);
+        GpuTotals {
+            before: self.gpus.before,
+            after: with(self.gpus.after, held.gpus.before, held.gpus.after),
+            peak: with(self.gpus.peak, held.gpus.before, held.gpus.peak),
+        }
+    }
+
+    /// Where a change is counted.
+    pub fn count_mut(&mut self, change: &Change) -> &mut usize {
+        if change.step.held_by().is_some() {
+            return &mut self.held;
+        }
+        match change.action {
             Action::Create => &mut self.create,
             Action::Update => &mut self.update,
             Action::Replace => &mut self.replace,
@@ -46,28 +60,52 @@ pub(super) fn summarize_changes(
         summary.gpus = rest.gpus;
         summary.gpus_by_sku.clone_from(&rest.gpus_by_sku);
     }
+    let mut held = ModelTotals::default();
     for change in changes {
-        *summary.count_mut(change.action) += 1;
-        summary.gpus.add(change.gpus);
-        GpuTotals::add_by_sku(&mut summary.gpus_by_sku, &change.gpus_by_sku);
+        *summary.count_mut(change) += 1;
+        if change.step.held_by().is_none() {
+            summary.gpus.add(change.gpus);
+            GpuTotals::add_by_sku(&mut summary.gpus_by_sku, &change.gpus_by_sku);
+            continue;
+        }
+        held.gpus.add(change.gpus);
+        GpuTotals::add_by_sku(&mut held.gpus_by_sku, &change.gpus_by_sku);
+        let (gpus, by_sku) = unchanged_gpus(change);
+        summary.gpus.add(gpus);
+        GpuTotals::add_by_sku(&mut summary.gpus_by_sku, &by_sku);
     }
     summary.cost = prices.map(|prices| compute_cost(&summary.gpus_by_sku, prices));
+    if held.gpus_by_sku.values().any(|totals| *totals != totals.unchanged()) {
+        held.cost = prices.map(|prices| compute_cost(&held.gpus_by_sku, prices));
+        summary.if_approved = Some(held);
+    }
     summary.models = model_totals(changes, prices);
     summary
+}
+
+/// The GPUs of a change that is not carried out.
+fn unchanged_gpus(change: &Change) -> (GpuTotals, BTreeMap<String, GpuTotals>) {
+    let by_sku = change.gpus_by_sku.iter().map(|(sku, totals)| (sku.clone(), totals.unchanged()));
+    (change.gpus.unchanged(), by_sku.collect())
 }
 
 /// The models of which something changes.
 fn model_totals(changes: &[Change], prices: Option<&Prices>) -> BTreeMap<String, ModelTotals> {
     let moving: BTreeSet<&str> = changes
         .iter()
-        .filter(|one| !matches!(one.action, Action::Keep | Action::LeftBehind))
+        .filter(|one| !matches!(one.action, Action::Keep | Action::LeftBehind) && one.step.held_by().is_none())
         .map(|one| one.model.as_str())
         .collect();
     let mut models = BTreeMap::<String, ModelTotals>::new();
     for change in changes.iter().filter(|one| moving.contains(one.model.as_str()) && !one.gpus_by_sku.is_empty()) {
         let own = models.entry(change.model.clone()).or_default();
-        own.gpus.add(change.gpus);
-        GpuTotals::add_by_sku(&mut own.gpus_by_sku, &change.gpus_by_sku);
+        let (gpus, by_sku) = if change.step.held_by().is_some() {
+            unchanged_gpus(change)
+        } else {
+            (change.gpus, change.gpus_by_sku.clone())
+        };
+        own.gpus.add(gpus);
+        GpuTotals::add_by_sku(&mut own.gpus_by_sku, &by_sku);
     }
     for own in models.values_mut() {
         own.cost = prices.map(|prices| compute_cost(&own.gpus_by_sku, prices));

@@ -75,9 +75,10 @@ pub(super) fn keep_recorded(
 fn unlisted_finding(change: &Change, location: Location, unlisted: &UnlistedKind) -> Finding {
     let UnlistedKind { kind, cause } = unlisted;
     let (message, help) = match cause {
-        UnlistedCause::Forbidden { message, fix } => {
-            (format!("{} is left as it is, as {}s cannot be listed: {message}", change.object, kind.kind), fix.clone())
-        }
+        UnlistedCause::Forbidden { message, fix } => (
+            format!("{} stays unchanged, because {}s cannot be listed: {message}", change.object, kind.kind),
+            fix.clone(),
+        ),
         UnlistedCause::NotServed => (
             format!(
                 "{} is not applied: the cluster does not serve {} {}",

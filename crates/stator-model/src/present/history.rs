@@ -52,7 +52,7 @@ pub fn events_table(events: &[RecordEvent<'_>], cluster: &[ClusterEvent], look: 
     if events.is_empty() && cluster.is_empty() {
         return "No events yet.\n".to_owned();
     }
-    let mut table = TextTable::new(&["TIME", "MODEL", "RESULT", "REVISION", "MESSAGE"]);
+    let mut table = TextTable::new(&["TIME", "MODEL", "RESULT", "REVISION", "MESSAGE"]).least_important(&["REVISION"]);
     let mut said = cluster.iter().peekable();
     let mut until = |table: &mut TextTable, time: Option<&str>| {
         while let Some(event) = said.next_if(|event| time.is_none_or(|time| event.time.as_str() < time)) {
@@ -107,7 +107,8 @@ pub fn sync_history(record: &Record, look: &TerminalOptions) -> String {
 /// How the model stood when its record was last written, as a table; empty when no sync came to an end.
 pub fn conditions_table(record: &Record, look: &TerminalOptions) -> String {
     let Some(state) = &record.state else { return String::new() };
-    let mut table = TextTable::new(&["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]);
+    let mut table =
+        TextTable::new(&["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]).least_important(&["SINCE", "REASON"]);
     for condition in &state.conditions {
         let wanted = if condition.kind == "Ready" { "True" } else { "False" };
         table.row([
@@ -123,12 +124,13 @@ pub fn conditions_table(record: &Record, look: &TerminalOptions) -> String {
 
 /// What stator applied for a model, as a table.
 pub fn inventory_table(record: &Record, look: &TerminalOptions) -> String {
-    let mut table = TextTable::new(&["APPLIED OBJECT", "GENERATION", "PRUNED", "UID"]);
+    let mut table =
+        TextTable::new(&["APPLIED OBJECT", "GENERATION", "ON REMOVAL", "UID"]).least_important(&["UID", "GENERATION"]);
     for entry in &record.inventory {
         table.row([
             TableCell::plain(&entry.object.to_string()),
             TableCell::plain(&entry.generation.map(|generation| generation.to_string()).unwrap_or_default()),
-            TableCell::plain(if entry.prune { "yes" } else { "kept" }),
+            TableCell::plain(if entry.prune { "deleted" } else { "kept" }),
             TableCell::plain(entry.uid.as_deref().unwrap_or_default()),
         ]);
     }
@@ -137,8 +139,9 @@ pub fn inventory_table(record: &Record, look: &TerminalOptions) -> String {
 
 fn result_tone(result: &str) -> Tone {
     match result {
-        "Succeeded" => Tone::Good,
-        "Failed" => Tone::Bad,
+        // `Succeeded` is in records of versions before 0.1.
+        "Synced" | "Unchanged" | "Healthy" | "Deleted" | "Succeeded" => Tone::Good,
+        "Failed" | "Blocked" | "Invalid" | "Unsigned" => Tone::Bad,
         _ => Tone::Caution,
     }
 }
@@ -212,8 +215,8 @@ mod tests {
         2026-01-02T00:00:00Z  llama  Succeeded  3f2a91c   all objects are applied
         ");
         insta::assert_snapshot!(inventory_table(&record(), &look), @"
-        APPLIED OBJECT                    GENERATION  PRUNED  UID
-        DynamoGraphDeployment prod/llama  3           yes     -
+        APPLIED OBJECT                    GENERATION  ON REMOVAL  UID
+        DynamoGraphDeployment prod/llama  3           deleted     -
         ");
     }
 }

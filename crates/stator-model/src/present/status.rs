@@ -25,7 +25,15 @@ pub fn status_table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, lo
         headings.extend(["NAMESPACE", "KIND", "SOURCE", "LAST SYNC"]);
     }
     headings.push("MESSAGE");
-    let mut table = TextTable::new(&headings);
+    let mut table = TextTable::new(&headings).least_important(&[
+        "SOURCE",
+        "LAST SYNC",
+        "KIND",
+        "NAMESPACE",
+        "AGE",
+        "REVISION",
+        "GPUS",
+    ]);
     for model in models {
         let mut row = vec![
             TableCell::plain(&model.name),
@@ -81,7 +89,7 @@ pub fn status_details(model: &ModelStatus, now: jiff::Timestamp, look: &Terminal
         let value = if value.is_empty() { "-".to_owned() } else { escape::line(&value) };
         out.push_str(&format!("{}{value}\n", look.paint(Tone::Strong, &format!("{:<11}", format!("{name}:")))));
     }
-    let mut table = TextTable::new(&["OBJECT", "ACTION", "HEALTH", "MESSAGE"]);
+    let mut table = TextTable::new(&["OBJECT", "ACTION", "HEALTH", "MESSAGE"]).least_important(&["ACTION"]);
     for object in &model.objects {
         table.row([
             TableCell::plain(&object.object.to_string()),

@@ -109,11 +109,11 @@ pub struct ModelTree {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Whether it is as git wants it.
+    /// Whether the cluster matches git.
     pub sync: String,
     /// Its health.
     pub health: String,
-    /// What there is to say of it.
+    /// Details of its state.
     pub message: String,
     /// Its objects, in apply order.
     pub objects: Vec<ObjectNode>,
@@ -232,7 +232,7 @@ pub fn forest_table(forest: &ObjectForest, now: jiff::Timestamp, look: &Terminal
     if forest.models.is_empty() && !look.rows_only {
         return "No models.\n".to_owned();
     }
-    let mut table = TextTable::new(&["OBJECT", "STATE", "AGE", "MESSAGE"]);
+    let mut table = TextTable::new(&["OBJECT", "STATE", "AGE", "MESSAGE"]).least_important(&["AGE"]);
     for model in &forest.models {
         let message =
             if model.message.is_empty() { model.sync.clone() } else { format!("{}: {}", model.sync, model.message) };
@@ -248,7 +248,7 @@ pub fn forest_table(forest: &ObjectForest, now: jiff::Timestamp, look: &Terminal
     if !forest.unlisted.is_empty() && !look.rows_only {
         let names: Vec<String> = forest.unlisted.iter().map(|one| escape::line(&one.resource)).collect();
         let first = forest.unlisted.first().map(|one| escape::line(&one.message)).unwrap_or_default();
-        let line = format!("not looked at, so objects may be missing: {} ({first})", names.join(", "));
+        let line = format!("could not be listed, so objects may be missing: {} ({first})", names.join(", "));
         out.push_str(&format!("{}\n", look.paint(Tone::Caution, &line)));
     }
     out

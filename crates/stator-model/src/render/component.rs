@@ -224,7 +224,7 @@ fn command_line(
             rules::COMMAND_LINE,
             &format!("{path}.command"),
             format!("the command line names `<{word}>`, and `{word}` has no value"),
-            format!("give `{word}`, or write its value in place of `<{word}>`"),
+            format!("give `{word}`, or write its value instead of `<{word}>`"),
         );
     }
     for flag in unknown.flags {
@@ -232,7 +232,7 @@ fn command_line(
             rules::COMMAND_LINE,
             &format!("{path}.args"),
             format!("the arguments name `<{flag}>`, and no field of this worker gives `{flag}`"),
-            format!("give the field that `{flag}` carries, or write `{flag}` and its value in place of `<{flag}>`"),
+            format!("give the field that `{flag}` carries, or write `{flag}` and its value instead of `<{flag}>`"),
         );
     }
     line

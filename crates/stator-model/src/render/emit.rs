@@ -31,7 +31,7 @@ pub enum EmitError {
 /// What stands above every lock.
 const LOCK_HEADER: &str = "\
 # Written by `stator lock`: the graph that Dynamo's profiler chose for this model. Do not edit it. Change the graph with
-# `overrides` in the intent; when the intent asks for something else, `stator lock` writes the file anew.
+# `overrides` in the intent; when the intent asks for something else, `stator lock` writes the file again.
 ";
 
 /// A lock as its file, in the form that `stator fmt` gives it.

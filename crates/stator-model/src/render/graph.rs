@@ -45,7 +45,7 @@ pub(super) fn render_spec(context: &mut RenderContext<'_>, serving: &Serving) ->
             crate::intent::rules::MODEL_ENGINE,
             "spec.engine",
             "`auto` works only with `sla`, where the profiler chooses the engine",
-            "name the engine, or describe targets under `sla` in place of `serving`",
+            "name the engine, or describe targets under `sla` instead of `serving`",
         );
         return GraphSpec::default();
     };

@@ -26,8 +26,7 @@ fn check_place(context: &RenderContext<'_>, manifest: &ManifestObject, drafts: &
     let metadata = manifest.value.get("metadata").and_then(Value::as_object);
     let namespace = metadata.and_then(|metadata| metadata.get("namespace"));
     if let Some(namespace) = namespace.filter(|namespace| namespace.as_str() != Some(&context.target.namespace)) {
-        let message =
-            format!("{} is in namespace {namespace}, and not in that of the environment", manifest.describe());
+        let message = format!("{} is in namespace {namespace}, not in the environment's", manifest.describe());
         let location = manifest.locate(origins, "metadata.namespace");
         return Some(Finding::error(
             MODEL_MANIFEST,
@@ -41,7 +40,8 @@ fn check_place(context: &RenderContext<'_>, manifest: &ManifestObject, drafts: &
         draft.kind == manifest.kind && name == Some(&manifest.name)
     };
     let other = drafts.iter().find(own_name)?;
-    let message = format!("{} has the name of one that stator makes of `{}`", manifest.describe(), other.path);
+    let message =
+        format!("{} has the same name as the object that stator renders from `{}`", manifest.describe(), other.path);
     let location = manifest.locate(origins, "metadata.name");
     Some(Finding::error(MODEL_MANIFEST, location, message, "Give it another name."))
 }

@@ -209,7 +209,7 @@ fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
         (Some(_), Some(_)) => context.error(
             crate::intent::rules::MODEL_SHAPE,
             "spec.sla",
-            "both `serving` and `sla` are set: one defines how the model runs, the other has Dynamo find out",
+            "both `serving` and `sla` are set: one defines how the model runs, the other lets Dynamo's profiler choose",
             "keep one of them",
         ),
         (None, Some(sla)) => drafts.push(match &intent.lock {

@@ -72,7 +72,7 @@ pub(super) fn check_worker_scaling(context: &mut RenderContext<'_>, graph: &Grap
             context.warning(
                 rules::PLANNER_SCALING,
                 &format!("spec.serving.{name}"),
-                format!("a planner decides how many `{name}` run, but its bounds are not set"),
+                format!("a planner scales `{name}`, but its bounds are not set"),
                 "add `scaling: {min: 1, max: 4}`, or remove the planner",
             );
         }

@@ -19,8 +19,8 @@ pub(super) fn add_draft(context: &mut RenderContext<'_>, drafts: &mut Vec<Object
             context.warning(
                 MODEL_ROUTE,
                 "spec.route",
-                "there is no route yet: its graph is the one that the profiler has yet to find",
-                "Run `stator lock` once the request is complete: the graph of the lock is routed to.",
+                "there is no route yet: the profiler has not found its graph",
+                "Run `stator lock` once the request is complete: the route then leads to the locked graph.",
             );
         }
         return;

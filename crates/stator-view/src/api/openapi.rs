@@ -34,8 +34,8 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
         "info": {
             "title": "stator",
             "version": "1",
-            "description": "What stator sees of models, sources and GPUs, and what a model would become. Nothing is written; \
-                            git is the only writer. Fields may be added. Times are RFC 3339 in UTC.",
+            "description": "Models, sources and GPUs as stator sees them, and plans of edited models. The API writes \
+                            nothing: change models in git. Fields may be added. Times are RFC 3339 in UTC.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -48,8 +48,8 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "stator-PORT",
-                    "description": "What the link that stator prints sets; PORT is the port of the address. Pages of sources of a \
-                                    cluster know no link.",
+                    "description": "Set by the link that stator prints; PORT is the port of the address. Not for pages \
+                                    of sources of a cluster.",
                 },
                 "token": {
                     "type": "http",
@@ -61,7 +61,7 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "stator-session",
-                    "description": "What signing in with a token sets; `__Host-stator-session` where the address is https.",
+                    "description": "Set by signing in with a token; `__Host-stator-session` where the address is https.",
                 },
             },
         },
@@ -76,7 +76,8 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
     match endpoint.answer {
         ApiAnswer::Json { .. } => {
             problems.push(ProblemKind::InvalidParameter);
-            answers.insert("304".to_owned(), json!({"description": "It is what `If-None-Match` names."}));
+            answers
+                .insert("304".to_owned(), json!({"description": "Not modified: the answer matches `If-None-Match`."}));
         }
         ApiAnswer::Draft { .. } => problems.extend([
             ProblemKind::InvalidParameter,
@@ -91,7 +92,8 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
         ]),
         ApiAnswer::Stream => problems.push(ProblemKind::TooManyStreams),
         ApiAnswer::OpenApi => {
-            answers.insert("304".to_owned(), json!({"description": "It is what `If-None-Match` names."}));
+            answers
+                .insert("304".to_owned(), json!({"description": "Not modified: the answer matches `If-None-Match`."}));
         }
     }
     if has(ParameterPlace::Path) {
@@ -117,7 +119,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
     if endpoint.answer.takes_body() {
         operation["requestBody"] = json!({
             "required": true,
-            "description": "A model as its `model.yaml` has it, at most 1 MiB. A line and a column of an answer are those of this text.",
+            "description": "The content of a `model.yaml`, at most 1 MiB. Lines and columns in the answer refer to this text.",
             "content": {
                 "application/yaml": {"schema": {"type": "string"}},
                 "application/json": {"schema": {"type": "object"}},
@@ -128,7 +130,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
 }
 
 fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
-    let etag = json!({"ETag": {"description": "The same as long as the answer is.", "schema": {"type": "string"}}});
+    let etag = json!({"ETag": {"description": "Changes whenever the answer changes.", "schema": {"type": "string"}}});
     match answer {
         ApiAnswer::Json { schema, body: _ } => json!({
             "description": "OK",

@@ -31,7 +31,7 @@ const fn repeated(name: &'static str, description: &'static str, allowed: &'stat
 const LIST: &[ApiParameter] = &[
     query(
         "q",
-        "Words that a model has to have in its name, namespace, source, GPUs, revision, status or message, all of them, in any case.",
+        "Search words. Each must occur in the model's name, namespace, source, GPUs, revision, status or message; case does not matter.",
     ),
     repeated(
         "health",
@@ -45,12 +45,12 @@ const LIST: &[ApiParameter] = &[
     ApiParameter {
         name: "drift",
         place: ParameterPlace::Query,
-        description: "Models with drifted fields, or without.",
+        description: "Models with drifted fields (`true`), or without (`false`).",
         allowed: &["true", "false"],
     },
     query(
         "sort",
-        "Keys with commas, a `-` before one turns it round: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `since`.",
+        "Comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `since`.",
     ),
     ApiParameter {
         name: "limit",
@@ -60,7 +60,7 @@ const LIST: &[ApiParameter] = &[
     },
     query(
         "continue",
-        "Where the page begins: `metadata.continue` or `metadata.previous` of another page of the same list.",
+        "The start of the page: `metadata.continue` or `metadata.previous` of another page of the same list.",
     ),
 ];
 
@@ -75,10 +75,10 @@ const ONE: &[ApiParameter] = &[
 ];
 
 const SOURCE: ApiParameter =
-    query("source", "The source that the model is of, as rows name it; may be left out where there is one.");
+    query("source", "The source of the model, as rows name it. Optional if there is only one.");
 const FILE: ApiParameter = query(
     "file",
-    "The path of the `model.yaml` from the repository's root. Where it is left out, that of the model of this name, or `models/NAME/model.yaml` for a new one.",
+    "The path of the `model.yaml` from the repository's root. Defaults to the file of the model of this name, or `models/NAME/model.yaml` for a new one.",
 );
 
 const RENDERED: &[ApiParameter] = &[SOURCE, FILE];
@@ -89,7 +89,7 @@ const PLANNED: &[ApiParameter] = &[
     ApiParameter {
         name: "dryRun",
         place: ParameterPlace::Query,
-        description: "How it is planned: against what was last seen of the cluster, which is the default. The API server is not asked.",
+        description: "How to plan: against the last observation of the cluster, which is the default. The API server is not asked.",
         allowed: &["client"],
     },
 ];
@@ -125,13 +125,13 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_model(
         "/api/v1/models/{namespace}/{name}",
         "getModel",
-        "Everything of one model.",
+        "All details of one model.",
         ApiAnswer::Json { schema: schema_of::<ModelView>, body: |all, asked| of_one(all, asked, ModelView::new) },
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/status",
         "getModelStatus",
-        "How one model stands.",
+        "The status of one model.",
         ApiAnswer::Json {
             schema: schema_of::<ModelStanding>,
             body: |all, asked| of_one(all, asked, ModelStanding::new),
@@ -140,7 +140,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_model(
         "/api/v1/models/{namespace}/{name}/objects",
         "listModelObjects",
-        "The objects of one model, what a sync would do with each, and its health.",
+        "The objects of one model, each with its next change and its health.",
         ApiAnswer::Json {
             schema: schema_of::<ItemList<ObjectView>>,
             body: |all, asked| checked(all, asked, check_objects, objects),
@@ -149,7 +149,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_model(
         "/api/v1/models/{namespace}/{name}/drift",
         "listModelDrift",
-        "Fields of one model that were changed in the cluster although git did not change, and who owns them.",
+        "The drifted fields of one model, with the field managers that own them.",
         ApiAnswer::Json {
             schema: schema_of::<ItemList<DriftView>>,
             body: |all, asked| checked(all, asked, check_objects, drift),
@@ -167,7 +167,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_model(
         "/api/v1/models/{namespace}/{name}/events",
         "listModelEvents",
-        "What the cluster's controllers said of one model's objects, and of the pods that were made for them, newest first. The embedded cluster has no events.",
+        "Kubernetes Events of one model's objects and of their pods, newest first. The embedded cluster has no events.",
         ApiAnswer::Json {
             schema: schema_of::<ItemList<EventView>>,
             body: |all, asked| checked(all, asked, check_events, events),
@@ -176,7 +176,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_model(
         "/api/v1/models/{namespace}/{name}/manifest",
         "listModelManifests",
-        "The live objects of one model as YAML. What looks like a secret is hidden.",
+        "The live objects of one model as YAML. Values that look like secrets are hidden.",
         ApiAnswer::Json {
             schema: schema_of::<ItemList<ManifestView>>,
             body: |all, asked| checked(all, asked, check_objects, manifests),
@@ -185,7 +185,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_all(
         "/api/v1/sources",
         "listSources",
-        "Sources: what was seen, attempted and applied of each, and what is in the way.",
+        "Sources: the commits seen, attempted and applied of each, and its problems.",
         ApiAnswer::Json {
             schema: schema_of::<ItemList<SourceView>>,
             body: |all, asked| {
@@ -197,7 +197,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_all(
         "/api/v1/capacity",
         "getCapacity",
-        "GPUs that models hold by SKU, and what they cost.",
+        "GPUs that models hold by SKU, and their cost.",
         ApiAnswer::Json {
             schema: schema_of::<CapacityView>,
             body: |all, asked| {
@@ -209,7 +209,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint {
         path: "/api/v1/render",
         operation: "renderModel",
-        summary: "What a `model.yaml` renders to in its source's environment, with the defaults and the overlay that are there. Nothing is written.",
+        summary: "The objects that a `model.yaml` renders to in its source's environment, with its defaults and overlay. Writes nothing.",
         parameters: RENDERED,
         answer: ApiAnswer::Draft {
             schema: schema_of::<RenderedDraft>,
@@ -222,7 +222,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ApiEndpoint {
         path: "/api/v1/plan",
         operation: "planModel",
-        summary: "What a `model.yaml` would change if it were in git: objects with reasons, GPUs, cost, disruption, what guards would hold back, and the patch for `git apply`. Nothing is written.",
+        summary: "The plan of a `model.yaml` as if it were in git: objects with reasons, GPUs, cost, disruption, holds of guards, and the patch for `git apply`. Writes nothing.",
         parameters: PLANNED,
         answer: ApiAnswer::Draft {
             schema: schema_of::<PlannedDraft>,
@@ -236,7 +236,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_all(
         STREAM_PATH,
         "streamChanges",
-        "Server-sent events: `changed`, with the version as its id, whenever anything that the other endpoints tell is different. A stream ends after some minutes; browsers open it again by themselves.",
+        "Server-sent events: `changed`, with the version as its id, whenever the answer of another endpoint changes. A stream ends after some minutes; browsers open it again by themselves.",
         ApiAnswer::Stream,
     ),
     of_all(OPENAPI_PATH, "getOpenApi", "This description of the API.", ApiAnswer::OpenApi),

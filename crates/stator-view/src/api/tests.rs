@@ -27,134 +27,134 @@ fn the_list_describes_the_parameters_that_it_reads() {
 #[test]
 fn one_model_is_told_in_full() {
     insta::assert_json_snapshot!(answer("/api/v1/models/prod/llama", "").unwrap(), @r#"
+    {
+      "commands": [
         {
-          "commands": [
-            {
-              "command": "stator describe llama -e prod",
-              "purpose": "Everything that is known of it"
-            },
-            {
-              "command": "stator history llama -e prod",
-              "purpose": "What each of the last syncs did"
-            },
-            {
-              "command": "kubectl get models.stator.dev llama -n prod -o yaml",
-              "purpose": "Its record"
-            },
-            {
-              "command": "kubectl describe dynamographdeployments.nvidia.com llama -n prod",
-              "purpose": "DynamoGraphDeployment prod/llama"
-            }
+          "command": "stator describe llama -e prod",
+          "purpose": "All details of the model"
+        },
+        {
+          "command": "stator history llama -e prod",
+          "purpose": "The results of the last syncs"
+        },
+        {
+          "command": "kubectl get models.stator.dev llama -n prod -o yaml",
+          "purpose": "Its record"
+        },
+        {
+          "command": "kubectl describe dynamographdeployments.nvidia.com llama -n prod",
+          "purpose": "DynamoGraphDeployment prod/llama"
+        }
+      ],
+      "components": {
+        "ready": 1,
+        "total": 2
+      },
+      "conditions": [
+        {
+          "lastTransitionTime": "2026-01-02T00:00:00Z",
+          "message": "all components are ready",
+          "reason": "Healthy",
+          "status": "True",
+          "type": "Ready"
+        }
+      ],
+      "cost": {
+        "currency": "$",
+        "perHour": 45.6
+      },
+      "created": "2026-01-01T00:00:00Z",
+      "drift": [
+        {
+          "have": 3,
+          "object": "DynamoGraphDeployment prod/llama",
+          "owner": "kubectl-edit",
+          "path": "spec.components[name=decode].replicas",
+          "since": "2026-01-04T00:20:00Z",
+          "want": 2
+        }
+      ],
+      "driftedFields": 1,
+      "environment": "prod",
+      "events": [
+        {
+          "count": 7,
+          "message": "Back-off pulling image",
+          "object": "Pod llama-decode-0",
+          "reason": "BackOff",
+          "time": "2026-01-04T00:58:00Z",
+          "warning": true
+        }
+      ],
+      "file": "models/llama/model.yaml",
+      "gpus": [
+        {
+          "count": 12,
+          "sku": "h200_sxm"
+        }
+      ],
+      "health": "Progressing",
+      "history": [
+        {
+          "changes": [
+            "create DynamoGraphDeployment prod/llama (none)"
           ],
-          "components": {
-            "ready": 1,
-            "total": 2
-          },
-          "conditions": [
-            {
-              "lastTransitionTime": "2026-01-02T00:00:00Z",
-              "message": "all components are ready",
-              "reason": "Healthy",
-              "status": "True",
-              "type": "Ready"
-            }
-          ],
-          "cost": {
-            "currency": "$",
-            "perHour": 45.6
-          },
+          "message": "all objects are applied",
+          "result": "Succeeded",
+          "revision": "3f2a91c0000000000000000000000000000000ab",
+          "time": "2026-01-04T00:50:00Z"
+        }
+      ],
+      "kind": "DynamoGraphDeployment",
+      "lastSync": {
+        "message": "all objects are applied",
+        "result": "Succeeded",
+        "time": "2026-01-04T00:50:00Z"
+      },
+      "message": "waiting for decode (2 of 3 ready): its pods are not available yet",
+      "name": "llama",
+      "namespace": "prod",
+      "objects": [
+        {
+          "action": "update",
+          "apiVersion": "nvidia.com/v1beta1",
           "created": "2026-01-01T00:00:00Z",
-          "drift": [
-            {
-              "have": 3,
-              "object": "DynamoGraphDeployment prod/llama",
-              "owner": "kubectl-edit",
-              "path": "spec.components[name=decode].replicas",
-              "since": "2026-01-04T00:20:00Z",
-              "want": 2
-            }
-          ],
-          "driftedFields": 1,
-          "environment": "prod",
-          "events": [
-            {
-              "count": 7,
-              "message": "Back-off pulling image",
-              "object": "Pod llama-decode-0",
-              "reason": "BackOff",
-              "time": "2026-01-04T00:58:00Z",
-              "warning": true
-            }
-          ],
-          "file": "models/llama/model.yaml",
-          "gpus": [
-            {
-              "count": 12,
-              "sku": "h200_sxm"
-            }
-          ],
           "health": "Progressing",
-          "history": [
-            {
-              "changes": [
-                "create DynamoGraphDeployment prod/llama (none)"
-              ],
-              "message": "all objects are applied",
-              "result": "Succeeded",
-              "revision": "3f2a91c0000000000000000000000000000000ab",
-              "time": "2026-01-04T00:50:00Z"
-            }
-          ],
           "kind": "DynamoGraphDeployment",
-          "lastSync": {
-            "message": "all objects are applied",
-            "result": "Succeeded",
-            "time": "2026-01-04T00:50:00Z"
-          },
           "message": "waiting for decode (2 of 3 ready): its pods are not available yet",
           "name": "llama",
           "namespace": "prod",
-          "objects": [
-            {
-              "action": "update",
-              "apiVersion": "nvidia.com/v1beta1",
-              "created": "2026-01-01T00:00:00Z",
-              "health": "Progressing",
-              "kind": "DynamoGraphDeployment",
-              "message": "waiting for decode (2 of 3 ready): its pods are not available yet",
-              "name": "llama",
-              "namespace": "prod",
-              "uid": "7"
-            }
-          ],
-          "recordedFor": "fleet / prod",
-          "replicas": [
-            {
-              "component": "frontend",
-              "gpuSku": "unknown",
-              "gpus": 0,
-              "graph": "llama",
-              "ready": 1,
-              "wanted": 1
-            },
-            {
-              "component": "decode",
-              "gpuSku": "unknown",
-              "gpus": 12,
-              "graph": "llama",
-              "ready": 2,
-              "wanted": 3
-            }
-          ],
-          "revision": "3f2a91c0000000000000000000000000000000ab",
-          "rollout": "decode 2/3",
-          "since": {
-            "atLeast": false,
-            "time": "2026-01-04T00:50:00Z"
-          },
-          "source": "team/fleet",
-          "sync": "OutOfSync"
+          "uid": "7"
         }
+      ],
+      "recordedFor": "fleet / prod",
+      "replicas": [
+        {
+          "component": "frontend",
+          "gpuSku": "unknown",
+          "gpus": 0,
+          "graph": "llama",
+          "ready": 1,
+          "wanted": 1
+        },
+        {
+          "component": "decode",
+          "gpuSku": "unknown",
+          "gpus": 12,
+          "graph": "llama",
+          "ready": 2,
+          "wanted": 3
+        }
+      ],
+      "revision": "3f2a91c0000000000000000000000000000000ab",
+      "rollout": "decode 2/3",
+      "since": {
+        "atLeast": false,
+        "time": "2026-01-04T00:50:00Z"
+      },
+      "source": "team/fleet",
+      "sync": "OutOfSync"
+    }
     "#);
     insta::assert_json_snapshot!(answer("/api/v1/models/prod/llama/manifest", "").unwrap(), @r#"
         {
@@ -220,23 +220,23 @@ fn what_is_not_there_is_not_found_whatever_else_is_asked() {
         }
     "#);
     insta::assert_json_snapshot!(answer("/api/v1/capacity", "").unwrap(), @r#"
+    {
+      "cost": [
         {
-          "cost": [
-            {
-              "currency": "$",
-              "perHour": 45.6
-            }
-          ],
-          "items": [
-            {
-              "allocatableUnknown": "nodes are not read, so it is not known how many GPUs there are",
-              "models": 1,
-              "sku": "h200_sxm",
-              "used": 12
-            }
-          ],
-          "unpricedModels": 0
+          "currency": "$",
+          "perHour": 45.6
         }
+      ],
+      "items": [
+        {
+          "allocatableUnknown": "nodes are not read, so the number of GPUs is unknown",
+          "models": 1,
+          "sku": "h200_sxm",
+          "used": 12
+        }
+      ],
+      "unpricedModels": 0
+    }
     "#);
 }
 

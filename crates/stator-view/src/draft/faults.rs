@@ -85,8 +85,8 @@ impl JudgedDraft {
                 RequestFault {
                     pointer: format!("#/{}/replicas", path.join("/")),
                     detail: format!(
-                        "`scaling` of {} is set, so a planner or a scaling adapter decides how many replicas run; \
-                         replicas would change from {} to {}, which nobody follows",
+                        "`scaling` of {} is set, so a planner or a scaling adapter sets the replicas; changing them \
+                         from {} to {} has no effect",
                         path.last().copied().unwrap_or_default(),
                         written(had),
                         written(replicas)

@@ -52,7 +52,7 @@ impl DraftTarget {
 
 fn dry_run_fault(value: &str) -> Option<RequestFault> {
     (value != DRY_RUN).then(|| {
-        let help = "a plan is made against what was last seen of the cluster; the API server is not asked".to_owned();
+        let help = "a plan uses the last observation of the cluster; the API server is not asked".to_owned();
         fault("dryRun", format!("`dryRun` is `{value}`"), &[DRY_RUN], Some(help))
     })
 }
@@ -78,7 +78,7 @@ impl DraftTarget {
             (None, [one]) => Ok(one),
             (None, []) => Err(ProblemDetails::new(ProblemKind::NotFound).with_detail("There is no source.")),
             (None, _) => {
-                Err(refused("there are several sources".to_owned(), Some("name the one of the model".to_owned())))
+                Err(refused("there are several sources".to_owned(), Some("name the source of the model".to_owned())))
             }
         }
     }
@@ -124,7 +124,7 @@ fn check_file(file: &str) -> Option<RequestFault> {
     };
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.chars().any(is_odd);
     if !file.split('/').all(is_part) || file.len() > MAX_FILE_BYTES {
-        return refused("is no path from the repository's root");
+        return refused("is not a path from the repository's root");
     }
     match FileRole::of_name(file.rsplit('/').next().unwrap_or_default()) {
         FileRole::Intent => None,

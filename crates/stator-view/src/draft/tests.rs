@@ -55,49 +55,49 @@ fn every_error_names_its_field() {
     let text = MODEL.replace("vllm", "vlm").replace("worker:", "wroker:");
     let problem = judged(&text, None).check().unwrap_err();
     insta::assert_json_snapshot!(problem, @r##"
+    {
+      "type": "/problems/invalid-model",
+      "title": "The model has errors",
+      "status": 422,
+      "detail": "2 errors",
+      "errors": [
         {
-          "type": "/problems/invalid-model",
-          "title": "The model has errors",
-          "status": 422,
-          "detail": "2 errors",
-          "errors": [
-            {
-              "pointer": "#/spec/engine",
-              "detail": "`spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`",
-              "code": "schema/unknown-word",
-              "file": "models/llama/model.yaml",
-              "line": 7,
-              "column": 11,
-              "found": "vlm",
-              "allowed": [
-                "vllm",
-                "sglang",
-                "trtllm",
-                "mocker",
-                "custom",
-                "auto"
-              ],
-              "help": "Did you mean `vllm`?"
-            },
-            {
-              "pointer": "#/spec/serving/wroker",
-              "detail": "unknown field `wroker` in `spec.serving`; allowed: `decode`, `frontend`, `headless`, `prefill`, `worker`",
-              "code": "schema/unknown-field",
-              "file": "models/llama/model.yaml",
-              "line": 10,
-              "column": 5,
-              "found": "wroker",
-              "allowed": [
-                "frontend",
-                "worker",
-                "prefill",
-                "decode",
-                "headless"
-              ],
-              "help": "Did you mean `worker`?"
-            }
-          ]
+          "pointer": "#/spec/engine",
+          "detail": "`spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`",
+          "code": "schema/unknown-word",
+          "file": "models/llama/model.yaml",
+          "line": 7,
+          "column": 11,
+          "found": "vlm",
+          "allowed": [
+            "vllm",
+            "sglang",
+            "trtllm",
+            "mocker",
+            "custom",
+            "auto"
+          ],
+          "help": "Did you mean `vllm`?"
+        },
+        {
+          "pointer": "#/spec/serving/wroker",
+          "detail": "unknown field `wroker` in `spec.serving`",
+          "code": "schema/unknown-field",
+          "file": "models/llama/model.yaml",
+          "line": 10,
+          "column": 5,
+          "found": "wroker",
+          "allowed": [
+            "frontend",
+            "worker",
+            "prefill",
+            "decode",
+            "headless"
+          ],
+          "help": "Did you mean `worker`?"
         }
+      ]
+    }
     "##);
     assert_eq!(judged(MODEL, None).check(), Ok(()));
     let broken = judged("a: [", None).check().unwrap_err();
@@ -110,17 +110,17 @@ fn replicas_that_somebody_else_decides_on_are_refused() {
     let refused = judged(&more, Some(MODEL)).check_change().unwrap_err();
     assert_eq!(refused.of, ProblemKind::ReplicasNotOwned);
     insta::assert_json_snapshot!(refused.errors, @r##"
-        [
-          {
-            "pointer": "#/spec/serving/worker/replicas",
-            "detail": "`scaling` of worker is set, so a planner or a scaling adapter decides how many replicas run; replicas would change from 2 to 3, which nobody follows",
-            "file": "models/llama/model.yaml",
-            "line": 11,
-            "column": 17,
-            "found": "3",
-            "help": "change `scaling.min` and `scaling.max`, or remove `scaling`"
-          }
-        ]
+    [
+      {
+        "pointer": "#/spec/serving/worker/replicas",
+        "detail": "`scaling` of worker is set, so a planner or a scaling adapter sets the replicas; changing them from 2 to 3 has no effect",
+        "file": "models/llama/model.yaml",
+        "line": 11,
+        "column": 17,
+        "found": "3",
+        "help": "change `scaling.min` and `scaling.max`, or remove `scaling`"
+      }
+    ]
     "##);
     // A new model starts with as many as it says, bounds are git's, and so are replicas that nobody scales.
     assert_eq!(judged(&more, None).check_change(), Ok(()));

@@ -12,7 +12,7 @@ use stator_core::object::Object;
 use stator_model::plan::{Action, Change, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan};
 use std::collections::BTreeMap;
 
-/// What a draft was judged as.
+/// Where a draft would go.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -31,32 +31,32 @@ pub struct DraftHead {
     pub is_new: bool,
 }
 
-/// What a draft renders to.
+/// The objects that a draft renders to.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RenderedDraft")]
 pub struct RenderedDraft {
-    /// What it was judged as.
+    /// Where it would go.
     #[serde(flatten)]
     pub head: DraftHead,
     /// Its objects in the order of applying. What looks like a secret is hidden.
     pub objects: Vec<ManifestView>,
-    /// What deserves a look.
+    /// Warnings to review.
     pub warnings: Vec<RequestFault>,
 }
 
-/// What a draft would change.
+/// The plan of a draft.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PlannedDraft")]
 pub struct PlannedDraft {
-    /// What it was judged as.
+    /// Where it would go.
     #[serde(flatten)]
     pub head: DraftHead,
     /// Each object of the model, what would happen to it, and why.
     pub changes: Vec<DraftChange>,
-    /// The model's GPUs: now, after the change, and at most on the way there.
+    /// The model's GPUs: now, after the change, and at most during the rollout.
     pub gpus: GpuTotals,
     /// The same by SKU; `unknown` where no SKU is given.
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
@@ -64,11 +64,11 @@ pub struct PlannedDraft {
     pub environment_gpus: GpuTotals,
     /// What the model's GPUs cost an hour, where the repository has prices.
     pub cost: Option<Cost>,
-    /// The worst that happens to what runs.
+    /// The worst disruption of running pods.
     pub disruption: Disruption,
-    /// What would hold a sync back until it is allowed.
+    /// Holds of guards, until they are allowed.
     pub holds: Vec<Hold>,
-    /// What deserves a look.
+    /// Warnings to review.
     pub warnings: Vec<RequestFault>,
     /// The change of the file, as `git apply` takes it; empty where nothing changes.
     pub patch: String,
@@ -96,7 +96,7 @@ pub struct DraftChange {
 }
 
 impl JudgedDraft {
-    /// What it was judged as.
+    /// Where it would go.
     pub fn head(&self) -> DraftHead {
         DraftHead {
             source: self.source.clone(),
@@ -138,7 +138,7 @@ impl JudgedDraft {
             changes: plan.changes.iter().map(draft_change).collect(),
             gpus,
             gpus_by_sku,
-            environment_gpus: plan.summary.gpus,
+            environment_gpus: plan.summary.gpus_if_approved(),
             cost: cost(plan),
             disruption: plan.changes.iter().map(|one| one.disruption).max().unwrap_or(Disruption::None),
             holds: plan.holds.clone(),

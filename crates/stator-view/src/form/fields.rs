@@ -181,7 +181,7 @@ pub static FORM_FIELDS: LazyLock<Vec<FormField>> = LazyLock::new(|| {
             ("workload/concurrency", "Requests at once", Number),
             ("workload/requestRate", "Requests a second", Number),
             ("search", "Search", Choice),
-            ("autoApply", "Deploy what is found", Flag),
+            ("autoApply", "Deploy the result", Flag),
             ("router", "Router", Choice),
             ("planner/min_endpoint", "Fewest replicas (planner)", Number),
             ("planner/max_gpu_budget", "Most GPUs (planner)", Number),

@@ -108,7 +108,7 @@ fn a_touched_field_changes_alone() {
     assert_eq!(touched(RICH, &[("/spec/serving/worker/replicas", "4"), ("/spec/sla/ttft", "1s")]).text, RICH);
     let hidden = touched(RICH, &[("/spec/env", "PLAIN=1\nHIDDEN=x")]);
     assert_eq!((hidden.faults.len(), hidden.text.as_str()), (1, RICH));
-    assert_eq!(touched(RICH, &[("/spec/env", "no variable")]).faults[0].pointer, "#/spec/env");
+    assert_eq!(touched(RICH, &[("/spec/env", "is not a variable")]).faults[0].pointer, "#/spec/env");
 }
 
 #[test]

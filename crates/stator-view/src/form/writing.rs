@@ -197,7 +197,7 @@ impl TextWriter {
         {
             self.faults.push(RequestFault {
                 pointer: format!("#{}", field.pointer),
-                detail: format!("`{line}` is no variable"),
+                detail: format!("`{line}` is not a variable"),
                 found: Some(line.to_owned()),
                 help: Some("write `NAME=VALUE` on each line".to_owned()),
                 ..RequestFault::default()
@@ -218,7 +218,7 @@ impl TextWriter {
             if is_hidden {
                 self.faults.push(RequestFault {
                     pointer: format!("#{}", field.pointer),
-                    detail: format!("`{name}` is there already, with a value that only the YAML shows"),
+                    detail: format!("`{name}` is already set, to a value that only the YAML shows"),
                     help: Some("change it in the YAML".to_owned()),
                     ..RequestFault::default()
                 });

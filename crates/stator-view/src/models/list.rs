@@ -22,9 +22,9 @@ pub struct ModelListView {
     pub items: Vec<ModelRow>,
     /// Where the page is in the list.
     pub metadata: ModelListMetadata,
-    /// How many models stand how.
+    /// Numbers of models, by health and sync state.
     pub counts: HealthCounts,
-    /// What is to be said of the whole: sources whose models are not known, or not as they are now. Empty where all is known.
+    /// Notices about the list: sources whose models are unknown, or whose current state is. Empty if all is known.
     pub notices: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct ModelListView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelListMetadata {
-    /// Models that the filters let through.
+    /// Models that match the filters.
     pub total: usize,
     /// The number of the page's first row in the list, from 1; 0 for a page without rows.
     pub first: usize,
@@ -46,8 +46,8 @@ pub struct ModelListMetadata {
     pub previous: Option<String>,
 }
 
-/// How many models stand how. Each count is of the models that all other filters let through, so that it tells what choosing
-/// it would show.
+/// Numbers of models, by health and sync state. Each count applies all other filters, and so is the number that
+/// choosing it would show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCounts {
@@ -68,7 +68,7 @@ pub struct ModelSelection<'a> {
     pub rows: Vec<&'a ModelRow>,
     /// Where it is.
     pub metadata: ModelListMetadata,
-    /// How many models stand how.
+    /// Numbers of models, by health and sync state.
     pub counts: HealthCounts,
 }
 

@@ -24,16 +24,16 @@ pub struct ModelRow {
     /// The worst health of its objects.
     #[schemars(schema_with = "health_schema")]
     pub health: Health,
-    /// Whether the cluster is as git says.
+    /// Whether the cluster matches git.
     #[schemars(schema_with = "sync_schema")]
     pub sync: SyncState,
-    /// Since when both are what they are.
+    /// Since when both have their state.
     pub since: Option<SinceView>,
-    /// What most deserves to be known: why it waits, what failed, what differs.
+    /// The most important message: why it waits, what failed, or what differs.
     pub message: String,
     /// Its components, where it has a graph.
     pub components: Option<ComponentCount>,
-    /// How far a rollout or a start has come, by component: `decode 2/3`; absent when all components are there.
+    /// Progress of a rollout or a start, by component: `decode 2/3`; absent when all components are there.
     pub rollout: Option<String>,
     /// Fields that were changed in the cluster although git did not change.
     pub drifted_fields: usize,
@@ -54,7 +54,7 @@ pub struct ModelRow {
 pub struct SinceView {
     /// The moment, RFC 3339 in UTC.
     pub time: String,
-    /// True where it may have been so before: the process has seen nothing else since it started.
+    /// True if it may have been so for longer: the process has seen nothing else since it started.
     pub at_least: bool,
 }
 
@@ -96,7 +96,8 @@ pub struct CostView {
 pub struct LastSyncView {
     /// When, RFC 3339 in UTC.
     pub time: String,
-    /// `Succeeded`, `Failed`, `Progressing` or `Superseded`.
+    /// `Progressing` while health is waited for; after that the word of the outcome: `Synced`, `Unchanged`, `Healthy`, `Deleted`,
+    /// `Deleting`, `Deferred`, `Held`, `Blocked`, `Failed`, `Cancelled` or `Superseded`.
     pub result: String,
     /// One sentence; empty when there is nothing to say.
     pub message: String,

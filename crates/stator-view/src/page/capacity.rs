@@ -30,7 +30,7 @@ pub fn capacity_page(observation: &FleetObservation, now: Timestamp) -> String {
     let view = capacity(observation);
     let costs: Vec<String> = view.cost.iter().map(|cost| amount_text(&cost.currency, cost.per_hour)).collect();
     let cost = match (costs.is_empty(), view.unpriced_models) {
-        (true, _) => "The repository has no prices, so nothing is said of cost.".to_owned(),
+        (true, _) => "No cost is shown, because the repository has no prices.".to_owned(),
         (false, 0) => format!("Cost now: {}", costs.join(", ")),
         (false, unpriced) => {
             format!("Cost now: {}, without {} models that have no price", costs.join(", "), number_text(unpriced))

@@ -210,18 +210,18 @@ fn choices(shown: &FormReading) -> Vec<ChoiceText> {
     vec![
         ChoiceText {
             name: "mode",
-            title: "Who decides how it runs",
+            title: "How to configure it",
             options: vec![
-                ("target", "Auto-Optimized: Dynamo's profiler, by a target", mode(ServingMode::Target)),
-                ("direct", "Direct: this form", mode(ServingMode::Direct)),
+                ("target", "Auto-Optimized: Dynamo's profiler, from a target", mode(ServingMode::Target)),
+                ("direct", "Direct: in this form", mode(ServingMode::Direct)),
             ],
         },
         ChoiceText {
             name: "layout",
             title: "How workers serve",
             options: vec![
-                ("aggregated", "Each prefills and decodes", layout(ServingLayout::Aggregated)),
-                ("disaggregated", "Prefill and decode apart", layout(ServingLayout::Disaggregated)),
+                ("aggregated", "Each does prefill and decode", layout(ServingLayout::Aggregated)),
+                ("disaggregated", "Separate prefill and decode", layout(ServingLayout::Disaggregated)),
             ],
         },
     ]
@@ -311,7 +311,7 @@ fn problem_text(fault: &RequestFault) -> ProblemText {
 }
 
 fn gpus_text(gpus: GpuTotals) -> String {
-    format!("{} now, {} after, at most {} on the way", gpus.before, gpus.after, gpus.peak)
+    format!("{} now, {} after, at most {} during the rollout", gpus.before, gpus.after, gpus.peak)
 }
 
 fn plan_text(planned: &PlannedDraft) -> PlanText {

@@ -73,7 +73,7 @@ impl PageFrame {
     ) -> Self {
         let seen = TimeText::ago(&observation.as_of.to_string(), now);
         let is_late = now.duration_since(observation.as_of) > LATE_AFTER;
-        let late = is_late.then(|| format!("What is shown was read {} ago.", seen.text));
+        let late = is_late.then(|| format!("Last updated {} ago.", seen.text));
         Self {
             seen: Some(seen),
             notices: late.into_iter().chain(observation.notices()).collect(),

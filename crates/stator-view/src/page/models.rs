@@ -109,10 +109,10 @@ fn range(first: usize, shown: usize, total: usize, all: usize) -> String {
     let of = if total == all {
         number_text(all)
     } else {
-        format!("{} that match, of {}", number_text(total), number_text(all))
+        format!("{} matching, of {}", number_text(total), number_text(all))
     };
     match shown {
-        0 if all == 0 => "No model is known.".to_owned(),
+        0 if all == 0 => "There are no models.".to_owned(),
         0 => format!("No model matches the filters; there are {}.", number_text(all)),
         shown => format!("{}–{} of {of}", number_text(first), number_text(first + shown - 1)),
     }

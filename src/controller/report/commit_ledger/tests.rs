@@ -186,7 +186,7 @@ fn models_have_statuses_of_their_own_and_beyond_the_cap_a_sentence() {
     ledger.record_commit(&a);
     ledger.record_model(&a, "llama", None);
     ledger.record_model(&a, "qwen", Some(ModelVerdict::success(SyncOutcome::Healthy)));
-    ledger.record_model(&a, "old", Some(ModelVerdict::success(SyncOutcome::Removed)));
+    ledger.record_model(&a, "old", Some(ModelVerdict::success(SyncOutcome::Deleted)));
     ledger.record_model(&a, "phi", Some(ModelVerdict::success(SyncOutcome::Healthy)));
     ledger.record_model(&a, "phi", Some(ModelVerdict::success(SyncOutcome::Healthy)));
     ledger.record_model(
@@ -195,12 +195,12 @@ fn models_have_statuses_of_their_own_and_beyond_the_cap_a_sentence() {
         Some(ModelVerdict { outcome: SyncOutcome::Unhealthy, message: "Failed: no GPUs".into() }),
     );
     ledger.record_verdict(&a, CommitVerdict::Unhealthy { model: "llama".into(), why: "x".repeat(400), more: 0 });
-    insta::assert_snapshot!(shown(&ledger), @r#"
+    insta::assert_snapshot!(shown(&ledger), @"
     aaaaaaa stator/prod failure: llama: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; only 3 models have their own status
     aaaaaaa stator/prod/llama failure: Failed: no GPUs
-    aaaaaaa stator/prod/old success: removed
+    aaaaaaa stator/prod/old success: deleted
     aaaaaaa stator/prod/qwen success: healthy
-    "#);
+    ");
     assert!(ledger.desired_statuses()[0].1.description.chars().count() <= 140);
 }
 

@@ -224,7 +224,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
                         // The host's own words may quote what was sent.
                         tracing::warn!(
                             scope = self.settings.scope,
-                            "the git host refuses previews, and is asked again within the hour: {}",
+                            "the git host refuses previews; stator retries within the hour: {}",
                             error.help()
                         );
                     }
@@ -248,7 +248,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
                     tracing::warn!(
                         scope = self.settings.scope,
                         number,
-                        "the git host refuses the preview of a pull request, which is tried again within the hour: {}",
+                        "the git host refuses the preview of a pull request; stator retries within the hour: {}",
                         error.help()
                     );
                 }

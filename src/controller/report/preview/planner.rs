@@ -413,7 +413,7 @@ fn settings_notes(changed: &BTreeSet<&str>) -> Vec<String> {
 }
 
 fn plan_error(error: &EnvironmentError, by_head: bool) -> PullRequestPlanError {
-    let whose = if by_head { "as the pull request has it" } else { "of the base branch" };
+    let whose = if by_head { "of the pull request" } else { "of the base branch" };
     let help = match error {
         EnvironmentError::Unknown { .. } => {
             format!("name the environment in the root stator.yaml {whose}, or in the source's `spec.environment`")

@@ -211,11 +211,11 @@ async fn a_pull_request_has_one_comment_that_is_edited_with_every_push() {
     let task = place.start();
     let first = place.push(7, &[("a/model.yaml", &model("a", 3))]);
     place.settle().await;
-    insta::assert_snapshot!(place.status(&first), @"stator/preview/prod success: 1 of 2 models changes: +4 h200_sxm (4 → 8)");
+    insta::assert_snapshot!(place.status(&first), @"stator/preview/prod success: 1 of 2 models changes: 4 → 8 h200_sxm (+4)");
     insta::assert_snapshot!(place.headline(7), @"### stator · prod · 1 of 2 models changes");
     let second = place.push(7, &[("a/model.yaml", &model("a", 5))]);
     place.settle().await;
-    insta::assert_snapshot!(place.status(&second), @"stator/preview/prod success: 1 of 2 models changes: +8 h200_sxm (4 → 12)");
+    insta::assert_snapshot!(place.status(&second), @"stator/preview/prod success: 1 of 2 models changes: 4 → 12 h200_sxm (+8)");
     assert!(place.comment(7).contains(&format!("head={second}")));
     assert_eq!((place.forge.calls("add_comment"), place.forge.calls("edit_comment")), (1, 1));
     // Nothing new: nothing is written, by hints or by looks.
@@ -456,7 +456,7 @@ async fn pull_requests_of_forks_and_beyond_the_limit_are_left_out_and_told() {
     place.forge.put(PullRequest { fork: false, state: PullRequestState::Closed, ..place.pull(4, &heads[3]) });
     tokio::time::sleep(Duration::from_secs(700)).await;
     assert_eq!([1, 2, 3].map(|number| place.forge.comments(number).len()), [0, 1, 1]);
-    insta::assert_snapshot!(place.status(&heads[1]), @"stator/preview/prod success: 1 of 2 models changes: +6 h200_sxm (4 → 10)");
+    insta::assert_snapshot!(place.status(&heads[1]), @"stator/preview/prod success: 1 of 2 models changes: 4 → 10 h200_sxm (+6)");
     place.ending.cancel();
     task.await.unwrap();
 }

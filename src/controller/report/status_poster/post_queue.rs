@@ -340,9 +340,9 @@ impl PostQueue {
 /// A refusal in stator's own words.
 fn refusal_reason(error: &ForgeError) -> &'static str {
     match error {
-        ForgeError::Misconfigured { .. } => "the source has no API of a git host",
+        ForgeError::Misconfigured { .. } => "the source has no git host API",
         ForgeError::Unauthorized { .. } => "the git host does not accept the token",
-        ForgeError::Forbidden { .. } => "the git host forbids commit statuses to the token",
+        ForgeError::Forbidden { .. } => "the token may not write commit statuses",
         ForgeError::NotFound { .. } => "the git host does not have the commit or the repository",
         ForgeError::Closed { .. } => "the repository accepts no writes",
         ForgeError::Full { .. } => "the git host accepts no more statuses of this context on this commit",

@@ -93,11 +93,11 @@ fn the_keys_of_verify_are_read_beforehand() {
         let text = tagged.replace("mode: Head", &format!("mode: {mode}"));
         assert_eq!(told(&text), "", "{mode}");
     }
-    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: Tag")), @"sources.yaml:17:18: error[source/ref] `verify` requires a signed tag, but `ref` does not follow a tag");
-    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: head")), @"sources.yaml:17:18: error[schema/unknown-word] `spec.verify.mode` is `head`; expected one of `Head`, `Tag`, `TagAndHead`, `HEAD`, `TagAndHEAD`");
-    insta::assert_snapshot!(told(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to verify signatures with");
-    insta::assert_snapshot!(told(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is not a public key: length invalid");
-    insta::assert_snapshot!(told(&WHOLE.replace("secretRef: {name: keys}", "secretRef: {name: kees}")), @"sources.yaml:17:42: error[source/secret] there is no secret `kees` in the file");
+    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: Tag")), @"sources.yaml:17:18: error[source/ref] `verify` requires a signed tag, but `ref` does not follow a tag (Write `ref.tag` or `ref.semver`, or `mode: Head`.)");
+    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: head")), @"sources.yaml:17:18: error[schema/unknown-word] `spec.verify.mode` is `head`; expected one of `Head`, `Tag`, `TagAndHead`, `HEAD`, `TagAndHEAD` (Did you mean `HEAD`?)");
+    insta::assert_snapshot!(told(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to verify signatures with (add OpenPGP keys under `NAME.asc`, SSH keys under `NAME.sshpub` or `allowed_signers`)");
+    insta::assert_snapshot!(told(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is not a public key: length invalid (fix or remove them; until then no signature is accepted, because one of them may be a revocation)");
+    insta::assert_snapshot!(told(&WHOLE.replace("secretRef: {name: keys}", "secretRef: {name: kees}")), @"sources.yaml:17:42: error[source/secret] there is no secret `kees` in the file (Add the `Secret` document to this file, or correct the name.)");
 }
 
 #[test]
@@ -140,28 +140,28 @@ data: {token: canary!}
 ---
 kind: ConfigMap
 ";
-    insta::assert_snapshot!(told(text), @r#"
-        sources.yaml:6:8: error[source/url] credentials do not belong in the address; put them into the secret that `secretRef` names
-        sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; found `branch` and `tag`
-        sources.yaml:8:9: error[source/path] `path` leaves the repository, or points into `.git`
-        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previewForks`, `previewLimit`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
-        sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year
-        sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
-        sources.yaml:13:21: error[source/secret] there is no secret `git` in the file
-        sources.yaml:14:3: error[source/forge] `webhook` without `forge.type`: the host that signs the calls is unknown
-        sources.yaml:14:31: error[source/secret] there is no secret `hook` in the file
-        sources.yaml:15:13: error[source/forge] `previews` without `forge`: there is no git host to comment on
-        sources.yaml:16:36: error[schema/length] `spec.windows[0].schedule` has 3 characters; at least 6 are allowed
-        sources.yaml:16:36: error[source/schedule] `* *` has 2 fields; a schedule has five: minute, hour, day of the month, month, day of the week
-        sources.yaml:22:8: error[source/secret] an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address
-        sources.yaml:23:17: error[source/ref] `-upload` is not a valid branch name: write it as `git branch` does
-        sources.yaml:24:13: error[source/schedule] `timeZone` without a `schedule`
-        sources.yaml:25:17: error[schema/unknown-word] `spec.forge.type` is `svn`; expected one of `github`, `gitlab`, `gitea`, `bitbucket`, `azure`
-        sources.yaml:25:33: error[source/forge] `forge.targetUrl` is not an `https://` or `http://` address, or contains credentials
-        sources.yaml:30:30: error[source/secret] secret `hook`: the value of `number` is not text; put it into quotes
-        sources.yaml:35:8: error[source/secret] secret `hook`: the value of `token` under `data` is not base64; move it to `stringData`, which takes text
-        sources.yaml:37:1: error[source/document] the document is neither a `ModelSource` nor a `Secret`
-        "#);
+    insta::assert_snapshot!(told(text), @"
+    sources.yaml:6:8: error[source/url] credentials do not belong in the address; put them into the secret that `secretRef` names (Name a secret with `username` and `password` under `secretRef`.)
+    sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; found `branch` and `tag` (Keep the one that the source should follow.)
+    sources.yaml:8:9: error[source/path] `path` leaves the repository, or points into `.git` (Write a folder from the repository's root, as `clusters/prod`.)
+    sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec` (Did you mean `interval`?)
+    sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year (Write it as `30s`, `5m` or `1h30m`.)
+    sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC` (Correct it: `*/5 * * * *` means every five minutes.)
+    sources.yaml:13:21: error[source/secret] there is no secret `git` in the file (Add the `Secret` document to this file, or correct the name.)
+    sources.yaml:14:3: error[source/forge] `webhook` without `forge.type`: the host that signs the calls is unknown (Add `forge: {type: …}`.)
+    sources.yaml:14:31: error[source/secret] there is no secret `hook` in the file (Add the `Secret` document to this file, or correct the name.)
+    sources.yaml:15:13: error[source/forge] `previews` without `forge`: there is no git host to comment on (Add `forge`, or remove `previews`.)
+    sources.yaml:16:36: error[schema/length] `spec.windows[0].schedule` has 3 characters; at least 6 are allowed (Set a value, or omit the field.)
+    sources.yaml:16:36: error[source/schedule] `* *` has 2 fields; a schedule has five: minute, hour, day of the month, month, day of the week (Correct it: `*/5 * * * *` means every five minutes.)
+    sources.yaml:22:8: error[source/secret] an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address (Correct the secret, or the address.)
+    sources.yaml:23:17: error[source/ref] `-upload` is not a valid branch name: write it as `git branch` does (Correct the name.)
+    sources.yaml:24:13: error[source/schedule] `timeZone` without a `schedule` (Add the schedule, or remove the time zone.)
+    sources.yaml:25:17: error[schema/unknown-word] `spec.forge.type` is `svn`; expected one of `github`, `gitlab`, `gitea`, `bitbucket`, `azure` (Use one of these values.)
+    sources.yaml:25:33: error[source/forge] `forge.targetUrl` is not an `https://` or `http://` address, or contains credentials (Write the whole address of a page.)
+    sources.yaml:30:30: error[source/secret] secret `hook`: the value of `number` is not text; put it into quotes (Correct the secret.)
+    sources.yaml:35:8: error[source/secret] secret `hook`: the value of `token` under `data` is not base64; move it to `stringData`, which takes text (Correct the secret.)
+    sources.yaml:37:1: error[source/document] the document is neither a `ModelSource` nor a `Secret` (Write `kind: ModelSource` or `kind: Secret`; put other objects into another file.)
+    ");
 }
 
 #[test]
@@ -172,10 +172,10 @@ fn sources_that_would_fight_are_refused() {
         )
     };
     let text = [one("a", ""), one("a", ", path: x"), one("b", ", path: ./"), one("c", ", environment: prod")].concat();
-    insta::assert_snapshot!(told(&text), @r#"
-        sources.yaml:6:1: error[source/duplicate] a second source `a`; the first is in line 1
-        sources.yaml:11:1: error[source/duplicate] `a` and `b` sync the same environment of one repository
-        "#);
+    insta::assert_snapshot!(told(&text), @"
+    sources.yaml:6:1: error[source/duplicate] a second source `a`; the first is in line 1 (Rename one of them.)
+    sources.yaml:11:1: error[source/duplicate] `a` and `b` sync the same environment of one repository (Keep one of them: each would undo the changes of the other.)
+    ");
 }
 
 /// What a file takes, an object in a cluster takes as well, and the other way round.
@@ -209,11 +209,11 @@ fn a_range_that_is_none_is_told_before_anything_is_fetched() {
     let previews = one("c", "ref: {semver: 1.x}, forge: {type: github}, previews: true");
     let text = [one("a", "ref: {semver: main}"), one("b", "ref: {semver: '>= 1.0.0 <'}"), previews].concat();
     insta::assert_snapshot!(told(&(text + &fine.collect::<String>())), @"
-        sources.yaml:4:48: error[source/ref] `main` is not a valid version range: `main` is not a version
-        sources.yaml:9:48: error[source/ref] `>= 1.0.0 <` is not a valid version range: there is no version after `<`
-        sources.yaml:14:87: error[source/forge] `previews` without `forge.secretRef`: comments need a token
-        sources.yaml:14:87: error[source/forge] `previews` without `ref.branch`: pull requests need a base branch
-        ");
+    sources.yaml:4:48: error[source/ref] `main` is not a valid version range: `main` is not a version (Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.)
+    sources.yaml:9:48: error[source/ref] `>= 1.0.0 <` is not a valid version range: there is no version after `<` (Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.)
+    sources.yaml:14:87: error[source/forge] `previews` without `forge.secretRef`: comments need a token (Add `forge.secretRef`, or remove `previews`.)
+    sources.yaml:14:87: error[source/forge] `previews` without `ref.branch`: pull requests need a base branch (Follow a branch, or remove `previews`.)
+    ");
 }
 
 #[test]
@@ -237,17 +237,17 @@ fn what_may_be_a_secret_is_never_quoted() {
     ] {
         assert!(!told(text).is_empty(), "{text}");
     }
-    insta::assert_snapshot!(told("kind: Secret\nstringData: {token: &canary 1, b: 012345}\n"), @r#"
-        sources.yaml:1:1: error[source/secret] a `Secret` has `apiVersion: v1`
-        sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys. The value may be a secret and is not shown.
-        sources.yaml:2:35: warning[yaml/leading-zero] A number has no leading zero, which some readers take for octal. The value may be a secret and is not shown.
-        "#);
+    insta::assert_snapshot!(told("kind: Secret\nstringData: {token: &canary 1, b: 012345}\n"), @"
+    sources.yaml:1:1: error[source/secret] a `Secret` has `apiVersion: v1` (Write `apiVersion: v1`.)
+    sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys. The value may be a secret and is not shown. (Correct the document.)
+    sources.yaml:2:35: warning[yaml/leading-zero] A number has no leading zero, which some readers take for octal. The value may be a secret and is not shown. (Correct the document.)
+    ");
 }
 
 #[test]
 fn a_file_without_sources_is_a_fault() {
-    insta::assert_snapshot!(told(""), @"sources.yaml: error[source/document] there is no `ModelSource` in the file");
-    insta::assert_snapshot!(told("# nothing\n---\n...\n"), @"sources.yaml: error[source/document] there is no `ModelSource` in the file");
+    insta::assert_snapshot!(told(""), @"sources.yaml: error[source/document] there is no `ModelSource` in the file (Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.)");
+    insta::assert_snapshot!(told("# nothing\n---\n...\n"), @"sources.yaml: error[source/document] there is no `ModelSource` in the file (Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.)");
 }
 
 proptest! {

@@ -93,7 +93,7 @@ fn permitted_host(namespace: &str, name: &str, document: &Value) -> Result<Optio
     let kind = document.get("type").and_then(Value::as_str).unwrap_or_default();
     if FORBIDDEN_TYPES.contains(&kind) {
         return Err(format!(
-            "secret `{name}` is of type `{kind}`, which no source may use; put what the source needs into a secret of its own"
+            "secret `{name}` is of type `{kind}`, which no source may use; put the source's keys into a secret of its own"
         ));
     }
     let label = document.pointer("/metadata/labels").and_then(|labels| labels.get(CREDENTIAL_LABEL));
@@ -101,7 +101,7 @@ fn permitted_host(namespace: &str, name: &str, document: &Value) -> Result<Optio
         Some("true") => Ok(None),
         Some(host) if host.contains('.') => Ok(Some(host.to_ascii_lowercase())),
         Some(_) | None => Err(format!(
-            "secret `{name}` is not labelled for use by sources; whoever may edit it runs `kubectl label secret {name} -n {namespace} {CREDENTIAL_LABEL}=true`, or names the one host that it is for"
+            "secret `{name}` is not labelled for use by sources; run `kubectl label secret {name} -n {namespace} {CREDENTIAL_LABEL}=true`, or set the label to the one host that it is for"
         )),
     }
 }
@@ -137,7 +137,7 @@ mod tests {
             [json!(null), json!({}), json!({"stator.dev/credential": "false"}), json!({"stator.dev/credential": ""})]
         {
             insta::allow_duplicates! {
-                insta::assert_snapshot!(read("Opaque", labels), @"secret `git` is not labelled for use by sources; whoever may edit it runs `kubectl label secret git -n team-a stator.dev/credential=true`, or names the one host that it is for");
+                insta::assert_snapshot!(read("Opaque", labels), @"secret `git` is not labelled for use by sources; run `kubectl label secret git -n team-a stator.dev/credential=true`, or set the label to the one host that it is for");
             }
         }
         for kind in FORBIDDEN_TYPES {

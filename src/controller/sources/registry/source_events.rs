@@ -166,7 +166,7 @@ pub(in crate::controller) fn model_event(
 ) -> Option<SourceEvent> {
     let what = match ProblemReason::from_outcome(verdict.outcome) {
         // Its record is gone, and with it whoever would read of it.
-        None if verdict.outcome == SyncOutcome::Removed => return None,
+        None if verdict.outcome == SyncOutcome::Deleted => return None,
         None => SourceEventKind::Synced,
         Some(ProblemReason::Held | ProblemReason::Blocked) => SourceEventKind::Held,
         Some(reason) => SourceEventKind::Failed(reason),

@@ -236,11 +236,13 @@ impl ProblemReason {
     pub const fn from_outcome(outcome: SyncOutcome) -> Option<Self> {
         match outcome {
             SyncOutcome::Synced
+            | SyncOutcome::Unchanged
             | SyncOutcome::Healthy
             | SyncOutcome::Deferred
             | SyncOutcome::Deleting
-            | SyncOutcome::Removed
-            | SyncOutcome::Cancelled => None,
+            | SyncOutcome::Deleted
+            | SyncOutcome::Cancelled
+            | SyncOutcome::Superseded => None,
             SyncOutcome::Invalid => Some(Self::BuildFailed),
             SyncOutcome::Unsigned => Some(Self::VerificationFailed),
             SyncOutcome::Held => Some(Self::Held),
@@ -351,6 +353,8 @@ pub struct PlanSummary {
     pub keep: usize,
     /// Objects that cannot be changed.
     pub blocked: usize,
+    /// Objects whose change waits for an approval.
+    pub held: usize,
     /// GPUs of all models, the unchanged ones included.
     pub gpus: GpuTotals,
 }
@@ -367,13 +371,14 @@ impl PlanSummary {
             adopt: summary.adopt,
             keep: summary.keep,
             blocked: summary.blocked,
+            held: summary.held,
             gpus: summary.gpus,
         }
     }
 
     /// Whether it was going to change nothing.
     pub fn is_empty(&self) -> bool {
-        self.create + self.update + self.replace + self.delete + self.adopt == 0
+        self.create + self.update + self.replace + self.delete + self.adopt + self.held == 0
     }
 }
 

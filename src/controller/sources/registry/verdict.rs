@@ -174,7 +174,7 @@ impl CommitVerdict {
     pub fn outcome(&self) -> SyncOutcome {
         match self {
             Self::Healthy { .. } | Self::NoModels => SyncOutcome::Healthy,
-            Self::Superseded { .. } => SyncOutcome::Cancelled,
+            Self::Superseded { .. } => SyncOutcome::Superseded,
             Self::Invalid(_) => SyncOutcome::Invalid,
             Self::Unhealthy { .. } => SyncOutcome::Unhealthy,
             Self::Held { by: HoldCause::BlockedObject, message: _ } => SyncOutcome::Blocked,
@@ -246,13 +246,16 @@ impl ModelVerdict {
     pub fn sentence(&self) -> String {
         let message = sanitize_message(&self.message);
         match self.outcome {
-            SyncOutcome::Synced | SyncOutcome::Healthy | SyncOutcome::Deferred => "healthy".to_owned(),
+            SyncOutcome::Synced | SyncOutcome::Unchanged | SyncOutcome::Healthy | SyncOutcome::Deferred => {
+                "healthy".to_owned()
+            }
             SyncOutcome::Deleting => format!("being deleted: {message}"),
-            SyncOutcome::Removed => "removed".to_owned(),
+            SyncOutcome::Deleted => "deleted".to_owned(),
             // The sentence of a finding is made safe where it is put together.
             SyncOutcome::Invalid => self.message.clone(),
             SyncOutcome::Unhealthy | SyncOutcome::Unsigned => message,
-            SyncOutcome::Held | SyncOutcome::Blocked | SyncOutcome::Cancelled => format!("held back: {message}"),
+            SyncOutcome::Held | SyncOutcome::Blocked => format!("held back: {message}"),
+            SyncOutcome::Cancelled | SyncOutcome::Superseded => format!("cancelled: {message}"),
             SyncOutcome::Failed => format!("not synced: {message}"),
         }
     }

@@ -58,7 +58,7 @@ async fn what_somebody_removed_or_added_is_found_and_healed(place: &impl Place) 
         .await;
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @"update DynamoGraphDeployment prod/llama: drifted: it was changed in the cluster, git did not change");
+        insta::assert_snapshot!(seen, @"update DynamoGraphDeployment prod/llama: drifted: changed in the cluster, not in git");
     }
     shop.synced(&[]).await;
     assert_eq!(shop.graph("llama").await.labels(), first.labels());

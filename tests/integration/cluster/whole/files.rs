@@ -161,10 +161,10 @@ async fn a_config_map_of_somebody_else_is_not_written_over(place: &impl Place) {
     place.create(theirs, "somebody").await;
     let pending = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(pending, @r"
+        insta::assert_snapshot!(pending, @"
         adopt ConfigMap prod/chat-banner-d4a4e74f3c: already exists and is not managed by stator or another tool: allow its adoption, or give the model another name; held back: `--allow adopt` takes it over
         create DynamoGraphDeployment prod/chat: is not in the cluster yet
-        already there, not managed by stator; would be taken over: ConfigMap prod/chat-banner-d4a4e74f3c
+        already in the cluster, not managed by stator; would be taken over: ConfigMap prod/chat-banner-d4a4e74f3c
         ");
     }
     let report = shop.sync(&[]).await;

@@ -135,14 +135,14 @@ async fn a_move_takes_what_is_wanted_and_nothing_else(place: &impl Place) {
     fleet.synced(&[]).await;
     let before = marks(&fleet.shop.graph("b").await);
     let said = fork.synced(&[HoldKind::Move, HoldKind::MassDelete]).await;
-    assert_eq!(said, ["model b becomes this source's, as allowed; from repository git.example.com/team/fleet"]);
+    assert_eq!(said, ["taking over model b from repository git.example.com/team/fleet, as allowed"]);
     assert_eq!(marks(&fleet.shop.graph("b").await), before, "nothing restarts");
     assert_eq!(fleet.graphs().await, ["a", "b", "c"]);
     fork.settled().await;
     // Who had it is told, and what else it has is as it was.
     let report = fleet.sync(&[]).await;
     let results: Vec<_> = report.models.iter().map(|model| (model.name.as_str(), model.result)).collect();
-    assert_eq!(results, [("a", SyncOutcome::Synced), ("b", SyncOutcome::Blocked)]);
+    assert_eq!(results, [("a", SyncOutcome::Unchanged), ("b", SyncOutcome::Blocked)]);
     fleet.shop.site.remove("b");
     fleet.settled().await;
     assert_eq!(fleet.graphs().await, ["a", "b", "c"]);
@@ -164,14 +164,14 @@ async fn ways_to_one_repository_take_turns(place: &impl Place) {
     party.owner = model_source("models", "u-1", &same);
     assert_eq!(
         party.synced(&[]).await,
-        ["models a, b become this source's: synced last from the same place by repository git.example.com/team/fleet"]
+        ["taking over models a, b, last synced from the same place by repository git.example.com/team/fleet"]
     );
     party.settled().await;
     party.owner = model_source("models", "u-2", &same);
     assert_eq!(
         party.synced(&[]).await,
         [
-            "models a, b become this source's: ModelSource team-a/models (repository git.example.com/team/fleet) was created again under its name"
+            "taking over models a, b: ModelSource team-a/models (repository git.example.com/team/fleet) was created again under the same name"
         ]
     );
     party.settled().await;
@@ -257,7 +257,7 @@ async fn a_record_that_somebody_makes_meanwhile_is_not_written_over(place: &impl
     let report = fork.shop.carry_out(place.cluster(), planned).await;
     assert!(!report.is_success(), "{report:#?}");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&report.models[0].message), @"DynamoGraphDeployment prod/llama was created by another client after it was planned: sync again; the record could not be written: Model prod/llama: repository git.example.com/team/fleet wrote it after it was planned: sync again to see whose the model is");
+        insta::assert_snapshot!(place.said(&report.models[0].message), @"DynamoGraphDeployment prod/llama was created by another client after it was planned: sync again; the record could not be written: Model prod/llama: repository git.example.com/team/fleet wrote it after it was planned: sync again to see who owns the model");
     }
     assert_eq!(fleet.shop.versions().await, before, "nothing is written");
     fleet.settled().await;
@@ -275,7 +275,7 @@ async fn a_model_that_somebody_takes_meanwhile_is_told_and_kept(place: &impl Pla
     let report = fleet.shop.carry_out(place.cluster(), planned).await;
     assert!(!report.is_success(), "{report:#?}");
     let told = report.models.iter().find(|model| model.name == "llama").unwrap();
-    assert!(told.message.contains("is no longer labelled as this model's, and is not changed"), "{told:?}");
+    assert!(told.message.contains("is no longer labelled as this model's, so stator does not change it"), "{told:?}");
     assert_eq!(fork.shop.versions().await, before, "nothing is written");
     fork.settled().await;
     fleet.settled().await;

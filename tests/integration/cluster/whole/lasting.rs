@@ -35,7 +35,7 @@ async fn a_claim_that_somebody_mounts_outlives_whoever_declared_it(place: &impl 
     let (plan, _) = shop.plan(&[]).await;
     let claim = plan.changes.iter().find(|one| one.object.kind == CLAIM.kind).unwrap();
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(stator_model::plan::join_reasons(&claim.reasons)), @"git no longer has it; it stays, as DynamoGraphDeployment prod/bb uses it");
+        insta::assert_snapshot!(place.said(stator_model::plan::join_reasons(&claim.reasons)), @"git no longer has it; it stays, because DynamoGraphDeployment prod/bb uses it");
     }
     shop.synced(&[]).await;
     assert!(shop.live(&GRAPH, "aa").await.is_none() && shop.live(&CLAIM, "weights").await.is_some());
@@ -127,7 +127,7 @@ async fn a_remote_that_is_added_leaves_nothing_unsaid(place: &impl Place) {
             .map(|line| line.replace(&commit[..7], "COMMIT"))
             .collect();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(left.join("\n"), @"bb DynamoGraphDeployment prod/bb: was synced by the repository that began with commit COMMIT, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com bb -n prod`, or declare it again and take it over with `--allow move`");
+            insta::assert_snapshot!(left.join("\n"), @"bb DynamoGraphDeployment prod/bb: was synced by the repository that began with commit COMMIT, this source's former identity, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com bb -n prod`, or declare it again and take it over with `--allow move`");
         }
         assert!(shop.carry_out(shop.cluster(), (plan, live)).await.is_success());
         assert!(!shop.graph("bb").await.is_deleting());

@@ -139,7 +139,7 @@ async fn an_object_written_since_the_plan_is_looked_at_again(place: &impl Place)
     assert_eq!(shop.live(&GRAPH, "status").await, None, "{report:#?}");
     assert!(shop.live(&GRAPH, "handed-over").await.is_some(), "{report:#?}");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&report.models.iter().find(|one| one.name == "handed-over").unwrap().message), @"DynamoGraphDeployment prod/handed-over is no longer labelled as this model's, and is not changed");
+        insta::assert_snapshot!(place.said(&report.models.iter().find(|one| one.name == "handed-over").unwrap().message), @"DynamoGraphDeployment prod/handed-over is no longer labelled as this model's, so stator does not change it");
     }
 }
 
@@ -195,7 +195,7 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
             },
             ModelOutcome {
                 name: "stays",
-                result: Synced,
+                result: Unchanged,
                 message: "",
                 applied: 0,
                 pruned: 0,
@@ -223,7 +223,7 @@ async fn a_failed_apply_holds_back_no_other_models_deletion(place: &impl Place) 
     let plan = shop.plan(&[]).await;
     let report = shop.carry_out(&watched, plan).await;
     let results: Vec<String> = report.models.iter().map(|one| format!("{} {}", one.name, one.result)).collect();
-    assert_eq!(results, ["fails Failed", "goes Synced"], "{report:#?}");
+    assert_eq!(results, ["fails Failed", "goes Deleted"], "{report:#?}");
     assert_eq!(shop.live(&GRAPH, "goes").await, None);
     assert_eq!(shop.live(&RECORD, "goes").await, None);
     shop.synced(&[]).await;
@@ -311,7 +311,7 @@ async fn what_may_not_be_stators_is_said_until_somebody_settles_it(place: &impl 
         }
         let report = shop.sync(&[]).await;
         let results: Vec<String> = report.models.iter().map(|one| format!("{} {}", one.name, one.result)).collect();
-        assert_eq!(results, ["relabelled Blocked", "stays Synced", "unrecorded Blocked"], "{report:#?}");
+        assert_eq!(results, ["relabelled Blocked", "stays Unchanged", "unrecorded Blocked"], "{report:#?}");
         assert_eq!(shop.versions().await, before);
     }
     for name in ["relabelled", "unrecorded"] {

@@ -91,7 +91,7 @@ async fn what_the_cluster_would_refuse_to_make_again_is_not_deleted() {
     shop.model("qwen", 2, "");
     let seen = shop.pending(&[HoldKind::Replace]).await.join("\n");
     insta::assert_snapshot!(seen, @"
-    blocked DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; is not deleted, as the cluster would refuse to create it again: DynamoGraphDeployment prod/llama is invalid: ValidatingAdmissionPolicy 'small.prod.stator.dev' with binding 'small.prod.stator.dev' denied request: this team has no disaggregated graphs; correct that, then sync again
+    blocked DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; is not deleted, because the cluster would refuse to re-create it: DynamoGraphDeployment prod/llama is invalid: ValidatingAdmissionPolicy 'small.prod.stator.dev' with binding 'small.prod.stator.dev' denied request: this team has no disaggregated graphs; fix that, then sync again
     update DynamoGraphDeployment prod/qwen: changed in git
     ");
     let report = shop.sync(&[HoldKind::Replace]).await;
@@ -167,7 +167,7 @@ async fn new_first_the_old_graph_serves_until_the_new_one_is_healthy(place: &imp
     shop.model("llama", 1, NEW_FIRST);
     let report = shop.sync(&[HoldKind::Replace]).await;
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&report.models[0].message), @"DynamoGraphDeployment prod/llama-fc5a1 keeps serving, as DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`");
+        insta::assert_snapshot!(place.said(&report.models[0].message), @"DynamoGraphDeployment prod/llama-fc5a1 keeps serving, because DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`");
     }
     shop.ready("llama").await;
     shop.synced(&[]).await;
@@ -208,7 +208,7 @@ async fn a_new_graph_that_the_cluster_would_refuse_is_not_created() {
     let before = shop.versions().await;
     place.refusing_graphs_of_three().await;
     let seen = shop.pending(&[HoldKind::Replace]).await.join("\n");
-    insta::assert_snapshot!(seen, @"blocked DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; is not deleted, as the cluster would refuse to create it again: DynamoGraphDeployment prod/llama-fc5a1 is invalid: ValidatingAdmissionPolicy 'small.prod.stator.dev' with binding 'small.prod.stator.dev' denied request: this team has no disaggregated graphs; correct that, then sync again");
+    insta::assert_snapshot!(seen, @"blocked DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; is not deleted, because the cluster would refuse to re-create it: DynamoGraphDeployment prod/llama-fc5a1 is invalid: ValidatingAdmissionPolicy 'small.prod.stator.dev' with binding 'small.prod.stator.dev' denied request: this team has no disaggregated graphs; fix that, then sync again");
     let report = shop.sync(&[HoldKind::Replace]).await;
     assert!(!report.is_success(), "{report:#?}");
     assert_eq!(shop.versions().await.len(), before.len());

@@ -33,11 +33,11 @@ async fn what_is_nobodys_is_adopted_when_allowed(place: &impl Place) {
     insta::allow_duplicates! {
         insta::assert_snapshot!(seen, @"
         adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: allow its adoption, or give the model another name; field ownership moves to stator from kubectl; held back: `--allow adopt` takes it over
-        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
+        already in the cluster, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
         ");
     }
     let report = shop.sync(&[]).await;
-    assert_eq!(report.models[0].result, SyncOutcome::Blocked, "{report:#?}");
+    assert_eq!(report.models[0].result, SyncOutcome::Held, "{report:#?}");
     assert_eq!(shop.graph("llama").await, made, "nothing was written");
     assert_eq!(shop.pending(&[]).await.join("\n"), seen, "nor has the sync made it stator's");
     let seen = shop.pending(&[HoldKind::Adopt]).await.join("\n");
@@ -69,14 +69,14 @@ async fn what_another_tool_manages_is_left_alone_until_its_adoption_is_allowed(p
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
         insta::assert_snapshot!(seen, @"
-        adopt DynamoGraphDeployment prod/llama: already exists and is managed by Argo CD (`argocd.argoproj.io/tracking-id`): allow its adoption once Argo CD has let go of it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
+        adopt DynamoGraphDeployment prod/llama: already exists and is managed by Argo CD (`argocd.argoproj.io/tracking-id`): allow its adoption once Argo CD no longer manages it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
         create DynamoGraphDeployment prod/qwen: is not in the cluster yet
-        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
+        already in the cluster, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
         ");
     }
     let report = shop.sync(&[HoldKind::Replace, HoldKind::MassDelete]).await;
     let results: Vec<_> = report.models.iter().map(|model| (model.name.as_str(), model.result)).collect();
-    assert_eq!(results, [("llama", SyncOutcome::Blocked), ("qwen", SyncOutcome::Synced)]);
+    assert_eq!(results, [("llama", SyncOutcome::Held), ("qwen", SyncOutcome::Synced)]);
     assert_eq!(shop.graph("llama").await, made, "nothing was written");
     // Nor is it pruned when git gives it up.
     shop.site.remove("llama");
@@ -93,8 +93,8 @@ async fn what_another_tool_manages_is_left_alone_until_its_adoption_is_allowed(p
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
         insta::assert_snapshot!(seen, @"
-        adopt DynamoGraphDeployment prod/llama: already exists and is managed by Argo CD (`argocd.argoproj.io/tracking-id`): allow its adoption once Argo CD has let go of it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
-        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
+        adopt DynamoGraphDeployment prod/llama: already exists and is managed by Argo CD (`argocd.argoproj.io/tracking-id`): allow its adoption once Argo CD no longer manages it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
+        already in the cluster, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
         ");
     }
     let report = shop.sync(&[]).await;

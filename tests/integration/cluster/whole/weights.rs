@@ -84,7 +84,7 @@ async fn a_graph_follows_its_weights_and_a_new_revision_is_downloaded_first(plac
     insta::allow_duplicates! { insta::assert_debug_snapshot!(pending, @r#"
     [
         "create PersistentVolumeClaim prod/model-cache: is not in the cluster yet",
-        "create Job prod/weights-qwen3-0-6b-53202d681c: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a, and the graph follows once that is complete",
+        "create Job prod/weights-qwen3-0-6b-53202d681c: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete",
         "create DynamoGraphDeployment prod/chat: is not in the cluster yet; applied once Job prod/weights-qwen3-0-6b-53202d681c has downloaded its weights",
     ]
     "#); }
@@ -92,7 +92,7 @@ async fn a_graph_follows_its_weights_and_a_new_revision_is_downloaded_first(plac
     let plan = shop.plan(&[]).await;
     let report = shop.carry_out(&watched, plan).await;
     let said = shop.place.said(format!("{:?}: {}", report.models[0].result, report.models[0].message));
-    insta::allow_duplicates! { insta::assert_snapshot!(said, @"Deferred: DynamoGraphDeployment prod/chat is waiting for its weights (waiting for the cluster to begin to download the weights); run `stator sync --wait`"); }
+    insta::allow_duplicates! { insta::assert_snapshot!(said, @"Deferred: DynamoGraphDeployment prod/chat is waiting for its weights (waiting for the download of the weights to start); run `stator sync --wait`"); }
     insta::allow_duplicates! { insta::assert_debug_snapshot!(watched.writes(), @r#"
     [
         "created SyncJournal sync-63cbe1e459320dd7-0",
@@ -126,9 +126,9 @@ async fn a_graph_follows_its_weights_and_a_new_revision_is_downloaded_first(plac
     let pending = shop.pending(&[]).await;
     insta::allow_duplicates! { insta::assert_debug_snapshot!(pending, @r#"
     [
-        "create Job prod/weights-qwen3-0-6b-543e2b8f54: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@0123456789012345678901234567890123456789, and the graph follows once that is complete",
-        "update DynamoGraphDeployment prod/chat: changed in git; applied once Job prod/weights-qwen3-0-6b-543e2b8f54 has downloaded its weights; it keeps serving what it serves until then",
-        "delete Job prod/weights-qwen3-0-6b-53202d681c: the model no longer has it; deleted once DynamoGraphDeployment prod/chat is Healthy; what it downloaded stays on the volume",
+        "create Job prod/weights-qwen3-0-6b-543e2b8f54: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@0123456789012345678901234567890123456789; the graph is applied once the download is complete",
+        "update DynamoGraphDeployment prod/chat: changed in git; applied once Job prod/weights-qwen3-0-6b-543e2b8f54 has downloaded its weights; until then it keeps serving unchanged",
+        "delete Job prod/weights-qwen3-0-6b-53202d681c: the model no longer has it; deleted once DynamoGraphDeployment prod/chat is Healthy; the downloaded files stay on the volume",
     ]
     "#); }
     shop.sync(&[]).await;
@@ -161,7 +161,7 @@ async fn a_download_that_fails_keeps_the_graph_serving(place: &impl Place) {
     let plan = shop.plan(&[]).await;
     let report = shop.wait(plan).await;
     let said = shop.place.said(format!("{:?}: {}", report.models[0].result, report.models[0].message));
-    insta::allow_duplicates! { insta::assert_snapshot!(said, @"Unhealthy: Job prod/weights-qwen3-0-6b-543e2b8f54: the download of the weights failed (0 active, 4 failed, 0 succeeded), BackoffLimitExceeded: Job has reached the specified backoff limit; read `kubectl logs -n prod job/weights-qwen3-0-6b-543e2b8f54`, then correct `weights`, or increase `weights.attempt` by one to try again; DynamoGraphDeployment prod/chat keeps serving what it serves: its weights are not downloaded"); }
+    insta::allow_duplicates! { insta::assert_snapshot!(said, @"Unhealthy: Job prod/weights-qwen3-0-6b-543e2b8f54: the download of the weights failed (0 active, 4 failed, 0 succeeded), BackoffLimitExceeded: Job has reached the specified backoff limit; read `kubectl logs -n prod job/weights-qwen3-0-6b-543e2b8f54`, then correct `weights`, or increase `weights.attempt` by one to try again; DynamoGraphDeployment prod/chat keeps serving unchanged: its weights are not downloaded"); }
     assert!(served(&shop.graph("chat").await).ends_with(ONE));
     let record = shop.live(&RECORD, "chat").await.unwrap();
     assert_eq!(record.status()["health"], "Failed");
@@ -198,7 +198,7 @@ async fn a_download_that_somebody_deletes_is_made_again(place: &impl Place) {
     let pending = shop.pending(&[]).await;
     insta::allow_duplicates! { insta::assert_debug_snapshot!(pending, @r#"
     [
-        "create Job prod/weights-qwen3-0-6b-53202d681c: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a, and the graph follows once that is complete",
+        "create Job prod/weights-qwen3-0-6b-53202d681c: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete",
     ]
     "#); }
     shop.synced(&[]).await;

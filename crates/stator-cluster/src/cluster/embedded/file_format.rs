@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::object::{Object, ObjectRef, json_type};
 
-const FILE_NOTE: &str = "# Kept by stator. Edit or delete at will: it counts as a change made in the cluster.\n";
+const FILE_NOTE: &str = "# Written by stator. You may edit or delete it: that counts as a change in the cluster.\n";
 const DIGEST_PREFIX: &str = "# digest: ";
 
 /// What a file holds.

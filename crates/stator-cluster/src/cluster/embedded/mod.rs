@@ -75,6 +75,12 @@ impl EmbeddedCluster {
         &self.folder
     }
 
+    /// The names of a kind's objects in a namespace, by their files.
+    pub(super) async fn names(&self, kind: &ObjectKind, namespace: &str) -> Result<Vec<String>, ClusterError> {
+        let (kind, namespace) = (*kind, namespace.to_owned());
+        self.run_blocking(move |store| store.names(&kind, &namespace)).await
+    }
+
     /// Reads an object, lets `change` alter it and writes it back as an `Update` of that manager: what a controller or
     /// `kubectl edit` does. `None` when there is no such object. Read and write are one step, so nothing is lost.
     pub async fn update(

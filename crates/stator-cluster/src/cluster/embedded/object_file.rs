@@ -29,6 +29,21 @@ pub(super) enum ObjectFileBody {
     Damaged(String),
 }
 
+impl ObjectFileBody {
+    /// The object's resource version.
+    pub(super) fn revision(&self) -> Option<u64> {
+        match self {
+            Self::Intact(text) => revision_of(text.resource_version()),
+            Self::Damaged(_) => None,
+        }
+    }
+}
+
+/// A resource version of this cluster, which counts them.
+pub(super) fn revision_of(text: Option<&str>) -> Option<u64> {
+    text?.parse().ok()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ObjectFileStamp {
     modified: SystemTime,

@@ -16,6 +16,9 @@ pub struct EmbeddedOptions {
     pub files: Arc<dyn FileWriter>,
     /// How long a write waits for another process that holds the folder's lock.
     pub lock_wait: Duration,
+    /// Whether the folder is only looked at: nothing in it is made, locked or changed, a write is an error, and what a person
+    /// edited is taken in for this process alone.
+    pub read_only: bool,
     /// How many events a watcher may be behind before it has to list again.
     pub watch_capacity: usize,
 }
@@ -27,6 +30,7 @@ impl Default for EmbeddedOptions {
             new_uid: Arc::new(|| uuid::Uuid::new_v4().to_string()),
             files: Arc::new(AtomicFileWriter),
             lock_wait: Duration::from_secs(10),
+            read_only: false,
             watch_capacity: 4096,
         }
     }
@@ -43,6 +47,7 @@ impl fmt::Debug for EmbeddedOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("lock_wait", &self.lock_wait)
+            .field("read_only", &self.read_only)
             .field("watch_capacity", &self.watch_capacity)
             .finish_non_exhaustive()
     }

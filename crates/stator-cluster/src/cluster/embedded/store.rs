@@ -3,7 +3,7 @@
 use super::file_format::{self, ManualEdit};
 use super::file_writer;
 use super::layout;
-use super::object_file::{self, ObjectFile, ObjectFileBody, ObjectFileRead, ObjectFileStamp, read_error};
+use super::object_file::{self, ObjectFile, ObjectFileBody, ObjectFileRead, ObjectFileStamp, read_error, revision_of};
 use super::options::EmbeddedOptions;
 use super::structured_merge;
 use super::watch_broadcaster::WatchBroadcaster;
@@ -48,8 +48,15 @@ impl EmbeddedStore {
         let storage = |error: std::io::Error| ClusterError::Storage {
             message: format!("cannot open the embedded cluster: {error}"),
         };
-        fs::create_dir_all(root).map_err(storage)?;
-        let root = fs::canonicalize(root).map_err(storage)?;
+        let root = match fs::canonicalize(root) {
+            // A cluster without objects.
+            Err(error) if options.read_only && error.kind() == ErrorKind::NotFound => std::path::absolute(root),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(root).and_then(|()| fs::canonicalize(root))
+            }
+            found => found,
+        };
+        let root = root.map_err(storage)?;
         let store = Self {
             root,
             options,
@@ -58,8 +65,8 @@ impl EmbeddedStore {
             watching: AtomicBool::new(false),
             state: Mutex::default(),
         };
-        {
-            let _lock = WriteLock::acquire(&store.root, store.options.lock_wait)?;
+        if !store.options.read_only {
+            let _lock = store.lock()?;
             file_writer::remove_temporary_files(&store.root).map_err(storage)?;
         }
         Ok(store)
@@ -156,10 +163,23 @@ impl EmbeddedStore {
         Ok(here)
     }
 
+    /// The names of a kind's objects in a namespace, whatever is in their files.
+    pub(super) fn names(&self, kind: &ObjectKind, namespace: &str) -> Result<Vec<String>, ClusterError> {
+        let mut paths = Vec::new();
+        if layout::is_label(namespace) {
+            self.object_files(&layout::folder_of(kind, namespace), &mut paths)?;
+        }
+        Ok(paths.iter().filter_map(|path| layout::reference_of(path)).map(|object| object.name).collect())
+    }
+
     /// Every namespace that has a folder.
     fn namespaces(&self) -> Result<Vec<String>, ClusterError> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.root).map_err(read_error)? {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if self.options.read_only && error.kind() == ErrorKind::NotFound => return Ok(names),
+            found => found.map_err(read_error)?,
+        };
+        for entry in entries {
             let entry = entry.map_err(read_error)?;
             if let Some(name) = entry.file_name().to_str()
                 && layout::is_label(name)
@@ -236,6 +256,9 @@ impl EmbeddedStore {
     }
 
     pub(super) fn lock(&self) -> Result<WriteLock, ClusterError> {
+        if self.options.read_only {
+            return Ok(WriteLock::for_reading(&self.root));
+        }
         WriteLock::acquire(&self.root, self.options.lock_wait)
     }
 
@@ -273,6 +296,16 @@ impl EmbeddedStore {
         }
         let object = Object::from_value(value).map_err(internal_error)?;
         tracing::info!(object = %object.reference(), "edited by hand");
+        if self.options.read_only {
+            if object.is_deleting() && object.finalizers().is_empty() {
+                state.remove_file(&path);
+            } else {
+                let known = state.files.get(&path).and_then(|known| known.body.revision()).unwrap_or(0);
+                let body = ObjectFileBody::Intact(ObjectText::from(&with_next_revision(object, known)?));
+                state.update_file(path, ObjectFile { body, ..entry });
+            }
+            return Ok(());
+        }
         if object.is_deleting() && object.finalizers().is_empty() {
             return self.remove(state, lock, &object).map(drop);
         }
@@ -308,6 +341,7 @@ impl EmbeddedStore {
         lock: &WriteLock,
         object: Object,
     ) -> Result<Object, ClusterError> {
+        self.require_writable()?;
         let reference = object.reference();
         let path = layout::path_of(&reference)?;
         let object = self.assign_next_revision(state, lock, object)?;
@@ -332,6 +366,7 @@ impl EmbeddedStore {
         lock: &WriteLock,
         object: &Object,
     ) -> Result<Object, ClusterError> {
+        self.require_writable()?;
         let path = layout::path_of(&object.reference())?;
         let last = self.assign_next_revision(state, lock, object.clone())?;
         let full = self.root.join(&path);
@@ -354,14 +389,16 @@ impl EmbeddedStore {
             Some(revision) => revision,
             None => self.highest_revision(state)?,
         };
-        let own = object.resource_version().and_then(|text| text.parse().ok()).unwrap_or(0);
-        let next = known.max(own).saturating_add(1);
-        lock.set_revision(next)?;
-        let mut value = object.into_value();
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("resourceVersion".to_owned(), Value::String(next.to_string()));
+        let object = with_next_revision(object, known)?;
+        lock.set_revision(revision_of(object.resource_version()).unwrap_or(known))?;
+        Ok(object)
+    }
+
+    fn require_writable(&self) -> Result<(), ClusterError> {
+        if self.options.read_only {
+            return Err(internal_error("a write to a cluster that is opened for reading"));
         }
-        Object::from_value(value).map_err(internal_error)
+        Ok(())
     }
 
     /// The highest resource version in the folder, when the counter is lost.
@@ -372,18 +409,12 @@ impl EmbeddedStore {
                 self.object_files(&layout::folder_of(kind, &namespace), &mut paths)?;
             }
         }
-        let revision = |text: &ObjectText| text.resource_version()?.parse::<u64>().ok();
         let highest = paths
             .par_iter()
             .map(|path| match object_file::read_object_file(&self.root, path, state.files.get(path)) {
-                Ok(ObjectFileRead::Unchanged | ObjectFileRead::Touched(..)) => match &state.files.get(path)?.body {
-                    ObjectFileBody::Intact(text) => revision(text),
-                    ObjectFileBody::Damaged(_) => None,
-                },
-                Ok(ObjectFileRead::Changed(ObjectFile { body: ObjectFileBody::Intact(text), .. }, _)) => {
-                    revision(&text)
-                }
-                Ok(ObjectFileRead::Changed(..) | ObjectFileRead::Gone) | Err(_) => None,
+                Ok(ObjectFileRead::Unchanged | ObjectFileRead::Touched(..)) => state.files.get(path)?.body.revision(),
+                Ok(ObjectFileRead::Changed(entry, _)) => entry.body.revision(),
+                Ok(ObjectFileRead::Gone) | Err(_) => None,
             })
             .max();
         Ok(highest.flatten().unwrap_or(0))
@@ -412,6 +443,16 @@ impl EmbeddedStoreState {
             self.watchers.broadcast_deleted(&text.parse());
         }
     }
+}
+
+/// An object under the resource version that follows the last one that is known, and its own.
+fn with_next_revision(object: Object, known: u64) -> Result<Object, ClusterError> {
+    let next = known.max(revision_of(object.resource_version()).unwrap_or(0)).saturating_add(1);
+    let mut value = object.into_value();
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("resourceVersion".to_owned(), Value::String(next.to_string()));
+    }
+    Object::from_value(value).map_err(internal_error)
 }
 
 /// For text that this module wrote itself and that does not read: a bug, reported rather than panicked on.

@@ -10,11 +10,16 @@ use std::time::{Duration, Instant};
 /// The right to write, until dropped.
 pub(super) struct WriteLock {
     // Closing the file ends the lock, also when the process is killed.
-    _file: fs::File,
+    _file: Option<fs::File>,
     counter: PathBuf,
 }
 
 impl WriteLock {
+    /// For dry runs on a folder that is only looked at: nobody is kept from writing.
+    pub(super) fn for_reading(root: &Path) -> Self {
+        Self { _file: None, counter: root.join(".revision") }
+    }
+
     /// Waits for the right to write, at most so long. The error names the holder.
     pub(super) fn acquire(root: &Path, wait: Duration) -> Result<Self, ClusterError> {
         let path = root.join(".lock");
@@ -52,7 +57,7 @@ impl WriteLock {
         if file.write_all(note.as_bytes()).is_ok() {
             let _ = file.set_len(note.len() as u64);
         }
-        Ok(Self { _file: file, counter: root.join(".revision") })
+        Ok(Self { _file: Some(file), counter: root.join(".revision") })
     }
 
     /// The last resource version given out, `None` when the counter is missing or damaged.

@@ -200,7 +200,7 @@ fn body_error(
     if error.is::<http_body_util::LengthLimitError>() {
         return ClusterError::Refused {
             message: format!("{server} answered {what} with more than {} MiB", max_body_size >> 20),
-            fix: "report it, with what the cluster holds of that kind".to_owned(),
+            fix: "report it, with the number of objects of that kind in the cluster".to_owned(),
         };
     }
     ClusterError::transient(format!("{server} closed the connection while answering {what}: {}", error_chain(error)))

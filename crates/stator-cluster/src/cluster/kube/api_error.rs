@@ -135,8 +135,8 @@ fn forbidden_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
             let fix = if verb.starts_with("impersonate") {
                 // `impersonate`, or `impersonate-on:serviceaccount:list` where the server tells them apart. It is not the
                 // account acted as that lacks it.
-                "let stator act as that account: the chart does for those in `rbac.impersonate`; without it, grant stator's \
-                 own account the verb `impersonate` on that one"
+                "let stator impersonate that account: add it to the chart's `rbac.impersonate`, or grant stator's own \
+                 account the verb `impersonate` on it"
                     .to_owned()
             } else {
                 format!("grant that user {place} with the verb `{verb}` on `{resource}`")

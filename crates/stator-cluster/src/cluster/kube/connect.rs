@@ -129,7 +129,7 @@ impl ConnectError {
     /// What a user can do about it.
     pub fn help(&self) -> &'static str {
         match self {
-            Self::NoKubeconfig { .. } => "name one with --kubeconfig or $KUBECONFIG, or pass `--cluster embedded`",
+            Self::NoKubeconfig { .. } => "name one with --kubeconfig or $KUBECONFIG",
             Self::Unreadable { .. } => "`kubectl config view` reads the same file",
             Self::NoContext { .. } => "choose one of these with --context",
             Self::NoCurrentContext { .. } => "choose one with --context, or `kubectl config use-context`",
@@ -203,7 +203,7 @@ pub(super) async fn load_config(options: &ConnectOptions) -> Result<(Config, Str
     let files = kubeconfig_files(options.kubeconfig.as_deref());
     if files.is_empty() {
         let looked = match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
-            Some(list) => format!("$KUBECONFIG is {}", list.display()),
+            Some(list) => format!("$KUBECONFIG is {}, which does not exist", list.display()),
             None => "~/.kube/config does not exist and $KUBECONFIG is not set".to_owned(),
         };
         return Err(ConnectError::NoKubeconfig { looked });

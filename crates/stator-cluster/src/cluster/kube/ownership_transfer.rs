@@ -51,7 +51,7 @@ impl KubeConnection {
             }
         }
         Err(ClusterError::transient(format!(
-            "{object}: its field ownership cannot be moved, as other clients keep writing it"
+            "{object}: its field ownership cannot be moved, because other clients keep writing it"
         )))
     }
 }

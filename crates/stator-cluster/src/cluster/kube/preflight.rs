@@ -193,7 +193,7 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
                 "the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no {}",
                 missing.join(", ")
             ),
-            "apply the one of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`",
+            "apply the definition of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`",
         );
     }
     let converts = definition.and_then(|definition| definition.pointer("/spec/conversion/strategy"));
@@ -286,7 +286,7 @@ mod tests {
         insta::assert_snapshot!(said(&older), @"
         1.2
         error: the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no conditions, gpuSku
-          apply the one of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`
+          apply the definition of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`
         ");
     }
 

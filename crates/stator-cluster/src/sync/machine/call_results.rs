@@ -172,8 +172,9 @@ impl ModelSync {
                     Ok(Some(live)) if live.uid() != Some(task.step.uid.as_str()) => {
                         let object = &task.step.object;
                         self.record_writer.mark_deleted(&object.identity(), false);
-                        self.report
-                            .add_note(format!("{object} is now another object of that name, and is not changed"));
+                        self.report.add_note(format!(
+                            "{object} was replaced by another object of that name, and is not changed"
+                        ));
                         if task.purpose == DeletePurpose::Replace {
                             self.fail_delete(
                                 &task,
@@ -185,7 +186,7 @@ impl ModelSync {
                         let object = task.step.object.clone();
                         self.fail_delete(
                             &task,
-                            &format!("{object} is no longer labelled as this model's, and is not changed"),
+                            &format!("{object} is no longer labelled as this model's, so stator does not change it"),
                         );
                     }
                     Ok(Some(live)) => {

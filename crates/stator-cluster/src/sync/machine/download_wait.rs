@@ -92,7 +92,7 @@ impl ModelSync {
         for object in self.awaiting_download() {
             let is_served = object.kind == GRAPH.kind
                 && self.watched.get(&object.identity()).is_some_and(|one| one.generation.is_some());
-            let stays = if is_served { "keeps serving what it serves" } else { "is skipped for now" };
+            let stays = if is_served { "keeps serving unchanged" } else { "is skipped for now" };
             self.report.add_note(format!("{object} {stays}: {why}"));
             self.skip_object(&object.identity());
         }

@@ -90,7 +90,13 @@ impl ModelSync {
     }
 
     pub(super) fn result(&self) -> SyncOutcome {
-        self.stopping.as_ref().map_or_else(|| self.report.result(), |(result, _)| *result)
+        if let Some((result, _)) = &self.stopping {
+            return *result;
+        }
+        let result = self.report.result();
+        let is_applied = matches!(result, SyncOutcome::Synced | SyncOutcome::Unchanged | SyncOutcome::Healthy);
+        let is_gone = self.is_retired && !self.record_writer.has_entries();
+        if is_gone && is_applied { SyncOutcome::Deleted } else { result }
     }
 
     pub(super) fn message(&self, result: SyncOutcome) -> String {

@@ -12,6 +12,8 @@ pub(super) struct ModelReport {
     health_faults: usize,
     /// What must not be touched, a sentence each.
     blocked: Vec<String>,
+    /// What waits for an approval, a sentence each.
+    held: Vec<String>,
     /// What is being deleted and not gone, a sentence each.
     going: Vec<String>,
     /// What was put off, a sentence each.
@@ -31,9 +33,9 @@ pub(super) struct ModelReport {
 }
 
 impl ModelReport {
-    /// Before anything is done: what the plan says must not be touched.
-    pub(super) fn new(blocked: Vec<String>) -> Self {
-        Self { blocked, ..Self::default() }
+    /// Before anything is done: what the plan says must not be touched, and what it holds back.
+    pub(super) fn new(blocked: Vec<String>, held: Vec<String>) -> Self {
+        Self { blocked, held, ..Self::default() }
     }
 
     pub(super) fn add_fault(&mut self, message: String) {
@@ -103,12 +105,12 @@ impl ModelReport {
     }
 
     pub(super) fn has_blocked(&self) -> bool {
-        !self.blocked.is_empty()
+        !self.blocked.is_empty() || !self.held.is_empty()
     }
 
     /// Whether something that git says was not done, and will not be by waiting.
     pub(super) fn differs_from_git(&self) -> bool {
-        !self.faults.is_empty() || !self.blocked.is_empty()
+        !self.faults.is_empty() || self.has_blocked()
     }
 
     /// Whether a wait for health came to an end, good or bad.
@@ -138,12 +140,16 @@ impl ModelReport {
             SyncOutcome::Failed
         } else if !self.blocked.is_empty() {
             SyncOutcome::Blocked
+        } else if !self.held.is_empty() {
+            SyncOutcome::Held
         } else if !self.going.is_empty() {
             SyncOutcome::Deleting
         } else if !self.deferred.is_empty() {
             SyncOutcome::Deferred
         } else if self.became_healthy {
             SyncOutcome::Healthy
+        } else if self.applied + self.pruned == 0 {
+            SyncOutcome::Unchanged
         } else {
             SyncOutcome::Synced
         }
@@ -152,18 +158,21 @@ impl ModelReport {
     /// What is said of a model that ends so, the worst first. What is no fault is only said beside what is.
     pub(super) fn sentences(&self, result: SyncOutcome) -> impl Iterator<Item = &str> {
         let notes: &[String] = match result {
-            SyncOutcome::Unhealthy | SyncOutcome::Failed | SyncOutcome::Cancelled => &self.notes,
+            SyncOutcome::Unhealthy | SyncOutcome::Failed | SyncOutcome::Cancelled | SyncOutcome::Superseded => {
+                &self.notes
+            }
             SyncOutcome::Synced
+            | SyncOutcome::Unchanged
             | SyncOutcome::Healthy
             | SyncOutcome::Deferred
             | SyncOutcome::Deleting
-            | SyncOutcome::Removed
+            | SyncOutcome::Deleted
             | SyncOutcome::Invalid
             | SyncOutcome::Unsigned
             | SyncOutcome::Held
             | SyncOutcome::Blocked => &[],
         };
-        [&self.faults, &self.blocked, &self.going, &self.deferred]
+        [&self.faults, &self.blocked, &self.held, &self.going, &self.deferred]
             .into_iter()
             .flatten()
             .chain(notes)

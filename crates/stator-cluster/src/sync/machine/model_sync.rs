@@ -48,6 +48,8 @@ pub(super) struct ModelSync {
     pub(super) deletion_message: Option<String>,
     /// What was done, and what went wrong.
     pub(super) report: ModelReport,
+    /// Git no longer has it.
+    pub(super) is_retired: bool,
     /// It is to end, how, and why.
     pub(super) stopping: Option<(SyncOutcome, String)>,
     /// It passed the barrier, or has nothing to apply before it.
@@ -114,8 +116,8 @@ impl ModelSync {
         tasks: VecDeque<SyncTask>,
         record_writer: RecordWriter,
         (watched, outgoing): (BTreeMap<ObjectIdentity, WatchedObject>, BTreeMap<ObjectIdentity, WatchedObject>),
-        blocked: Vec<String>,
-        succeeding_models: Vec<String>,
+        report: ModelReport,
+        (is_retired, succeeding_models): (bool, Vec<String>),
     ) -> Self {
         Self {
             name,
@@ -133,7 +135,8 @@ impl ModelSync {
             first_status: FirstStatus::NotDue,
             healthy_since: None,
             deletion_message: None,
-            report: ModelReport::new(blocked),
+            report,
+            is_retired,
             stopping: None,
             applied_all: false,
             succeeding_models,

@@ -59,7 +59,7 @@ impl ModelSync {
             None => &format!("{successor} is"),
         };
         let stays = if outgoing.kind == GRAPH.kind { "keeps serving" } else { "stays" };
-        let message = format!("{outgoing} {stays}, as {what} not Healthy");
+        let message = format!("{outgoing} {stays}, because {what} not Healthy");
         if self.report.differs_from_git() {
             // That an old Job is still there is nobody's trouble.
             if outgoing.kind != JOB.kind {

@@ -1,6 +1,7 @@
 //! From a plan to each model's queue of tasks. Everything is decided in the plan; this puts it in order.
 
 use super::health_wait::WatchedObject;
+use super::model_report::ModelReport;
 use super::model_sync::ModelSync;
 use super::protocol::MachineSettings;
 use super::record_writer::RecordWriter;
@@ -10,8 +11,8 @@ use stator_core::dynamo::kinds;
 use stator_core::finding::Finding;
 use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::plan::{
-    Action, ApplyStep, Change, ChangeReason, DeleteStep, InventoryEntry, KeptBy, Plan, PlanStep, PlannedWrite, Record,
-    SEED_MANAGER, join_reasons, replicas_only, with_replicas,
+    Action, ApplyStep, Change, ChangeReason, DeleteStep, HoldKind, InventoryEntry, KeptBy, Plan, PlanStep,
+    PlannedWrite, Record, SEED_MANAGER, join_reasons, replicas_only, with_replicas,
 };
 use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -171,7 +172,7 @@ fn build_model(
     (mut book, retired, successors): (RecordWriter, bool, Vec<String>),
     settings: &MachineSettings,
 ) -> ModelSync {
-    let mut blocked = Vec::new();
+    let (mut blocked, mut held) = (Vec::new(), Vec::new());
     let mut watched = BTreeMap::new();
     let (mut now, mut followers, mut prune) = (Vec::new(), Vec::new(), Vec::new());
     let (mut replaced, mut outgoing) = (Vec::new(), BTreeMap::new());
@@ -209,7 +210,16 @@ fn build_model(
             after: _,
         } = change;
         if let Some(guard) = step.held_by() {
-            blocked.push(format!("{object}: held back until `--allow {}`", guard.as_str()));
+            held.push(match guard {
+                // Right after an accident nobody is told how to complete it.
+                HoldKind::MassDelete => format!("{object}: held back by the guard {}", guard.as_str()),
+                HoldKind::Replace
+                | HoldKind::Delete
+                | HoldKind::Adopt
+                | HoldKind::Move
+                | HoldKind::MaxGpus
+                | HoldKind::Rollback => format!("{object}: held back until `--allow {}`", guard.as_str()),
+            });
             continue;
         }
         if action == Action::Blocked {
@@ -321,7 +331,8 @@ fn build_model(
         tasks.extend(replaced);
         tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
     }
-    let mut model = ModelSync::new(name, tasks, book, (watched, outgoing), blocked, successors);
+    let report = ModelReport::new(blocked, held);
+    let mut model = ModelSync::new(name, tasks, book, (watched, outgoing), report, (retired, successors));
     model.own_graph = graph;
     put_off.into_iter().for_each(|going| model.report.add_going(going));
     model

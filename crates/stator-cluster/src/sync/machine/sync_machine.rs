@@ -142,12 +142,14 @@ impl SyncMachine {
             MachineEvent::Gone(object) => self.observe(&object, None),
             MachineEvent::Listed(objects) => self.observe_all(&objects),
             MachineEvent::Cancel(cancel) => {
-                let result = match &cancel {
-                    CancelReason::Interrupted => "interrupted".to_owned(),
-                    CancelReason::Superseded { revision } => format!("superseded by {revision}"),
+                let (result, why) = match &cancel {
+                    CancelReason::Interrupted => (SyncOutcome::Cancelled, "interrupted".to_owned()),
+                    CancelReason::Superseded { revision } => {
+                        (SyncOutcome::Superseded, format!("superseded by {revision}"))
+                    }
                 };
                 self.cancel.get_or_insert(cancel);
-                self.stop_all(SyncOutcome::Cancelled, &result);
+                self.stop_all(result, &why);
             }
         }
         if let Some(timeout) = self.settings.timeout

@@ -28,7 +28,7 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
     let (sources, help, words) = if files {
         (
             "`s3://…`, `hf://…` or `file:///…`",
-            "give its `s3://…`, its `hf://…`, or the `file:///…` under which every worker has it",
+            "set `s3://…`, `hf://…`, or a `file:///…` path that every worker has",
             "must start with \"s3://\", \"hf://\", or \"file:///\"",
         )
     } else {

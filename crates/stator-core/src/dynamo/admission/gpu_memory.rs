@@ -196,7 +196,7 @@ pub(super) fn check_clients(spec: &GraphSpec, component: &ComponentSpec, faults:
             Behaviour::MemoryClientsChecked,
             rules::MEMORY_SERVICE,
             component_path(&component.name).field("experimental").field("gpuMemoryService").field("extraClientContainers"),
-            format!("`{client}` is no container of `{}`", component.name),
+            format!("`{client}` is not a container of `{}`", component.name),
             "name a container under `template.spec.containers`",
             format!(
                 "{}.{block}[{index}]: Invalid value: {client:?}: does not name a container in podTemplate.spec.containers",
@@ -239,7 +239,7 @@ pub(super) fn check_checkpoint(spec: &GraphSpec, component: &ComponentSpec, faul
         faults.deny(
             rules::FAILOVER,
             path,
-            format!("`{}` has a checkpoint and failover, which do not go together yet", component.name),
+            format!("`{}` has a checkpoint and failover, which cannot be combined yet", component.name),
             "remove one of the two",
             format!("{words}: Snapshot with active/passive failover is temporarily unsupported"),
         );
@@ -247,7 +247,7 @@ pub(super) fn check_checkpoint(spec: &GraphSpec, component: &ComponentSpec, faul
         faults.deny(
             rules::MEMORY_SERVICE,
             path,
-            format!("`{}` has a checkpoint and GPU memory between pods, which do not go together", component.name),
+            format!("`{}` has a checkpoint and GPU memory between pods, which cannot be combined", component.name),
             "remove one of the two, or use mode IntraPod",
             format!("{words}: is not supported with gpuMemoryService.mode=\"InterPod\""),
         );

@@ -90,8 +90,8 @@ fn check_restart_on_create(spec: &GraphSpec, faults: &mut AdmissionCollector<'_>
         faults.deny_by_schema(
             rules::RESTART_ON_CREATE,
             FieldPath::from_fields(["spec", "restart"]),
-            "a graph is not created with a `restart`",
-            "leave it out until the graph is there",
+            "a new graph cannot have a `restart`",
+            "omit it until the graph exists",
         );
     }
 }

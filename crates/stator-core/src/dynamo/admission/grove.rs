@@ -167,7 +167,7 @@ fn check_topology(
         PlatformRequirement::Topology,
         path.clone(),
         format!("the topology `{topology}` has no domain `{domain}`; it has `{}`", levels.join("`, `")),
-        "name a domain that it has",
+        "name one of its domains",
         format!("spec.experimental.kvTransferPolicy.domain: Invalid value: {domain:?}: does not exist in ClusterTopologyBinding \"{topology}\""),
     );
 }
@@ -216,7 +216,7 @@ fn check_override(
     let (mut here, mut path) = (block.get("value").unwrap_or(&Value::Null), context.path.field("value"));
     for name in context.below {
         for other in here.as_object().into_iter().flat_map(|map| map.keys()).filter(|other| other != name) {
-            let message = format!("`{other}` is Dynamo's to set; only `{}` may be overridden", context.below.join("."));
+            let message = format!("Dynamo sets `{other}`; only `{}` may be overridden", context.below.join("."));
             deny(path.field(other), message, "remove it");
         }
         path = path.field(*name);
@@ -235,7 +235,7 @@ fn check_override(
         }) && ["packDomain", "topologyName"].iter().all(|name| constraint.get(*name).is_none_or(Value::is_string))
     });
     if !shaped {
-        let message = "it does not have the shape of Grove's TopologyConstraint".to_owned();
+        let message = "it is not a valid TopologyConstraint of Grove".to_owned();
         deny(path, message, "write `topologyConstraint: {packDomain: rack}`, as Grove's definition has it");
     } else if spec.topology_constraint.is_some()
         || spec.components.iter().any(|component| component.topology_constraint().is_some())

@@ -14,7 +14,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut AdmissionCol
         faults.warn(
             rules::NAME_BUDGET,
             FieldPath::from_fields(["metadata", "name"]),
-            format!("the name has {} characters; it becomes a label, which holds {MAX_LABEL}", graph.len()),
+            format!("the name has {} characters; it becomes a label value, which may have {MAX_LABEL}", graph.len()),
             "shorten the model's name",
         );
     }
@@ -38,8 +38,8 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut AdmissionCol
                 rules::NAME_BUDGET,
                 path,
                 format!(
-                    "the operator names what runs `{}` `{graph}-{lower}{hash}`, which has {length} characters; Kubernetes \
-                     allows {MAX_LABEL} in a label",
+                    "the operator names the workload of `{}` `{graph}-{lower}{hash}`, which has {length} characters; \
+                     Kubernetes allows {MAX_LABEL} in a label",
                     component.name
                 ),
                 "shorten the model's name or the component's",
@@ -74,8 +74,8 @@ pub(super) fn check_grove_name(
             PlatformRequirement::GroveNames,
             component_path(name).field("name"),
             format!(
-                "Grove allows {MAX_GROVE} characters for what it derives from graph and component; `{name}` alone takes {own} \
-                 of them, and {} are the graph's",
+                "Grove allows {MAX_GROVE} characters for names from graph and component; `{name}` alone takes {own}, \
+                 and the graph's name {}",
                 names.length
             ),
             format!(
@@ -110,8 +110,8 @@ pub(super) fn check_grove_truncation(
         rules::GROVE_NAMES,
         FieldPath::from_fields(["metadata", "name"]),
         format!(
-            "depends on the cluster: on Grove a graph with these components has {} characters for its name, and this one \
-             has {}; the operator cuts it and adds a hash, and refused it before release 1.2",
+            "depends on the cluster: on Grove, the name of a graph with these components may have {} characters, and \
+             this one has {}; the operator truncates it and adds a hash, and refused it before release 1.2",
             names.length,
             graph.len()
         ),

@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules;
 
-/// The Dynamo that a cluster runs and what is installed beside it, as far as it is known. What is left out is unknown: a
-/// model that needs it gets a warning, and the cluster decides.
+/// The Dynamo that a cluster runs and the capabilities installed beside it. An omitted field is unknown: a model that
+/// needs it gets a warning, and the cluster decides.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Platform {
-    /// The release of Dynamo, such as `"1.4"`, for checks without the cluster. A cluster is judged by the definitions that
-    /// it serves; without either, the stable release is assumed.
+    /// The release of Dynamo, such as `"1.4"`, for checks without the cluster. For a cluster, the definitions that it
+    /// serves decide; without either, the stable release is assumed.
     pub dynamo: Option<Release>,
     /// Whether the operator runs graphs on Grove (`global.grove.enabled` of its chart). Assumed true if the cluster
     /// serves Grove; set `false` if the chart disables it anyway.

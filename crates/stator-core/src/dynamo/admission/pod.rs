@@ -139,13 +139,13 @@ fn check_power_limit(component: &ComponentSpec, words: &str, faults: &mut Admiss
     match value.parse::<i64>() {
         Err(_) => deny(
             at.clone(),
-            format!("`{name}` is `{value}`, which is no whole number of watts"),
+            format!("`{name}` is `{value}`, which is not a whole number of watts"),
             "write watts, such as `\"300\"`",
             "must be a decimal integer",
         ),
         Ok(watts) if watts <= 0 => deny(
             at.clone(),
-            format!("`{name}` is `{value}`; a limit is above zero"),
+            format!("`{name}` is `{value}`; a limit must be above zero"),
             "write watts, such as `\"300\"`",
             "must be greater than zero",
         ),
@@ -161,7 +161,7 @@ fn check_power_limit(component: &ComponentSpec, words: &str, faults: &mut Admiss
     if claims || component.experimental("gpuMemoryService").is_some() {
         deny(
             at,
-            format!("`{name}` does not go with GPUs by resource claim, nor with the GPU memory service"),
+            format!("`{name}` cannot be combined with GPUs by resource claim, or with the GPU memory service"),
             "remove one of the two",
             "power-aware planning does not support DRA-backed device allocation",
         );

@@ -56,7 +56,7 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
         let of_release = definitions.release();
         let (text, help) = match newer {
             Some(release) => (
-                format!("`{path}` is a field of Dynamo {release} and later; this is judged by {of_release}"),
+                format!("`{path}` is a field of Dynamo {release} and later; this is checked against {of_release}"),
                 format!("remove the field, or upgrade Dynamo; {}", how_to_say(definitions)),
             ),
             None => (format!("`{path}`: {message}"), fault.help(definitions)),
@@ -86,9 +86,9 @@ fn release_that_has(kind: &str, path: &FieldPath, definitions: &Definitions) -> 
 
 fn how_to_say(definitions: &Definitions) -> &'static str {
     if definitions.are_served() {
-        "the cluster decides by the definitions that it serves"
+        "the definitions that the cluster serves decide"
     } else {
-        "where that is done, say so with `--dynamo`, or with `dynamo` under the environment's `platform` in stator.yaml"
+        "after an upgrade, set `--dynamo`, or `dynamo` under the environment's `platform` in stator.yaml"
     }
 }
 
@@ -108,7 +108,7 @@ impl Fault {
             Self::Typing(TypingErrorKind::Undeclared) => {
                 let release = definitions.release();
                 format!(
-                    "remove the field, or correct its name: Dynamo {release} has no such field; `kubectl explain` lists those of a cluster"
+                    "remove the field, or correct its name: Dynamo {release} has no such field; `kubectl explain` lists the fields of a cluster"
                 )
             }
             Self::Typing(TypingErrorKind::Duplicate) => "keep one of the two, or give them different names".to_owned(),

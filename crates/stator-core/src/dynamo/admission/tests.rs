@@ -26,16 +26,16 @@ fn what_is_admitted_and_cannot_work_is_named() {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    insta::assert_snapshot!(named("name of 64 characters (vllm-agg"), @"dynamo/name-budget at metadata.name: the name has 64 characters; it becomes a label, which holds 63");
-    insta::assert_snapshot!(named("name of 58 characters (vllm-agg"), @r#"
-    dynamo/name-budget at spec.components[name=frontend].name: the operator names what runs `frontend` `nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-frontend`, which has 67 characters; Kubernetes allows 63 in a label
-    dynamo/name-budget at spec.components[name=worker].name: the operator names what runs `worker` `nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-worker-<8 characters>`, which has 74 characters; Kubernetes allows 63 in a label
-    "#);
-    insta::assert_snapshot!(named("component name of 45 characters (vllm-agg"), @"dynamo/grove-names at spec.components[name=ccccccccccccccccccccccccccccccccccccccccccccc].name: depends on the cluster: Grove allows 45 characters for what it derives from graph and component; `ccccccccccccccccccccccccccccccccccccccccccccc` alone takes 45 of them, and 6 are the graph's");
-    insta::assert_snapshot!(named("component name of 63 characters (vllm-agg"), @r#"
-    dynamo/name-budget at spec.components[name=ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc].name: the operator names what runs `ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` `q-vllm-ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc-<8 characters>`, which has 79 characters; Kubernetes allows 63 in a label
-    dynamo/grove-names at spec.components[name=ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc].name: depends on the cluster: Grove allows 45 characters for what it derives from graph and component; `ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` alone takes 63 of them, and 6 are the graph's
-    "#);
+    insta::assert_snapshot!(named("name of 64 characters (vllm-agg"), @"dynamo/name-budget at metadata.name: the name has 64 characters; it becomes a label value, which may have 63");
+    insta::assert_snapshot!(named("name of 58 characters (vllm-agg"), @"
+    dynamo/name-budget at spec.components[name=frontend].name: the operator names the workload of `frontend` `nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-frontend`, which has 67 characters; Kubernetes allows 63 in a label
+    dynamo/name-budget at spec.components[name=worker].name: the operator names the workload of `worker` `nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-worker-<8 characters>`, which has 74 characters; Kubernetes allows 63 in a label
+    ");
+    insta::assert_snapshot!(named("component name of 45 characters (vllm-agg"), @"dynamo/grove-names at spec.components[name=ccccccccccccccccccccccccccccccccccccccccccccc].name: depends on the cluster: Grove allows 45 characters for names from graph and component; `ccccccccccccccccccccccccccccccccccccccccccccc` alone takes 45, and the graph's name 6");
+    insta::assert_snapshot!(named("component name of 63 characters (vllm-agg"), @"
+    dynamo/name-budget at spec.components[name=ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc].name: the operator names the workload of `ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` `q-vllm-ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc-<8 characters>`, which has 79 characters; Kubernetes allows 63 in a label
+    dynamo/grove-names at spec.components[name=ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc].name: depends on the cluster: Grove allows 45 characters for names from graph and component; `ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` alone takes 63, and the graph's name 6
+    ");
     insta::assert_snapshot!(named("two frontends (vllm-agg"), @"dynamo/two-frontends at spec.components[name=front2].type: `front2` is a second frontend; requests reach one or the other by chance");
     insta::assert_snapshot!(named("image missing (vllm-agg"), @"dynamo/image-missing at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `worker` has no image; Dynamo accepts it, but no pod can start");
     insta::assert_snapshot!(named("image without tag (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm-runtime`: there is no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others");
@@ -101,7 +101,7 @@ fn what_depends_on_the_cluster_is_settled_by_what_is_known_of_it() {
     insta::assert_snapshot!(said(&picker, &unknown), @"depends dynamo/needs-inference-gateway at spec.components[name=picker].type: depends on the cluster: the endpoint picker `picker` needs the Gateway API Inference Extension (inference.networking.k8s.io)");
     insta::assert_snapshot!(said(&topology, &unknown), @"depends dynamo/needs-topology at spec.topologyConstraint.clusterTopologyName: depends on the cluster: where graphs run on Grove it must have the topology `rails` with the domains `rack`, `zone`");
     insta::assert_snapshot!(said(&shared, &unknown), @"depends dynamo/needs-grove at spec.components[name=worker].experimental.gpuMemoryService.mode: depends on the cluster: GPU memory between pods of `worker` needs an operator that runs on Grove");
-    insta::assert_snapshot!(said(&wide, &unknown), @"depends dynamo/grove-names at spec.components[name=a-rather-long-name-2].name: depends on the cluster: Grove allows 45 characters for what it derives from graph and component; `a-rather-long-name-2` alone takes 44 of them, and 5 are the graph's");
+    insta::assert_snapshot!(said(&wide, &unknown), @"depends dynamo/grove-names at spec.components[name=a-rather-long-name-2].name: depends on the cluster: Grove allows 45 characters for names from graph and component; `a-rather-long-name-2` alone takes 44, and the graph's name 5");
 
     let full = Platform {
         topologies: Some(BTreeMap::from([("rails".to_owned(), ["zone", "rack", "host"].map(str::to_owned).to_vec())])),
@@ -110,7 +110,7 @@ fn what_depends_on_the_cluster_is_settled_by_what_is_known_of_it() {
     assert_eq!(said(&picker, &full), "");
     assert_eq!(said(&shared, &full), "");
     insta::assert_snapshot!(said(&topology, &full), @"refused dynamo/needs-topology at spec.components[name=worker].topologyConstraint.packDomain: `zone` of `worker` is broader than the graph's `rack`");
-    insta::assert_snapshot!(said(&wide, &full), @"refused dynamo/grove-names at spec.components[name=a-rather-long-name-2].name: Grove allows 45 characters for what it derives from graph and component; `a-rather-long-name-2` alone takes 44 of them, and 5 are the graph's");
+    insta::assert_snapshot!(said(&wide, &full), @"refused dynamo/grove-names at spec.components[name=a-rather-long-name-2].name: Grove allows 45 characters for names from graph and component; `a-rather-long-name-2` alone takes 44, and the graph's name 5");
 
     let bare = Platform::from_api_groups(["apps"]);
     insta::assert_snapshot!(said(&picker, &bare), @"refused dynamo/needs-inference-gateway at spec.components[name=picker].type: the endpoint picker `picker` needs the Gateway API Inference Extension (inference.networking.k8s.io)");
@@ -235,14 +235,14 @@ fn a_field_of_a_later_release_is_said_to_be_one() {
     }));
     let by = |release| said(&newer, &Platform { dynamo: Some(release), grove: Some(true), ..Platform::default() });
     insta::assert_snapshot!(by(Release::V1_2), @"
-    refused dynamo/schema at spec.components[name=worker].experimental.grove: `spec.components[name=worker].experimental.grove` is a field of Dynamo 1.5 and later; this is judged by 1.2
-    refused dynamo/schema at spec.components[name=worker].minAvailable: `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    refused dynamo/schema at spec.components[name=worker].experimental.grove: `spec.components[name=worker].experimental.grove` is a field of Dynamo 1.5 and later; this is checked against 1.2
+    refused dynamo/schema at spec.components[name=worker].minAvailable: `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is checked against 1.2
     refused dynamo/schema at spec.components[name=worker].mystery: `spec.components[name=worker].mystery`: field not declared in schema
-    refused dynamo/schema at spec.components[name=worker].runtimeVersionOverride: `spec.components[name=worker].runtimeVersionOverride` is a field of Dynamo 1.4 and later; this is judged by 1.2
-    refused dynamo/schema at spec.priorityClassName: `spec.priorityClassName` is a field of Dynamo 1.3 and later; this is judged by 1.2
+    refused dynamo/schema at spec.components[name=worker].runtimeVersionOverride: `spec.components[name=worker].runtimeVersionOverride` is a field of Dynamo 1.4 and later; this is checked against 1.2
+    refused dynamo/schema at spec.priorityClassName: `spec.priorityClassName` is a field of Dynamo 1.3 and later; this is checked against 1.2
     ");
     insta::assert_snapshot!(by(Release::V1_4), @"
-    refused dynamo/schema at spec.components[name=worker].experimental.grove: `spec.components[name=worker].experimental.grove` is a field of Dynamo 1.5 and later; this is judged by 1.4
+    refused dynamo/schema at spec.components[name=worker].experimental.grove: `spec.components[name=worker].experimental.grove` is a field of Dynamo 1.5 and later; this is checked against 1.4
     refused dynamo/schema at spec.components[name=worker].mystery: `spec.components[name=worker].mystery`: field not declared in schema
     ");
     insta::assert_snapshot!(by(Release::Newer), @"would fail dynamo/schema at spec.components[name=worker].mystery: Dynamo 1.5 refuses: `spec.components[name=worker].mystery`: field not declared in schema");

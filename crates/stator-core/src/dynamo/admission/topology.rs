@@ -151,7 +151,7 @@ fn check_domains(
                 PlatformRequirement::Topology,
                 path.clone(),
                 format!("the topology `{topology}` has no domain `{domain}`; it has `{}`", levels.join("`, `")),
-                "name a domain that it has",
+                "name one of its domains",
                 format!("{path}: domain \"{domain}\" does not exist in ClusterTopology \"{topology}\""),
             );
             continue;

@@ -206,7 +206,7 @@ fn check_provider(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_
         let name = annotation::WORKLOAD_PROVIDER;
         faults.deny_immutable(
             FieldPath::from_fields(["metadata", "annotations", name]),
-            format!("`{name}` is the operator's, and Dynamo forbids adding, changing or removing it"),
+            format!("the operator owns `{name}`, and Dynamo forbids adding, changing or removing it"),
             format!("metadata.annotations[{name}]: Invalid value: field is immutable"),
         );
     }
@@ -242,7 +242,7 @@ fn check_frozen_fields(name: &str, was: &Value, now: &Value, faults: &mut Admiss
                 let at = of.split('/').fold(path.clone(), |path, name| path.field(name));
                 faults.deny_immutable(
                     at.field(field),
-                    format!("Dynamo forbids changing what the override of `{name}` is laid over in place"),
+                    format!("Dynamo forbids changing the target of the override of `{name}` in place"),
                     format!("{}.{field}: field is immutable", of.replace('/', ".")),
                 );
             }

@@ -32,13 +32,13 @@ pub(super) fn download_health(job: &Object) -> HealthVerdict {
         ));
     }
     let Some(since) = job.str_at("/status/startTime") else {
-        return HealthVerdict::progressing("waiting for the cluster to begin to download the weights");
+        return HealthVerdict::progressing("waiting for the download of the weights to start");
     };
     let is_untried = ["active", "failed", "succeeded"].iter().all(|field| job.status().get(*field).is_none_or(is_zero));
     if is_untried {
         let describe = format!("kubectl describe job {} -n {}", job.name(), job.namespace());
         return HealthVerdict::progressing(format!(
-            "waiting for a pod that downloads the weights: `{describe}` says why there is none"
+            "waiting for the pod of the download: `{describe}` shows why there is none"
         ));
     }
     let deadline = deadline_text(job).map(|text| format!(", at most {text}")).unwrap_or_default();
@@ -69,8 +69,8 @@ fn describe_failure(job: &Object, reason: &str, message: &str, counts: &str) -> 
     if reason == "DeadlineExceeded" {
         let deadline = deadline_text(job).unwrap_or_else(|| "its time".to_owned());
         return format!(
-            "the weights were not downloaded within {deadline} ({counts}): raise `weights.deadline`; what is on the \
-             volume is not downloaded again"
+            "the weights were not downloaded within {deadline} ({counts}): raise `weights.deadline`; files already on \
+             the volume are not downloaded again"
         );
     }
     let said = if message.is_empty() { String::new() } else { format!(": {message}") };
@@ -126,8 +126,8 @@ mod tests {
             format!("{}{}: {}", verdict.health, if verdict.terminal { "!" } else { "" }, verdict.message)
         });
         insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
-        Progressing: waiting for the cluster to begin to download the weights
-        Progressing: waiting for a pod that downloads the weights: `kubectl describe job weights-gpt -n prod` says why there is none
+        Progressing: waiting for the download of the weights to start
+        Progressing: waiting for the pod of the download: `kubectl describe job weights-gpt -n prod` shows why there is none
         Progressing: downloading weights since 2026-01-01T00:00:00Z, at most 2h (1 active, 0 failed, 0 succeeded)
         Progressing: downloading weights since 2026-01-01T00:00:00Z, at most 2h (1 active, 2 failed, 0 succeeded)
         Progressing: downloading weights since 2026-01-01T00:00:00Z (1 active, 0 failed, 0 succeeded)
@@ -135,7 +135,7 @@ mod tests {
         Progressing: downloading weights since 2026-01-01T00:00:00Z, at most 2h (0 active, 0 failed, 1 succeeded)
         Healthy!: the weights are downloaded
         Failed!: the download of the weights failed (0 active, 4 failed, 0 succeeded), BackoffLimitExceeded: Job has reached the specified backoff limit; read `kubectl logs -n prod job/weights-gpt`, then correct `weights`, or increase `weights.attempt` by one to try again
-        Failed!: the weights were not downloaded within 2h (0 active, 1 failed, 0 succeeded): raise `weights.deadline`; what is on the volume is not downloaded again
+        Failed!: the weights were not downloaded within 2h (0 active, 1 failed, 0 succeeded): raise `weights.deadline`; files already on the volume are not downloaded again
         "#);
     }
 

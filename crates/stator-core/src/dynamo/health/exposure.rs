@@ -47,19 +47,19 @@ fn judge_answer(gateway: &str, answer: &Value, generation: i64) -> HealthVerdict
     let conditions = answer.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for kind in ["Accepted", "ResolvedRefs"] {
         let Some(condition) = conditions.iter().find(|one| one.get("type").is_some_and(|text| text == kind)) else {
-            return HealthVerdict::progressing(format!("waiting for {gateway} to say whether the route is {kind}"));
+            return HealthVerdict::progressing(format!("waiting for {gateway} to report whether the route is {kind}"));
         };
         let text = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
         let observed = condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or(generation);
         if observed < generation {
-            return HealthVerdict::progressing(format!("waiting for {gateway} to take up the change of the route"));
+            return HealthVerdict::progressing(format!("waiting for {gateway} to process the change of the route"));
         }
         if text("status") != "True" {
             let said = if text("message").is_empty() { String::new() } else { format!(": {}", text("message")) };
             let reason = text("reason");
             let message = match kind {
                 "Accepted" => format!("route not accepted by {gateway}: {reason}{said}"),
-                _ => format!("route leads nowhere, as {gateway} says: {reason}{said}"),
+                _ => format!("route has no valid backend, reports {gateway}: {reason}{said}"),
             };
             return HealthVerdict::new(Health::Degraded, message);
         }
@@ -129,13 +129,13 @@ mod tests {
         });
         insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
         Progressing: waiting for gateway infra/public (https) to accept the route: check that the gateway exists and its controller is running
-        Progressing: waiting for gateway infra/public (https) to take up the change of the route
+        Progressing: waiting for gateway infra/public (https) to process the change of the route
         Healthy: accepted by gateway infra/public (https)
         Degraded: route not accepted by gateway infra/public (https): NoMatchingListenerHostname: no listener serves chat.example.com
-        Degraded: route leads nowhere, as gateway infra/public (https) says: BackendNotFound
+        Degraded: route has no valid backend, reports gateway infra/public (https): BackendNotFound
         Progressing: waiting for gateway own to accept the route: check that the gateway exists and its controller is running
         Healthy: accepted by gateway own
-        Progressing: waiting for gateway own to say whether the route is Accepted
+        Progressing: waiting for gateway own to report whether the route is Accepted
         Healthy: accepted by gateway own
         Healthy: belongs to no gateway
         ");

@@ -54,7 +54,7 @@ pub(super) fn graph_health(object: &Object, healthy_at: Option<i64>) -> HealthVe
         let (reason, message) = ready.as_ref().map_or(("", ""), |ready| (ready.reason, ready.message));
         if reason == UPDATING && waits_for_deletion(object) {
             return HealthVerdict::progressing(format!(
-                "waits for a person: by `{}: OnDelete` a pod changes only when somebody deletes it ({message})",
+                "waiting for you to delete pods: with `{}: OnDelete`, only a deleted pod is updated ({message})",
                 annotation::GROVE_UPDATE_STRATEGY
             ));
         }

@@ -93,7 +93,7 @@ fn the_reasons_of_later_releases_have_their_cause_and_their_end() {
     insta::assert_snapshot!(told("pending", "unsupported_workload_provider", "lws"), @"Failed!: lws");
     insta::assert_snapshot!(told("failed", "no_multinode_orchestrator_available", "no multinode orchestrator available"), @"Failed!: no multinode orchestrator available");
     let on_delete = json!({"nvidia.com/grove-update-strategy": "OnDelete"});
-    insta::assert_snapshot!(not_ready("pending", "updating", "decode: 0 of 2 updated", on_delete).message, @"waits for a person: by `nvidia.com/grove-update-strategy: OnDelete` a pod changes only when somebody deletes it (decode: 0 of 2 updated)");
+    insta::assert_snapshot!(not_ready("pending", "updating", "decode: 0 of 2 updated", on_delete).message, @"waiting for you to delete pods: with `nvidia.com/grove-update-strategy: OnDelete`, only a deleted pod is updated (decode: 0 of 2 updated)");
 }
 
 #[test]

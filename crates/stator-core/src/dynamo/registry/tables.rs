@@ -17,12 +17,12 @@ pub const LABELS: &[MetadataKey] = &[
     user_key("kai.scheduler/queue", "The queue of the KAI scheduler."),
     operator_key(
         "nvidia.com/dynamo-base-model-hash",
-        "Eight hexadecimal digits of the base model's name: what a DynamoModel finds endpoints by.",
+        "Eight hexadecimal digits of the base model's name; a DynamoModel selects endpoints by it.",
     ),
     operator_key("nvidia.com/dynamo-component", "The component of a pod or service."),
     operator_key(
         "nvidia.com/dynamo-component-class",
-        "`worker` for every component that serves a model: what an inference pool selects.",
+        "`worker` for every component that serves a model; inference pools select by it.",
     ),
     operator_key("nvidia.com/dynamo-component-pod", "Marks the pods of components."),
     operator_key("nvidia.com/dynamo-component-type", "The component's type."),
@@ -38,7 +38,7 @@ pub const LABELS: &[MetadataKey] = &[
         meaning: "The GPU's product name, put on nodes by the GPU feature discovery.",
     },
     user_key("nvidia.com/metrics-enabled", "Whether metrics of a pod are collected."),
-    operator_key("nvidia.com/selector", "What a component's service selects its pods by."),
+    operator_key("nvidia.com/selector", "A component's service selects its pods by it."),
 ];
 
 /// Annotations, by name.
@@ -47,8 +47,8 @@ pub const ANNOTATIONS: &[MetadataKey] = &[
     operator_key("nvidia.com/confirmed-dgd-uid", "The graph that a request owns (1.5)."),
     operator_key("nvidia.com/current-worker-hash", "The generation of workers that serves."),
     operator_key("nvidia.com/current-worker-hash-v2", "The same by a later recipe."),
-    operator_key("nvidia.com/dcd-spec", "What of a component's spec the other version has no field for."),
-    operator_key("nvidia.com/dcd-status", "What of a component's status the other version has no field for."),
+    operator_key("nvidia.com/dcd-spec", "Fields of a component's spec that the other version lacks."),
+    operator_key("nvidia.com/dcd-status", "Fields of a component's status that the other version lacks."),
     user_key(
         annotation::MAX_SURGE,
         "Count or share of pods above the desired number while workers roll; on the pod template.",
@@ -58,8 +58,8 @@ pub const ANNOTATIONS: &[MetadataKey] = &[
         "Count or share of pods that may be missing while workers roll; on the pod template.",
     ),
     user_key(annotation::STRATEGY, "`RollingUpdate` or `Recreate`; on the pod template."),
-    operator_key("nvidia.com/dgd-spec", "What of a graph's spec the other version has no field for."),
-    operator_key("nvidia.com/dgd-status", "What of a graph's status the other version has no field for."),
+    operator_key("nvidia.com/dgd-spec", "Fields of a graph's spec that the other version lacks."),
+    operator_key("nvidia.com/dgd-status", "Fields of a graph's status that the other version lacks."),
     operator_key("nvidia.com/dgdr-config-map-ref", "A request's v1alpha1 `profilingConfig.configMapRef`."),
     operator_key("nvidia.com/dgdr-deployment-overrides", "A request's v1alpha1 `deploymentOverrides`."),
     operator_key("nvidia.com/dgdr-deployment-status", "A request's v1alpha1 `status.deployment`."),
@@ -68,8 +68,8 @@ pub const ANNOTATIONS: &[MetadataKey] = &[
     operator_key("nvidia.com/dgdr-profiling-config", "A request's v1alpha1 `profilingConfig.config`."),
     operator_key("nvidia.com/dgdr-profiling-job-name", "The job of a request, read at v1alpha1."),
     operator_key("nvidia.com/dgdr-profiling-results", "A request's v1alpha1 `status.profilingResults`."),
-    operator_key("nvidia.com/dgdr-spec", "What of a request's spec the other version has no field for."),
-    operator_key("nvidia.com/dgdr-status", "What of a request's status the other version has no field for."),
+    operator_key("nvidia.com/dgdr-spec", "Fields of a request's spec that the other version lacks."),
+    operator_key("nvidia.com/dgdr-status", "Fields of a request's status that the other version lacks."),
     operator_key("nvidia.com/dgdr-status-backend", "A request's v1alpha1 `status.backend`."),
     user_key(
         "nvidia.com/disable-image-pull-secret-discovery",

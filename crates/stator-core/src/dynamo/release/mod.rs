@@ -81,7 +81,7 @@ impl fmt::Display for Release {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
     /// Not of the form `1.4` or `1.4.1`.
-    #[error("`{0}` is no release of Dynamo; write two numbers, such as \"1.4\"")]
+    #[error("`{0}` is not a release of Dynamo; write two numbers, such as \"1.4\"")]
     Malformed(String),
     /// Before 1.2.
     #[error("Dynamo {0} is not supported; the oldest release that stator works with is 1.2")]

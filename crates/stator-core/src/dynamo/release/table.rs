@@ -70,12 +70,12 @@ macro_rules! behaviours {
 }
 
 behaviours! {
-    RestartUnsetOnCreate: since V1_3, "A graph is refused that is created with a `restart`.",
+    RestartUnsetOnCreate: since V1_3, "A new graph cannot have a `restart`.",
         source "CEL rule of DynamoGraphDeployment";
     FileSources: since V1_3, "An adapter may come from `file:///…`.", source "DynamoModel webhook";
     MountListsMerged: since V1_3, "A v1alpha1 service keeps both of its lists of mounts when it is converted.",
         source "conversion of DynamoGraphDeployment, #11263";
-    CheckpointSwitched: since V1_3, "A checkpoint says `enabled`, which the webhook puts in as false where it is left out.",
+    CheckpointSwitched: since V1_3, "A checkpoint sets `enabled`; the webhook defaults it to false.",
         source "webhook/defaulting/dynamographdeployment_handler.go";
     CheckpointGated: since V1_3, "A checkpoint that is enabled needs the operator's checkpoint feature.",
         source "webhook/validation/shared_v1beta1.go";
@@ -102,7 +102,7 @@ behaviours! {
         source "internal/controller/dgd_workload_provider.go";
     UpdateStrategyChecked: since V1_5, "`nvidia.com/grove-update-strategy` is RollingRecreate or OnDelete.",
         source "webhook/validation/dynamographdeployment.go";
-    PowerLimitChecked: since V1_5, "`dynamo.nvidia.com/gpu-power-limit` of a pod is a positive number, and goes with no claim or GPU memory service.",
+    PowerLimitChecked: since V1_5, "`dynamo.nvidia.com/gpu-power-limit` of a pod is a positive number, and cannot be combined with a claim or GPU memory service.",
         source "webhook/validation/dynamographdeployment.go";
     ElasticExpertsChecked: since V1_5, "Elastic expert parallelism of vLLM on Ray needs an explicit command.",
         source "webhook/validation/shared_helpers.go";

@@ -133,7 +133,7 @@ fn a_release_is_read_from_what_people_write() {
     assert_eq!(read("1.6"), Ok(Release::Newer));
     assert_eq!(read("2.0"), Ok(Release::Newer));
     for text in ["", "1", "1.", "1.x", "1.4-rc1", "1.4.1.2", "latest", "99999999999.1", "+1.4"] {
-        assert!(read(text).unwrap_err().contains("is no release of Dynamo"), "{text}");
+        assert!(read(text).unwrap_err().contains("is not a release of Dynamo"), "{text}");
     }
     assert_eq!(
         read("1.1"),

@@ -113,9 +113,7 @@ pub enum CredentialFault {
         fix: &'static str,
     },
     /// The secret says that it is for another host.
-    #[error(
-        "`url` says that the secret is for `{host}`, but the repository is on another host; use the secret of its host"
-    )]
+    #[error("`url` is for `{host}`, but the repository is on another host; use the secret of its host")]
     OtherHost {
         /// The host that the secret is for.
         host: String,

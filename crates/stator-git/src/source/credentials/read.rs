@@ -130,7 +130,8 @@ impl CredentialReader<'_> {
         }
         if !self.has("githubAppInstallationID") && !self.has("githubAppInstallationOwner") {
             let want = "`githubAppInstallationID` or `githubAppInstallationOwner`";
-            let fix = "the number is at the end of the installation's address, the owner is who installed it";
+            let fix = "the number is at the end of the installation's address, the owner is the account that installed \
+                       the App";
             self.faults.push(Fault::Missing { have, want, fix });
         }
         let id = self.read_checked("githubAppID", "the id of a GitHub App", "copy it from the App's page", |text| {

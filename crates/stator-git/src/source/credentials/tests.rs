@@ -119,7 +119,7 @@ fn what_cannot_be_right_is_told_at_once() {
         ("githubAppId", "1"), ("known-hosts", "x"), ("password", "canary\n"), ("bearerToken", "can\nary"),
         ("identity", "canary"), ("caFile", "canary"), ("tls.crt", certificate()), ("noProxy", "canary"),
         ("insecure", "true"), ("url", "https://elsewhere.example.com"),
-    ]), @r"
+    ]), @"
     secret `git`: 12 errors
       `bearerToken` has a line break or another control character in it; copy it again
       `caFile` is not a certificate in PEM; it begins with `-----BEGIN CERTIFICATE-----`; copy the whole file
@@ -132,11 +132,11 @@ fn what_cannot_be_right_is_told_at_once() {
       `password` and `bearerToken` conflict: both define how to log in; keep one of them
       `password` ends in a line break, which would be sent with it; remove it (`printf %s` instead of `echo`, `--from-literal` instead of `--from-file`)
       `tls.crt` needs `tls.key`; put the certificate's private key there, as PEM
-      `url` says that the secret is for `elsewhere.example.com`, but the repository is on another host; use the secret of its host
+      `url` is for `elsewhere.example.com`, but the repository is on another host; use the secret of its host
     ");
-    insta::assert_snapshot!(told(HTTPS, &[("githubAppID", "can ary"), ("username", "")]), @r"
+    insta::assert_snapshot!(told(HTTPS, &[("githubAppID", "can ary"), ("username", "")]), @"
     secret `git`: 6 errors
-      `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is who installed it
+      `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is the account that installed the App
       `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page creates
       `githubAppID` is not the id of a GitHub App; copy it from the App's page
       `username` needs `password`; put the password or token there
@@ -229,9 +229,9 @@ fn a_forge_secret_gives_its_app() {
         ("githubAppPrivateKey", private_key()),
     ]));
     assert_eq!(app.unwrap().unwrap().installation, AppInstallation::Owner("team".to_owned()));
-    insta::assert_snapshot!(GithubApp::read(&secret(&[("githubAppID", "1")])).unwrap_err(), @r"
+    insta::assert_snapshot!(GithubApp::read(&secret(&[("githubAppID", "1")])).unwrap_err(), @"
     secret `git`: 2 errors
-      `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is who installed it
+      `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is the account that installed the App
       `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page creates
     ");
 }

@@ -105,7 +105,7 @@ pub enum MirrorError {
     #[error("the repository uses SHA-256 object names, which stator does not read")]
     Sha256,
     /// Another process uses the mirror.
-    #[error("another process uses the mirror at {}", .path.display())]
+    #[error("another process is using the mirror at {}", .path.display())]
     Busy {
         /// The mirror's folder.
         path: PathBuf,

@@ -61,7 +61,12 @@ impl MirrorStore {
         let repository = match kept {
             Some(repository) => repository,
             None => {
-                tracing::info!(folder = %folder.display(), "the mirror is new, of another repository or damaged: it is created again");
+                let message = match (same, folder.join("origin").is_file()) {
+                    (true, _) => "the mirror is damaged: starting a new one",
+                    (false, true) => "the mirror is of another repository: starting a new one",
+                    (false, false) => "starting a new mirror",
+                };
+                tracing::info!(folder = %folder.display(), "{message}");
                 if !same {
                     remove_path(&folder.join("seen")).map_err(failed)?;
                 }

@@ -169,24 +169,24 @@ fn what_is_not_there_is_told_with_a_way_on() {
     all.push(told(&mirror.tree(&commit, "models").unwrap_err()).replace(&commit, "HASH"));
     all.push(told(&place.open().err().unwrap()).replace(place.folder.path().to_str().unwrap(), "/tmp"));
     insta::assert_snapshot!(all.join("\n"), @r"
-        the repository is empty; push a commit; until then nothing is synced and nothing is pruned
-        there is no branch `gone`; the repository's default branch is `main`; push the branch, or name another in `spec.ref.branch`; until then nothing is synced and nothing is pruned
-        `../../x` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        `-x` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        `a@{1}` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        `a b` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        `` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        `a\u{1b}[31m` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        there is no tag `v2`; push the tag, or name another in `spec.ref.tag`; until then nothing is synced and nothing is pruned
-        none of 1 tags is a version in `>=2`; the highest is v1.0.0; push a tag in the range (`v1.2.3`), or widen `spec.ref.semver`; prereleases count only where the range names one: `>=1.0.0-0`
-        `main` is not a valid version range: `main` is not a version; write `spec.ref.semver` as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`
-        `abc1234` cannot be the name of a commit; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        `0000000000000000000000000000000000000000` cannot be the name of a commit; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
-        the host does not serve commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; compare `spec.ref.commit` with `git log`; some hosts serve only commits that a branch or tag contains
-        there is no ref `refs/pull/7/head`; no action needed: the host removes the refs of closed pull requests
-        commit HASH has no folder `models`; compare `spec.path` with the repository; until then nothing is synced and nothing is pruned
-        another process uses the mirror at /tmp/data; stop the other process, or give this one another `--data` folder
-        ");
+    the repository is empty; push a commit; until then nothing is synced and nothing is pruned
+    there is no branch `gone`; the repository's default branch is `main`; push the branch, or name another in `spec.ref.branch`; until then nothing is synced and nothing is pruned
+    `../../x` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    `-x` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    `a@{1}` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    `a b` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    `` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    `a\u{1b}[31m` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    there is no tag `v2`; push the tag, or name another in `spec.ref.tag`; until then nothing is synced and nothing is pruned
+    none of 1 tags is a version in `>=2`; the highest is v1.0.0; push a tag in the range (`v1.2.3`), or widen `spec.ref.semver`; prereleases count only where the range names one: `>=1.0.0-0`
+    `main` is not a valid version range: `main` is not a version; write `spec.ref.semver` as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`
+    `abc1234` cannot be the name of a commit; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    `0000000000000000000000000000000000000000` cannot be the name of a commit; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+    the host does not serve commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; compare `spec.ref.commit` with `git log`; some hosts serve only commits that a branch or tag contains
+    there is no ref `refs/pull/7/head`; no action needed: the host removes the refs of closed pull requests
+    commit HASH has no folder `models`; compare `spec.path` with the repository; until then nothing is synced and nothing is pruned
+    another process is using the mirror at /tmp/data; stop the other process, or give this one another `--data` folder
+    ");
 }
 
 #[test]

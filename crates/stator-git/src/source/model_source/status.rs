@@ -52,9 +52,9 @@ pub struct ModelSourceStatus {
     pub commit: Option<String>,
     /// The number of models, by state.
     pub models: Option<ModelCounts>,
-    /// The numbers of the last plan that changed anything.
+    /// The counts of the last plan that changed anything.
     pub plan: Option<PlanCounts>,
-    /// What a guard holds back until it is approved.
+    /// The changes that guards hold until they are approved.
     pub held: Option<HeldRevision>,
     /// The approval that was last carried out.
     pub approval: Option<ApprovedRevision>,
@@ -111,22 +111,22 @@ pub struct Revisions {
     /// The newest commit that was seen.
     #[schemars(length(max = 64))]
     pub seen: Option<String>,
-    /// When it was seen first.
+    /// When it was first seen.
     #[schemars(extend("format" = "date-time"))]
     pub seen_at: Option<String>,
     /// The commit that was last synced, successfully or not.
     #[schemars(length(max = 64))]
     pub attempted: Option<String>,
-    /// When that began first.
+    /// When that sync first began.
     #[schemars(extend("format" = "date-time"))]
     pub attempted_at: Option<String>,
     /// The commit that was last synced successfully.
     #[schemars(length(max = 64))]
     pub applied: Option<String>,
-    /// The repository and the branch that led to it: as long as the source follows these, what is synced has to follow it.
+    /// The repository and the branch of that commit: while the source follows them, new commits must descend from it.
     #[schemars(length(max = 4096))]
     pub applied_from: Option<String>,
-    /// When that ended first.
+    /// When that sync first ended.
     #[schemars(extend("format" = "date-time"))]
     pub applied_at: Option<String>,
 }
@@ -185,14 +185,14 @@ pub struct GpuCounts {
     pub peak: u64,
 }
 
-/// What guards hold back until it is approved.
+/// The changes that guards hold until they are approved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldRevision {
     /// The commit that is held: an approval is for this commit only.
     #[schemars(length(max = 64))]
     pub revision: String,
-    /// SHA-256 of what is held: an approval is for exactly that.
+    /// SHA-256 of the held changes: an approval is for exactly these.
     // An earlier stator wrote none.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
@@ -213,7 +213,7 @@ pub struct ApprovedRevision {
     /// The commit.
     #[schemars(length(max = 64))]
     pub revision: String,
-    /// SHA-256 of what was held.
+    /// SHA-256 of the held changes.
     #[schemars(length(max = 64))]
     pub plan: String,
     /// The guards that were released, with commas.

@@ -44,7 +44,7 @@ pub enum RestoreError {
         branch: String,
     },
     /// git does not know who commits.
-    #[error("git does not know who you are")]
+    #[error("git does not know your name and email address")]
     Nobody,
     /// git cannot read or write.
     #[error("git failed: {reason}")]

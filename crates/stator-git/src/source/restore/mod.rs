@@ -208,8 +208,12 @@ impl RollbackRepository {
     ///
     /// # Errors
     /// When history cannot be read, or ends before the change: a shallow clone.
-    pub fn newest_change(&self, folder: &str) -> Result<Option<(ModelCommit, Option<String>)>, RestoreError> {
-        let mut commit = self.repository.find_commit(self.head)?;
+    pub fn newest_change(
+        &self,
+        from: &str,
+        folder: &str,
+    ) -> Result<Option<(ModelCommit, Option<String>)>, RestoreError> {
+        let mut commit = self.repository.find_commit(Oid::from_str(from)?)?;
         let mut here = self.files_of(&commit, folder)?;
         for _ in 0..MAX_HISTORY_DEPTH {
             let parent = match commit.parent(0) {

@@ -146,7 +146,7 @@ impl SignatureError {
     pub fn help(&self) -> &'static str {
         match self {
             Self::Unsigned { .. } => {
-                "sign it (`git commit -S`, `git tag -s`) and push again; what a host merges by itself is signed by the \
+                "sign it (`git commit -S`, `git tag -s`) and push again; a git host signs its own merges with the \
                  host's key, if at all"
             }
             Self::Unknown { .. } => {

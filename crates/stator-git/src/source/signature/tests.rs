@@ -223,7 +223,7 @@ fn keys_that_cannot_be_read_are_told_with_their_line() {
             ("e.sshpub".to_owned(), vec![0xff; 4]),
         ],
     );
-    insta::assert_snapshot!(judged("commit-ssh-ed25519", &secret, later()), @r"
+    insta::assert_snapshot!(judged("commit-ssh-ed25519", &secret, later()), @"
     secret `keys` has public keys that cannot be read
       a.asc, line 10: is a revocation by itself; import it with GnuPG and export the key with it
       a.asc, line 18: is a private key; remove it from the secret and put the public one there
@@ -235,8 +235,8 @@ fn keys_that_cannot_be_read_are_told_with_their_line() {
       allowed_signers, line 5: has a quote that does not end
       allowed_signers, line 6: `valid-before` is not after `valid-after`
       allowed_signers, line 7: is not a public key: length invalid
-      b.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (no packet begins with the byte 0x6e)
-      c.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (a packet is cut off)
+      b.asc: is damaged or not a key; export it with `gpg --armor --export KEY` (no packet begins with the byte 0x6e)
+      c.asc: is damaged or not a key; export it with `gpg --armor --export KEY` (a packet is cut off)
       d.sshpub, line 1: is not a public key; write `ssh-ed25519 AAAA… COMMENT`, and options into `allowed_signers`
       e.sshpub: is not text (not UTF-8)
     ");

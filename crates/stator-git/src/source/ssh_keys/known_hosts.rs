@@ -55,8 +55,8 @@ enum HostMatcher {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::source) enum HostKeyError {
     #[error(
-        "`known_hosts` has no key of it, and it presents {shown}; compare that with what its owner publishes, and only \
-         then add the line `{line}`"
+        "`known_hosts` has no key of it, and it presents {shown}; compare that with the fingerprint that its owner \
+         publishes, and only then add the line `{line}`"
     )]
     Unknown { shown: String, line: String },
     #[error(
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn each_distrust_is_named_with_both_keys() {
-        insta::assert_snapshot!(judged("", "git.example.com", 2222), @"`known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU; compare that with what its owner publishes, and only then add the line `[git.example.com]:2222 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl`");
+        insta::assert_snapshot!(judged("", "git.example.com", 2222), @"`known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU; compare that with the fingerprint that its owner publishes, and only then add the line `[git.example.com]:2222 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl`");
         insta::assert_snapshot!(judged(&format!("# old\ngit.example.com {OTHER}"), "git.example.com", 22), @"its key differs: `known_hosts` has ssh-ed25519 SHA256:eUXGGm1YGsMAS7vkcx6JOJdOGHPem5gQp4taiCfCLB8 in line 2, but it presents ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU; this may be an attack. If its owner confirms that the key was changed to this one, replace the old line with `git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl`");
         insta::assert_snapshot!(judged(&format!("git.example.com {ED}\n@revoked * {ED}"), "git.example.com", 22), @"its key ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU is revoked in line 2 of `known_hosts`; do not use it, and ask its owner for the new one");
         insta::assert_snapshot!(judged(&format!("@cert-authority *.example.com {OTHER}"), "git.example.com", 22), @"`known_hosts` has no key of it of a supported kind, only `@cert-authority`; add its ed25519 or ecdsa key, or write the `https://` address");

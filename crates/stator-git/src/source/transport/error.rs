@@ -219,7 +219,7 @@ impl TransportError {
                 "no action needed: stator retries; if it persists, check the network and the host's load"
             }
             Self::TooMuch { .. } => "move the intents into a repository of their own, or delete unused refs",
-            Self::Protocol { .. } => "check what is between stator and the host: proxies may change responses",
+            Self::Protocol { .. } => "check the proxies between stator and the host: they may change responses",
             Self::Remote { .. } => "check the repository on its host; `git fsck` there shows what is damaged",
             Self::Credentials { .. } => "correct the secret that `spec.secretRef` names",
             Self::Token { .. } => "check the GitHub App's keys in the secret that `spec.secretRef` names",

@@ -238,14 +238,14 @@ fn a_job_is_left_to_a_person_where_it_is_not_certain_what_it_does() {
     no graph beside it serves `other/name` from the claim `model-cache`
     it downloads weights, and it downloads in a way that `weights` does not
     it downloads weights, and it downloads more than one repository
-    it downloads weights, and its script does more than to download
-    a model has no Job but that of `spec.weights`
-    it downloads weights, and its script does more than to download
-    it downloads weights, and it downloads single files, or what it downloads is not certain
-    a model has no Job but that of `spec.weights`
+    it downloads weights, and its script does more than download
+    a model's only Job is that of `spec.weights`
+    it downloads weights, and its script does more than download
+    it downloads weights, and it downloads single files, or its files cannot be determined
+    a model's only Job is that of `spec.weights`
     it downloads weights, and `HF_HOME` is not the root of the volume
     no graph beside it serves `m/n` from the claim `other`
-    it downloads weights, and a word of its command is not certain
+    it downloads weights, and a word of its command cannot be determined
     it downloads weights, and its pod has further containers
     ");
 }

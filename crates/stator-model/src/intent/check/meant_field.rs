@@ -6,6 +6,7 @@ use super::compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable};
 use super::field_index::{ANY_ITEM, ANY_KEY, FieldIndex, NearestPlaces};
 use crate::intent::field_words::{normalize, words};
 use stator_core::finding::closest_match;
+use std::collections::BTreeSet;
 
 /// How deep fields are looked for, and how many places are remembered: what a schema may cost.
 const MAX_DEPTH: usize = 6;
@@ -25,12 +26,26 @@ pub(super) fn meant_fields(shapes: &ShapeTable, map: &MapShape, key: &str, path:
     if let Some(field) = closest_match(key, map.fields.keys().map(String::as_str)) {
         return vec![field.to_owned()];
     }
+    if let Some(field) =
+        map.fields.keys().find(|field| !bare_words(key).is_empty() && bare_words(key) == bare_words(field))
+    {
+        return vec![field.clone()];
+    }
     let written = words(key);
     let mut longer = map.fields.keys().filter(|field| !written.is_empty() && written.is_subset(&words(field)));
     if let (Some(field), None) = (longer.next(), longer.next()) {
         return vec![field.clone()];
     }
     nearest.map(|nearest| nearest.paths).unwrap_or_default()
+}
+
+/// Words that say of a number what it is: `gpuCount` and `numGpus` are `gpus`.
+const COUNTING_WORDS: [&str; 6] = ["count", "num", "number", "total", "amount", "of"];
+
+/// The words of a name without those of counting, each as of one thing.
+fn bare_words(name: &str) -> BTreeSet<String> {
+    let kept = words(name).into_iter().filter(|word| !COUNTING_WORDS.contains(&word.as_str()));
+    kept.map(|word| word.strip_suffix('s').map_or_else(|| word.clone(), str::to_owned)).collect()
 }
 
 /// Where each field of a document may stand.

@@ -152,7 +152,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
                 let allowed = join_quoted(list_edit::FIELDS.into_iter());
                 let message =
                     format!("unknown field `{}` in {}; allowed: {allowed}", truncate_text(&entry.key), path.quoted());
-                let help = "Remove it: a map in place of a list says what to add to it and to take from it.";
+                let help = "Remove it: a map instead of a list edits the list of the weaker layers.";
                 self.error(rules::SCHEMA_UNKNOWN_FIELD, entry.key_span, message, help);
                 continue;
             }
@@ -171,7 +171,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
                         rules::SCHEMA_LENGTH,
                         superfluous.span,
                         format!("{} has more than {} items", below.quoted(), list_edit::MAX_REMOVED),
-                        "Write the list that you want in place of the edit.",
+                        "Write the list that you want instead of the edit.",
                     );
                 }
                 continue;
@@ -228,22 +228,16 @@ impl<P: Copy> SchemaChecker<'_, P> {
     }
 
     fn report_unknown_field(&mut self, shape: &MapShape, entry: &YamlEntry<P>, path: &DocumentPath<'_>) {
-        let allowed = shape.fields.keys().map(String::as_str);
-        let help = match meant_field::meant_fields(self.shapes, shape, &entry.key, path) {
-            meant if meant.is_empty() => "Remove it, or move it to where it belongs: check the indentation.".to_owned(),
-            meant => format!("Did you mean {}?", join_alternatives(&meant)),
-        };
-        self.error(
-            rules::SCHEMA_UNKNOWN_FIELD,
-            entry.key_span,
-            format!(
-                "unknown field `{}` in {}; allowed: {}",
-                truncate_text(&entry.key),
-                path.quoted(),
-                join_quoted(allowed)
+        let message = format!("unknown field `{}` in {}", truncate_text(&entry.key), path.quoted());
+        let (message, help) = match meant_field::meant_fields(self.shapes, shape, &entry.key, path) {
+            // Without a word that is near, the list of all leads on.
+            meant if meant.is_empty() => (
+                format!("{message}; allowed: {}", join_quoted(shape.fields.keys().map(String::as_str))),
+                "Remove it, or move it to where it belongs: check the indentation.".to_owned(),
             ),
-            help,
-        );
+            meant => (message, format!("Did you mean {}?", join_alternatives(&meant))),
+        };
+        self.error(rules::SCHEMA_UNKNOWN_FIELD, entry.key_span, message, help);
     }
 
     fn check_text(&mut self, shape: &TextShape, text: &str, span: P, path: &DocumentPath<'_>) {

@@ -96,10 +96,10 @@ pub(super) fn type_help<P>(shapes: &ShapeTable, id: ShapeId, node: &YamlNode<P>)
         (SchemaShape::List(_), _) => "Write a list: `[…]`, or one item per line after `- `.".to_owned(),
         (SchemaShape::Map(_), _) => "Write a map: `{name: value}`, or one field per line, indented.".to_owned(),
         (SchemaShape::Text(TextShape { example: Some(example), .. }), _) => {
-            format!("Write one value in place of {}, such as `{example}`.", describe_value(node))
+            format!("Write one value instead of {}, such as `{example}`.", describe_value(node))
         }
         (_, YamlValue::List(_) | YamlValue::Map(_)) => {
-            format!("Write {} in place of {}.", describe_shape(shapes, id), describe_value(node))
+            format!("Write {} instead of {}.", describe_shape(shapes, id), describe_value(node))
         }
         (_, _) => format!("Write {}.", describe_shape(shapes, id)),
     }

@@ -45,13 +45,13 @@ pub enum EditError {
     #[error(transparent)]
     Format(#[from] FormatError),
     /// Something above the field is no map.
-    #[error("`{path}` is no map, so no field can be set in it; correct it in the YAML")]
+    #[error("`{path}` is not a map, so no field can be set in it; correct it in the YAML")]
     NotAMap {
         /// What is no map, with dots.
         path: String,
     },
     /// A field of the new name is there already.
-    #[error("`{path}` is there already; remove one of the two in the YAML")]
+    #[error("`{path}` already exists; remove one of the two in the YAML")]
     Taken {
         /// The new name, with dots.
         path: String,

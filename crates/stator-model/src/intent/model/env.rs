@@ -10,13 +10,13 @@ use serde_with::skip_serializing_none;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Secrets {
-    /// The Secret whose key `HF_TOKEN` is the Hugging Face token.
+    /// The Secret with the Hugging Face token in key `HF_TOKEN`.
     pub hugging_face: Option<DnsName>,
     /// Secrets to pull images with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-stator-synonyms" = ["imagePullSecrets"]))]
     pub image_pull: Vec<DnsName>,
-    /// Secrets whose every key becomes an environment variable.
+    /// Secrets to load as environment variables, one per key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-stator-synonyms" = ["envFrom", "envFromSecret"]))]
     pub env: Vec<DnsName>,
@@ -44,7 +44,7 @@ pub enum EnvValue {
 pub struct GraphVariable {
     /// Its name.
     pub name: EnvName,
-    /// Its value: text, or where it is from.
+    /// Its value: text, or a source.
     pub value: EnvValue,
 }
 
@@ -59,7 +59,7 @@ pub struct EnvFromSecret {
     pub key: String,
 }
 
-/// A field of the pod itself, as Kubernetes' downward API has it.
+/// A field of the pod itself, by Kubernetes' downward API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnvFromField {

@@ -11,12 +11,12 @@ use serde_with::skip_serializing_none;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MountedFile {
-    /// Where the file lies: its path from the folder of `model.yaml`. At most 1 MiB.
+    /// Path of the file, relative to the folder of `model.yaml`. At most 1 MiB.
     #[schemars(length(min = 1, max = 1024))]
     pub from: Option<String>,
-    /// Its content, in place of `from`.
+    /// Its content, instead of `from`.
     pub text: Option<String>,
-    /// Where it is mounted, the file's name included.
+    /// Mount path, including the file name.
     pub mount_path: MountPath,
     /// The components that mount it, by name. Defaults to all workers.
     #[schemars(length(min = 1))]

@@ -11,24 +11,24 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hardware {
-    /// The GPU, as Dynamo names it: `h200_sxm`. Selects nodes by label `nvidia.com/gpu.product`, and prices.
+    /// The GPU, by Dynamo's name: `h200_sxm`. Selects nodes by label `nvidia.com/gpu.product`, and prices.
     #[schemars(extend("x-stator-synonyms" = ["gpuSku"]))]
     pub gpu: Option<GpuSku>,
     /// GPUs in one node. A component that needs more runs on several nodes.
     #[schemars(range(min = 1, max = 1024))]
     #[schemars(extend("x-stator-synonyms" = ["numGpusPerNode"]))]
     pub gpus_per_node: Option<u32>,
-    /// How many GPUs the profiler may plan with; only with `sla`.
+    /// Maximum GPUs that the profiler may plan with; only with `sla`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub total_gpus: Option<u32>,
     /// Memory of one GPU in MiB; only with `sla`.
     #[schemars(range(min = 1))]
     pub vram_mib: Option<u32>,
-    /// What connects the GPUs of a node (`nvlink`, `pcie`); only with `sla`.
+    /// Interconnect of the GPUs in a node (`nvlink`, `pcie`); only with `sla`.
     pub interconnect: Option<String>,
     /// Whether nodes reach each other by RDMA; only with `sla`.
     pub rdma: Option<bool>,
-    /// Node labels to select, in place of the one that `gpu` implies.
+    /// Node labels to select, instead of the one that `gpu` implies.
     pub node_selector: Option<BTreeMap<String, String>>,
     /// Tolerations of workers and of components with GPUs, in Kubernetes' format.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

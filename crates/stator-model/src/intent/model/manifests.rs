@@ -12,8 +12,8 @@ use serde_with::skip_serializing_none;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
-    /// A YAML file of objects, in place of the object itself: its path from the folder of `model.yaml`. It may hold several
-    /// documents. At most 1 MiB.
+    /// Path of a YAML file of objects, relative to the folder of `model.yaml`, instead of the object itself. It may
+    /// hold several documents. At most 1 MiB.
     #[schemars(length(min = 1, max = 1024))]
     pub from: Option<String>,
     /// The group and version of the object: `v1`.
@@ -24,13 +24,13 @@ pub struct Manifest {
     pub kind: Option<String>,
     /// Its name, labels and annotations. The namespace is the environment's.
     pub metadata: Option<Map<String, Value>>,
-    /// What it says, but for a ConfigMap.
+    /// Its spec; a ConfigMap has none.
     pub spec: Option<Map<String, Value>>,
     /// The texts of a ConfigMap.
     pub data: Option<Map<String, Value>>,
     /// The bytes of a ConfigMap, in base64.
     pub binary_data: Option<Map<String, Value>>,
-    /// Whether the content of a ConfigMap is never changed. Defaults to false.
+    /// Whether a ConfigMap is immutable. Defaults to false.
     pub immutable: Option<bool>,
 }
 

@@ -91,7 +91,7 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What to serve and how. Give `serving` to say how it runs, or `sla` to have Dynamo find out.
+/// What to serve and how. Set `serving` to define how it runs, or `sla` to let Dynamo's profiler choose.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -104,24 +104,24 @@ pub struct ModelSpec {
     pub served_name: Option<String>,
     /// The engine that runs the model. `auto` is only possible with `sla`.
     pub engine: Engine,
-    /// Whether the graph names its engine (`spec.backendFramework`). Defaults to `declared`. Dynamo freezes it, so
-    /// `detected` is for a graph that exists without it.
+    /// Whether the graph names its engine (`spec.backendFramework`). Defaults to `declared`. Dynamo never changes it in
+    /// place, so `detected` is for an existing graph without it.
     pub backend_framework: Option<BackendFramework>,
     /// The Dynamo runtime version: `1.2.0` selects NVIDIA's image for the engine at that tag.
     pub runtime: Option<RuntimeVersion>,
-    /// A full image reference, in place of `runtime`.
+    /// A full image reference, instead of `runtime`.
     pub image: Option<ImageReference>,
-    /// The version of Dynamo in `image`, where its tag is no version: Dynamo 1.4 and later must know it. Older releases do not
-    /// ask, and it is left out there.
+    /// The version of Dynamo in `image`. Dynamo 1.4 and later require it if the tag is not a version; for older
+    /// releases, stator omits it.
     pub runtime_version: Option<DynamoVersion>,
-    /// Where the images that `runtime` selects are taken from, by NVIDIA's names for them. Defaults to `nvcr.io/nvidia/ai-dynamo`.
+    /// Registry of the images that `runtime` selects, under NVIDIA's names for them. Defaults to `nvcr.io/nvidia/ai-dynamo`.
     pub image_registry: Option<ImageRegistry>,
     /// The GPUs to run on.
     pub hardware: Option<Hardware>,
     /// How the model runs, component by component: becomes a DynamoGraphDeployment.
     pub serving: Option<Serving>,
-    /// Settings of every worker of `serving`, whatever its role, under those of its own: for defaults of models that are
-    /// served in different ways. In a merged model each worker has them.
+    /// Settings for every worker of `serving`, of every role; a worker's own settings take precedence. For defaults
+    /// of models that are served in different ways. A merged model has them in each worker.
     pub workers: Option<Box<Worker>>,
     /// Targets to reach: becomes a DynamoGraphDeploymentRequest, whose profiler chooses the deployment.
     pub sla: Option<Sla>,
@@ -130,30 +130,30 @@ pub struct ModelSpec {
     pub adapters: Vec<Adapter>,
     /// The volume that holds the weights.
     pub cache: Option<Cache>,
-    /// Weights that are downloaded to a volume before anything is served from them.
+    /// Weights to download to a volume before the model is served from them.
     pub weights: Option<Weights>,
     /// Files that pods mount, by name: an engine's configuration, a chat template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<FileName, MountedFile>,
-    /// Which requests of a gateway go to the model.
+    /// Requests of a gateway to route to the model.
     pub route: Option<Route>,
     /// Secrets by name, never by value.
     pub secrets: Option<Secrets>,
     /// Environment variables of every worker and further component.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
-    /// Environment variables of every pod of the graph, the frontend's too: a list, as the graph itself has one, from which
-    /// Dynamo's operator gives each pod those that it has none of.
+    /// Environment variables of every pod of the graph, including the frontend's: a list, as in the graph itself.
+    /// Dynamo's operator adds its own variables, where a pod does not set them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graph_env: Vec<GraphVariable>,
-    /// Fields of the pods of every component, by Kubernetes' names, under those of the component's own `pod`.
+    /// Pod fields of every component, by Kubernetes' names; a component's own `pod` takes precedence.
     pub pod: Option<Box<PodSettings>>,
-    /// How workers are replaced when they change, unless a component says otherwise; and the graph, where it cannot be
-    /// changed.
+    /// How workers are replaced when they change, unless a component sets its own; and the graph, where it cannot be
+    /// changed in place.
     pub rollout: Option<ModelRollout>,
     /// The priority class of the graph as a whole, where Grove runs it (Dynamo 1.3 and later). Pods have their own under `pod`.
     pub priority_class_name: Option<DnsName>,
-    /// A new value here restarts the graph once, component after component. A graph that is only created is not restarted.
+    /// A new value restarts the graph once, one component after the other. Creating a graph does not restart it.
     #[schemars(length(min = 1))]
     pub restart: Option<String>,
     /// Further components of the graph by name: a planner, an endpoint picker, your own router.
@@ -168,8 +168,8 @@ pub struct ModelSpec {
     /// Last resort: maps merged over the rendered objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<Override>,
-    /// Fields that weaker layers set and that are not to be set here, by their paths below `spec`: `serving.worker.args`,
-    /// `env.HF_HOME`. Items of lists have no paths. A merged model has no such field any more.
+    /// Fields of weaker layers to remove, by their paths below `spec`: `serving.worker.args`, `env.HF_HOME`. Items of
+    /// lists have no paths. The merged model does not have these fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<FieldPathText>,
 }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-/// Fields of a component's pods, by the names that Kubernetes has for them. They are merged over what stator renders, and
-/// `template` over them.
+/// Fields of a component's pods, by Kubernetes' names. They are merged over the rendered pods, and `template` over
+/// them.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -21,10 +21,10 @@ pub struct PodSettings {
     /// Node labels to select, beside those of `hardware`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints of nodes that the pods tolerate, in place of those of `hardware`.
+    /// Tolerations of the pods, instead of those of `hardware`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Map<String, Value>>,
-    /// Which nodes and which other pods they are placed with, or apart from.
+    /// Affinity and anti-affinity to nodes and to other pods.
     pub affinity: Option<Map<String, Value>>,
     /// How the pods are spread over zones and nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,7 +47,7 @@ pub struct PodSettings {
     /// Devices that the pods claim (dynamic resource allocation). The container `main` has all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_claims: Vec<Map<String, Value>>,
-    /// How long a pod may take to end.
+    /// How long a pod may take to terminate.
     #[schemars(range(max = 86_400))]
     pub termination_grace_period_seconds: Option<u32>,
     /// Whether the pods use the network of their node. Defaults to false.
@@ -55,7 +55,7 @@ pub struct PodSettings {
     /// Volumes, beside those of the cache, the weights and the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Map<String, Value>>,
-    /// Where the container `main` has volumes mounted.
+    /// Volume mounts of the container `main`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_mounts: Vec<Map<String, Value>>,
 }

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Which requests of a gateway go to the model: becomes an HTTPRoute of the Gateway API, applied once the graph is Healthy.
-/// They go to the graph's frontend, or to the InferencePool of its endpoint picker where it has one.
+/// HTTP requests of a gateway to route to the model: becomes an HTTPRoute of the Gateway API, applied once the graph is
+/// Healthy. They go to the graph's frontend, or to the InferencePool of its endpoint picker if it has one.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -17,9 +17,9 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub hostnames: Vec<Hostname>,
-    /// What the paths of the requests begin with. Defaults to `/`.
+    /// Path prefix of the HTTP requests. Defaults to `/`.
     pub path: Option<RoutePath>,
-    /// How long a request may take, the whole of its answer included: `300s`. Defaults to what the gateway allows.
+    /// Timeout of an HTTP request, including its whole answer: `300s`. Defaults to the gateway's.
     pub timeout: Option<RouteTimeout>,
     /// A share of the requests that goes to another model.
     pub canary: Option<RouteCanary>,
@@ -34,7 +34,7 @@ pub struct RouteGateway {
     pub name: DnsName,
     /// Its namespace. Defaults to the environment's.
     pub namespace: Option<VolumeName>,
-    /// The listener of it. Defaults to all that take the hosts.
+    /// Its listener. Defaults to all listeners that accept the hosts.
     pub section_name: Option<DnsName>,
 }
 
@@ -45,7 +45,7 @@ pub struct RouteCanary {
     /// The other model, of the same environment.
     #[schemars(extend("x-stator-refers-to" = "model"))]
     pub model: ModelName,
-    /// How many of 100 requests go to it; the others go to this model.
+    /// Percentage of the HTTP requests that go to it; the others go to this model.
     #[schemars(range(min = 0, max = 100))]
     pub weight: u32,
 }

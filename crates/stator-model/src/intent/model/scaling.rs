@@ -19,11 +19,11 @@ pub struct Resources {
     pub limits: BTreeMap<String, Quantity>,
 }
 
-/// Who decides how many replicas run.
+/// Autoscaling of the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Scaling {
-    /// Something outside: an autoscaler on the scaling adapter, or a global planner.
+    /// From outside: an autoscaler on the scaling adapter, or a global planner.
     External(ExternalScaling),
     /// An autoscaler or planner, between these bounds.
     Bounds(ScalingBounds),
@@ -37,15 +37,15 @@ pub enum ExternalScaling {
     External,
 }
 
-/// The fewest and the most replicas.
+/// Minimum and maximum replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScalingBounds {
-    /// The fewest.
+    /// Minimum replicas.
     #[schemars(range(max = 10_000))]
     #[schemars(extend("x-stator-synonyms" = ["minReplicas"]))]
     pub min: u32,
-    /// The most. With a planner, its GPU budget is for so many.
+    /// Maximum replicas. Also sets the planner's GPU budget.
     #[schemars(range(min = 1, max = 10_000))]
     #[schemars(extend("x-stator-synonyms" = ["maxReplicas"]))]
     pub max: u32,
@@ -59,9 +59,9 @@ pub struct Rollout {
     /// `rolling` replaces them bit by bit; `recreate` stops all first. Defaults to `rolling`.
     #[schemars(extend("x-stator-synonyms" = ["updateStrategy"]))]
     pub strategy: Option<RolloutStrategy>,
-    /// How many may run above the number wanted, as a count or a share (`25%`). Needs spare GPUs.
+    /// Pods that may run above the desired number, as a count or a share (`25%`). Needs spare GPUs.
     pub max_surge: Option<CountOrPercent>,
-    /// How many may be missing meanwhile, as a count or a share (`25%`).
+    /// Pods that may be unavailable during the rollout, as a count or a share (`25%`).
     pub max_unavailable: Option<CountOrPercent>,
 }
 
@@ -80,17 +80,17 @@ pub enum RolloutStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelRollout {
-    /// What comes first where Dynamo forbids a change in place, and the graph is replaced as a whole: `old-first` deletes
-    /// the graph and creates it again; `new-first` brings a second one up under another name, waits until that is Healthy,
-    /// and deletes the old one then. That needs GPUs for both, and moves the address of the frontend. Defaults to
+    /// Order of replacement where Dynamo forbids a change in place and the whole graph is replaced: `old-first` deletes
+    /// the graph and creates it again; `new-first` creates a second one under another name, waits until it is Healthy,
+    /// then deletes the old one. `new-first` needs GPUs for both, and moves the address of the frontend. Defaults to
     /// `old-first`.
     pub replace: Option<ReplacementOrder>,
     /// `rolling` replaces pods bit by bit; `recreate` stops all first. Defaults to `rolling`.
     #[schemars(extend("x-stator-synonyms" = ["updateStrategy"]))]
     pub strategy: Option<RolloutStrategy>,
-    /// How many pods may run above the number wanted, as a count or a share (`25%`). Needs spare GPUs.
+    /// Pods that may run above the desired number, as a count or a share (`25%`). Needs spare GPUs.
     pub max_surge: Option<CountOrPercent>,
-    /// How many pods may be missing meanwhile, as a count or a share (`25%`).
+    /// Pods that may be unavailable during the rollout, as a count or a share (`25%`).
     pub max_unavailable: Option<CountOrPercent>,
 }
 
@@ -102,13 +102,13 @@ impl ModelRollout {
     }
 }
 
-/// What comes first when a graph is replaced as a whole.
+/// Order of replacement when a graph is replaced as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacementOrder {
-    /// The old graph goes, then the new one comes up under its name: downtime, and no spare GPUs needed.
+    /// The old graph is deleted, then the new one is created under its name: downtime, and no spare GPUs needed.
     #[default]
     OldFirst,
-    /// The new graph comes up under another name, then the old one goes.
+    /// The new graph is created under another name, then the old one is deleted.
     NewFirst,
 }

@@ -58,11 +58,11 @@ pub struct Frontend {
     /// The component's name in the graph. Defaults to `frontend`. Dynamo never renames a component: name it for a graph that exists
     /// under another name.
     pub name: Option<ComponentName>,
-    /// How many. Defaults to 1.
+    /// Number of replicas. Defaults to 1.
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
-    /// How many replicas must be there for any to serve, where Grove runs the graph (Dynamo 1.3 and later). Dynamo never changes
-    /// it, and from 1.5 on takes 1 where it is left out.
+    /// Minimum replicas that must be up for the component to serve, where Grove runs the graph (Dynamo 1.3 and later).
+    /// Dynamo never changes it in place; from 1.5 on, it defaults to 1.
     #[schemars(range(min = 1, max = 10_000))]
     pub min_available: Option<u32>,
     /// How requests are spread over workers. Defaults to Dynamo's own default, round-robin.
@@ -70,29 +70,29 @@ pub struct Frontend {
     pub router: Option<RouterMode>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
-    /// The version of Dynamo in its own image, where the tag is no version: Dynamo 1.4 and later must know it.
+    /// The version of Dynamo in its own image. Dynamo 1.4 and later require it if the tag is not a version.
     pub runtime_version: Option<DynamoVersion>,
     /// CPU, memory and other resources.
     pub resources: Option<Resources>,
     /// The program, when `args` are not for `python3`; `[]` leaves it to the image.
     pub command: Option<Vec<String>>,
-    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), in place of `command`.
+    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), instead of `command`.
     #[schemars(regex(pattern = "^[^\\s]+$"))]
     pub shell: Option<String>,
-    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, in place of `command`.
+    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, instead of `command`.
     #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
     pub module: Option<String>,
     /// Arguments; they replace Dynamo's own command line, which starts with `-m dynamo.frontend`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// The directory that the program starts in. Defaults to the image's.
+    /// Working directory of the program. Defaults to the image's.
     #[schemars(length(min = 1))]
     pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-stator-synonyms" = ["envs"]))]
     pub env: BTreeMap<EnvName, EnvValue>,
-    /// Secrets by name, in place of the model's, of which a frontend takes those that images are pulled with.
+    /// Secrets by name, instead of the model's. By default, a frontend gets only the model's image pull secrets.
     pub secrets: Option<Secrets>,
     /// Probes in Kubernetes' format, instead of the operator's own.
     pub probes: Option<Probes>,
@@ -139,7 +139,7 @@ pub enum RouterMode {
     RoundRobin,
     /// To a random worker.
     Random,
-    /// The less busy of two picked by chance.
+    /// To the less busy of two random workers.
     PowerOfTwo,
     /// To the worker that already holds the prompt's KV blocks.
     Kv,
@@ -163,11 +163,11 @@ pub struct Worker {
     #[serde(default, rename = "type")]
     #[schemars(extend("x-stator-synonyms" = ["componentType"]))]
     pub component_type: Option<ComponentType>,
-    /// How many. Defaults to 1; with `scaling`, how many to start with.
+    /// Number of replicas. Defaults to 1; with `scaling`, the initial number.
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
-    /// How many replicas must be there for any to serve, where Grove runs the graph (Dynamo 1.3 and later). Dynamo never changes
-    /// it, and from 1.5 on takes 1 where it is left out.
+    /// Minimum replicas that must be up for the component to serve, where Grove runs the graph (Dynamo 1.3 and later).
+    /// Dynamo never changes it in place; from 1.5 on, it defaults to 1.
     #[schemars(range(min = 1, max = 10_000))]
     pub min_available: Option<u32>,
     /// GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel; `trtllm`
@@ -193,13 +193,13 @@ pub struct Worker {
     /// Number type of weights and activations (`bfloat16`, `float16`, `auto`, …).
     #[schemars(length(min = 1))]
     pub dtype: Option<String>,
-    /// The most sequences in one batch.
+    /// Maximum sequences in one batch.
     #[schemars(range(min = 1))]
     pub max_sequences: Option<u32>,
-    /// The longest sequence, prompt and answer together, in tokens.
+    /// Maximum length of a sequence, prompt and answer together, in tokens.
     #[schemars(range(min = 1))]
     pub max_length: Option<u32>,
-    /// The share of GPU memory the engine may take, above 0 and at most 1.
+    /// Share of GPU memory that the engine may use, above 0 and at most 1.
     #[schemars(range(min = 0.01, max = 1.0))]
     pub memory_fraction: Option<f64>,
     /// Tokens in one KV block. With router `kv` the frontend gets the same value.
@@ -209,10 +209,10 @@ pub struct Worker {
     pub eager: Option<bool>,
     /// True to run code that comes with the model's weights. Defaults to false.
     pub trust_remote_code: Option<bool>,
-    /// Dynamo's parser for the calls of tools in answers, by its name there (`hermes`, `deepseek_v3`, …). Defaults to none.
+    /// Dynamo's parser for tool calls in answers, by name (`hermes`, `deepseek_v3`, …). Defaults to none.
     #[schemars(length(min = 1))]
     pub tool_call_parser: Option<String>,
-    /// Dynamo's parser for the reasoning in answers, by its name there (`deepseek_r1`, `gpt_oss`, …). Defaults to none.
+    /// Dynamo's parser for reasoning in answers, by name (`deepseek_r1`, `gpt_oss`, …). Defaults to none.
     #[schemars(length(min = 1))]
     pub reasoning_parser: Option<String>,
     /// Size of /dev/shm; `"0"` for none. Defaults to the operator's 8Gi.
@@ -220,22 +220,22 @@ pub struct Worker {
     pub shared_memory: Option<Quantity>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
-    /// The version of Dynamo in its own image, where the tag is no version: Dynamo 1.4 and later must know it.
+    /// The version of Dynamo in its own image. Dynamo 1.4 and later require it if the tag is not a version.
     pub runtime_version: Option<DynamoVersion>,
     /// CPU, memory and other resources besides the GPUs.
     pub resources: Option<Resources>,
-    /// The program, in place of the engine's whole command line, of which `args` is then the rest; `[]` leaves it to the
-    /// image. In both, `<model>`, `<servedName>` and a field's name such as `<tensorParallel>` are replaced by their
-    /// values.
+    /// The program, instead of the engine's whole command line; `args` then has all its arguments. `[]` leaves it to
+    /// the image. In both, `<model>`, `<servedName>` and a field's name such as `<tensorParallel>` are replaced by
+    /// their values.
     pub command: Option<Vec<String>>,
-    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), in place of `command`.
+    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), instead of `command`.
     #[schemars(regex(pattern = "^[^\\s]+$"))]
     pub shell: Option<String>,
-    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, in place of `command`.
+    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, instead of `command`.
     #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
     pub module: Option<String>,
-    /// Arguments appended to the engine's command line; with `command`, all of them. `<--flag>` stands for a flag of the
-    /// engine and the value of its field: with such a name, these are all arguments, in this order.
+    /// Arguments appended to the engine's command line; with `command`, all of them. `<--flag>` stands for a flag of
+    /// the engine and the value of its field: if one is used, `args` has all arguments, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// The engine's own configuration file, by its path in the container (TensorRT-LLM's `--extra-engine-args`); `files` puts it
@@ -244,18 +244,18 @@ pub struct Worker {
     pub engine_config: Option<String>,
     /// Engine options that have no flag, as a map (TensorRT-LLM's `--override-engine-args`).
     pub engine_options: Option<Map<String, Value>>,
-    /// The claim that keeps what the engine compiles, so that the next start need not.
+    /// The claim for the engine's compilation cache, so that later starts need not compile again.
     pub compilation_cache: Option<CompilationCache>,
-    /// The directory that the program starts in. Defaults to what the engine needs.
+    /// Working directory of the program. Defaults to the engine's.
     #[schemars(length(min = 1))]
     pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-stator-synonyms" = ["envs"]))]
     pub env: BTreeMap<EnvName, EnvValue>,
-    /// Secrets by name, in place of the model's; `{}` for none.
+    /// Secrets by name, instead of the model's; `{}` for none.
     pub secrets: Option<Secrets>,
-    /// Who decides how many replicas run, when git does not.
+    /// Autoscaling of the replicas, when git does not set them.
     pub scaling: Option<Scaling>,
     /// How these workers are replaced when they change.
     pub rollout: Option<Rollout>,
@@ -277,11 +277,11 @@ pub struct Component {
     #[serde(default, rename = "type")]
     #[schemars(extend("x-stator-synonyms" = ["componentType"]))]
     pub component_type: Option<ComponentType>,
-    /// How many. Defaults to 1.
+    /// Number of replicas. Defaults to 1.
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
-    /// How many replicas must be there for any to serve, where Grove runs the graph (Dynamo 1.3 and later). Dynamo never changes
-    /// it, and from 1.5 on takes 1 where it is left out.
+    /// Minimum replicas that must be up for the component to serve, where Grove runs the graph (Dynamo 1.3 and later).
+    /// Dynamo never changes it in place; from 1.5 on, it defaults to 1.
     #[schemars(range(min = 1, max = 10_000))]
     pub min_available: Option<u32>,
     /// GPUs of one replica, over all its nodes.
@@ -293,39 +293,39 @@ pub struct Component {
     pub nodes: Option<u32>,
     /// The component's own settings: a planner's `--config`, an endpoint picker's plugins.
     pub config: Option<Map<String, Value>>,
-    /// The claim that keeps what the engine compiles, so that the next start need not.
+    /// The claim for the engine's compilation cache, so that later starts need not compile again.
     pub compilation_cache: Option<CompilationCache>,
     /// Size of /dev/shm; `"0"` for none.
     #[schemars(extend("x-stator-synonyms" = ["sharedMemorySize"]))]
     pub shared_memory: Option<Quantity>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
-    /// The version of Dynamo in its own image, where the tag is no version: Dynamo 1.4 and later must know it.
+    /// The version of Dynamo in its own image. Dynamo 1.4 and later require it if the tag is not a version.
     pub runtime_version: Option<DynamoVersion>,
     /// CPU, memory and other resources besides the GPUs.
     pub resources: Option<Resources>,
     /// The command. A planner has one by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), in place of `command`.
+    /// A shell by its path, such as `/bin/sh`, that runs the first of `args` as its script (`-c`), instead of `command`.
     #[schemars(regex(pattern = "^[^\\s]+$"))]
     pub shell: Option<String>,
-    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, in place of `command`.
+    /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, instead of `command`.
     #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
     pub module: Option<String>,
     /// Arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// The directory that the program starts in. Defaults to the image's.
+    /// Working directory of the program. Defaults to the image's.
     #[schemars(length(min = 1))]
     pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-stator-synonyms" = ["envs"]))]
     pub env: BTreeMap<EnvName, EnvValue>,
-    /// Secrets by name, in place of the model's; `{}` for none.
+    /// Secrets by name, instead of the model's; `{}` for none.
     pub secrets: Option<Secrets>,
-    /// Who decides how many replicas run, when git does not.
+    /// Autoscaling of the replicas, when git does not set them.
     pub scaling: Option<Scaling>,
     /// How it is replaced when it changes.
     pub rollout: Option<Rollout>,
@@ -353,10 +353,10 @@ pub struct Probes {
     /// Until it succeeds, the others wait. Loading weights takes long.
     #[schemars(extend("x-stator-synonyms" = ["startupProbe"]))]
     pub startup: Option<Map<String, Value>>,
-    /// When it fails, the container is started again.
+    /// When it fails, the container restarts.
     #[schemars(extend("x-stator-synonyms" = ["livenessProbe"]))]
     pub liveness: Option<Map<String, Value>>,
-    /// While it fails, no requests come.
+    /// While it fails, the pod gets no requests.
     #[schemars(extend("x-stator-synonyms" = ["readinessProbe"]))]
     pub readiness: Option<Map<String, Value>>,
 }

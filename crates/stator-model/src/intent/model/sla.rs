@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-/// What to reach, for Dynamo's profiler.
+/// Targets for Dynamo's profiler.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sla {
-    /// The longest time to the first token (`300ms`).
+    /// Maximum time to first token (`300ms`).
     pub ttft: Option<Millis>,
-    /// The longest time between tokens (`20ms`).
+    /// Maximum time between tokens (`20ms`).
     pub itl: Option<Millis>,
     /// The longest time for a whole answer (`10s`).
     pub e2e: Option<Millis>,
@@ -24,17 +24,17 @@ pub struct Sla {
     pub workload: Option<Workload>,
     /// How hard the profiler searches. `thorough` needs a named engine. Defaults to `rapid`.
     pub search: Option<Search>,
-    /// Whether Dynamo deploys what it found by itself. Defaults to false: the result is a recommendation.
+    /// Whether Dynamo deploys its result by itself. Defaults to false: the result is a recommendation.
     pub auto_apply: Option<bool>,
-    /// Settings for a planner in the graph that Dynamo creates; present means on.
+    /// Settings for a planner in the graph that Dynamo creates; setting it turns the planner on.
     pub planner: Option<Map<String, Value>>,
     /// How the graph that Dynamo creates spreads requests over its workers. Defaults to what the profiler chooses.
     #[schemars(extend("x-stator-synonyms" = ["routerMode"]))]
     pub router: Option<RouterMode>,
-    /// Settings for every worker of the graph that Dynamo creates, whatever the profiler finds. Needs a named engine.
+    /// Settings for every worker of the graph that Dynamo creates, regardless of what the profiler finds. Needs a named engine.
     pub worker: Option<SlaWorker>,
-    /// The number of the attempt. Dynamo never retries a request: increase the number to replace a failed request by a
-    /// new one. Defaults to 1.
+    /// The number of the attempt. Dynamo never retries a request: increase the number to replace a failed request with
+    /// a new one. Defaults to 1.
     #[schemars(range(min = 1, max = 1000))]
     pub attempt: Option<u32>,
     /// Whether to profile with the mocker, without GPUs.
@@ -94,10 +94,10 @@ pub struct SlaWorker {
     /// Number type of weights and activations (`bfloat16`, `float16`, `auto`, …).
     #[schemars(length(min = 1))]
     pub dtype: Option<String>,
-    /// The most sequences in one batch.
+    /// Maximum sequences in one batch.
     #[schemars(range(min = 1))]
     pub max_sequences: Option<u32>,
-    /// The longest sequence, prompt and answer together, in tokens.
+    /// Maximum length of a sequence, prompt and answer together, in tokens.
     #[schemars(range(min = 1))]
     pub max_length: Option<u32>,
     /// Arguments appended to the engine's command line.

@@ -10,7 +10,7 @@ use serde_with::skip_serializing_none;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Adapter {
-    /// The adapter's name: what clients ask for, and, with the model's, its object's name.
+    /// The adapter's name: clients ask for it, and with the model's name it forms the name of its object.
     pub name: DnsName,
     /// Where its weights are: `s3://…` or `hf://…`.
     pub source: AdapterUri,
@@ -19,7 +19,8 @@ pub struct Adapter {
     pub served_name: Option<String>,
     /// The DynamoModel's name. Defaults to the model's name, a dash, and `name`; for one that exists under another name.
     pub object_name: Option<DnsName>,
-    /// The largest rank that the engine must hold. The graph is rendered for the largest of all. Defaults to 64.
+    /// Maximum rank that the engine must support. The graph is rendered for the largest of all adapters. Defaults to
+    /// 64.
     #[schemars(range(min = 1, max = 4096))]
     pub max_rank: Option<u32>,
 }
@@ -46,8 +47,8 @@ pub struct Cache {
     pub mount_path: Option<String>,
     /// The volume's name in pods. Defaults to `model-cache`.
     pub volume: Option<VolumeName>,
-    /// True where pods have no volume of the claim: Dynamo's operator takes a mount without a volume as that of the claim of its
-    /// name. For a graph that exists so. Defaults to false.
+    /// True for an existing graph whose pods have a mount but no volume of the claim: Dynamo's operator then mounts the
+    /// claim of the mount's name. Defaults to false.
     pub implicit_volume: Option<bool>,
     /// Whether the Hugging Face cache is stored there (`HF_HOME`). Defaults to true.
     pub hf_home: Option<bool>,
@@ -68,7 +69,7 @@ impl Cache {
     }
 }
 
-/// The volume of what an engine compiles. Dynamo's operator mounts it, and points the engine there.
+/// The volume for an engine's compilation cache. Dynamo's operator mounts it, and points the engine to it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-/// Weights on a volume. With `source`, a Job downloads them, and a graph that is served from them is applied once they are
-/// complete; a graph that serves another revision keeps serving until then. Without, somebody else fills the volume.
+/// Weights on a volume. With `source`, a Job downloads them, and the graph is applied once the download is complete;
+/// until then, a graph with another revision keeps serving. Without `source`, fill the volume yourself.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Weights {
-    /// What is downloaded: `hf://ORG/NAME@REVISION` with the 40 hex digits of a commit, or where workers are given the name, a
-    /// branch or tag, too; `oci://REPOSITORY@sha256:DIGEST`,
-    /// `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. All but `hf://` need an `image`.
+    /// The weights to download: `hf://ORG/NAME@REVISION` with the 40 hex digits of a commit, or with `load: model` also
+    /// a branch or tag; `oci://REPOSITORY@sha256:DIGEST`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. All but `hf://`
+    /// need an `image`.
     pub source: Option<WeightsUri>,
     /// The volume.
     pub claim: WeightsClaim,
@@ -25,11 +25,11 @@ pub struct Weights {
     pub mount_path: Option<MountPath>,
     /// The volume's name in pods. Defaults to `model-weights`.
     pub volume: Option<VolumeName>,
-    /// True where pods have no volume of the claim: Dynamo's operator takes a mount without a volume as that of the claim of its
-    /// name. For a graph that exists so. Defaults to false.
+    /// True for an existing graph whose pods have a mount but no volume of the claim: Dynamo's operator then mounts the
+    /// claim of the mount's name. Defaults to false.
     pub implicit_volume: Option<bool>,
-    /// What workers are given: the folder of what was downloaded, or `model` as it is written. Defaults to `folder`, so that
-    /// another revision is another folder.
+    /// What workers load: the folder of the download, or `model` as it is written. Defaults to `folder`, which differs
+    /// for each revision.
     pub load: Option<WeightsLoad>,
     /// Whether the Hugging Face cache of workers is stored there (`HF_HOME`). Defaults to true.
     pub hf_home: Option<bool>,
@@ -39,17 +39,17 @@ pub struct Weights {
     /// Patterns of files to leave out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<FilePattern>,
-    /// The image of the download. Defaults to `python:3.10-slim` for `hf://`, which installs `huggingface_hub` unless the
-    /// image has `hf`. The image of another scheme is a downloader of yours.
+    /// The image of the download. Defaults to `python:3.10-slim` for `hf://`, which installs `huggingface_hub` unless
+    /// the image has `hf`. For other schemes, set the image of your own downloader.
     pub image: Option<ImageReference>,
-    /// The Secret whose key `HF_TOKEN` is the Hugging Face token. Defaults to `secrets.huggingFace`.
+    /// The Secret with the Hugging Face token in key `HF_TOKEN`. Defaults to `secrets.huggingFace`.
     pub token_secret: Option<DnsName>,
     /// Environment variables of the download.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
     /// How long the download may take, retries included. Defaults to `6h`.
     pub deadline: Option<DownloadDeadline>,
-    /// Another number makes another Job: it downloads what is missing. Defaults to 1.
+    /// A new number creates a new Job, which downloads the missing files. Defaults to 1.
     #[schemars(range(min = 1, max = 1000))]
     pub attempt: Option<u32>,
 }

@@ -152,7 +152,7 @@ impl WeightsSourceFault {
                     Some(revision) => {
                         format!("`{revision}` is not the 40 hex digits of a commit: a branch or a tag may move")
                     }
-                    None => "the source names no revision: what is on the default branch may change".to_owned(),
+                    None => "the source names no revision, and the default branch may change".to_owned(),
                 };
                 let help = format!(
                     "Write `hf://{repository}@COMMIT`, or `load: model` for workers that find it by its name. `git ls-remote https://huggingface.co/{repository} HEAD` prints the \
@@ -264,7 +264,7 @@ mod tests {
         insta::assert_snapshot!(sources.iter().map(|uri| judge(uri)).collect::<Vec<_>>().join("\n"), @"
         gpt-oss-120b in hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692c1647ca79fbf85e8c1e70f8a
         gpt2 in hub/models--gpt2/snapshots/b5c939de8f754692c1647ca79fbf85e8c1e70f8a
-        the source names no revision: what is on the default branch may change
+        the source names no revision, and the default branch may change
         `main` is not the 40 hex digits of a commit: a branch or a tag may move
         `B5C939DE8F754692C1647CA79FBF85E8C1E70F8A` is not the 40 hex digits of a commit: a branch or a tag may move
         the source is malformed; expected `ORG/NAME@REVISION` with names of letters, digits, `-`, `_` and `.`

@@ -94,9 +94,9 @@ fn every_fault_of_a_file_is_said_at_its_line_with_a_fix() {
       help: Name the file that the engine is to read.
     chat/model.yaml:15:21 error model/file: `chat/engine/missing.yaml` cannot be read: there is no such file
       help: Correct `from`, which is a path from the folder of `model.yaml`, or commit the file.
-    chat/model.yaml:16:19 error model/file: `chat/large.bin` has more than 1 MiB, which is the most that a ConfigMap holds
+    chat/model.yaml:16:19 error model/file: `chat/large.bin` is larger than 1 MiB, the limit of a ConfigMap
       help: Make it smaller, or put it onto the volume of the weights.
-    chat/model.yaml:17:21 error model/file: `chat/pointer.bin` cannot be read: it is a pointer of Git LFS, and LFS is not asked
+    chat/model.yaml:17:21 error model/file: `chat/pointer.bin` cannot be read: it is a Git LFS pointer, and stator does not fetch from LFS
       help: Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.
     chat/model.yaml:18:5 error model/file: file `both` has both `from` and `text`
       help: Keep one of them.

@@ -158,13 +158,13 @@ fn what_a_model_may_not_have_is_said_at_its_line_with_a_fix() {
       help: Remove it.
     chat/model.yaml:29:73 error model/manifest: label `app.kubernetes.io/managed-by` is reserved: stator writes it
       help: Remove it.
-    chat/model.yaml:29:86 error model/manifest: the value of label `count` is not a text
+    chat/model.yaml:29:86 error model/manifest: the value of label `count` is not a string
       help: Write it in quotes.
     chat/model.yaml:34:7 error model/manifest: `spec`: field not declared in schema
       help: Correct it: the cluster would refuse this ConfigMap.
     chat/model.yaml:35:20 error model/manifest: `data.port`: expected string
       help: Correct it: the cluster would refuse this ConfigMap.
-    chat/model.yaml:41:24 error model/manifest: ConfigMap twice is there twice
+    chat/model.yaml:41:24 error model/manifest: ConfigMap twice is defined twice
       help: Keep one of them.
     chat/model.yaml:42:7 error model/manifest: an item has both `from` and an object
       help: Make them two items, or keep one of them.
@@ -188,9 +188,9 @@ fn names_and_namespaces_that_are_stators_to_give_are_findings() {
       metadata: {name: elsewhere, namespace: kube-system}
 ";
     insta::assert_snapshot!(said(more, &[]), @r#"
-    chat/model.yaml:14:24 error model/manifest: PersistentVolumeClaim weights has the name of one that stator makes of `spec.cache`
+    chat/model.yaml:14:24 error model/manifest: PersistentVolumeClaim weights has the same name as the object that stator renders from `spec.cache`
       help: Give it another name.
-    chat/model.yaml:18:46 error model/manifest: ConfigMap elsewhere is in namespace "kube-system", and not in that of the environment
+    chat/model.yaml:18:46 error model/manifest: ConfigMap elsewhere is in namespace "kube-system", not in the environment's
       help: Remove `namespace`: the object goes to the environment's, prod.
     "#);
 }

@@ -28,10 +28,10 @@ fn hosts_paths_and_shares_that_no_gateway_takes_are_findings() {
     timeout: 5 minutes
     canary: {model: other, weight: 110}
 ";
-    insta::assert_snapshot!(faults(&[("chat", scalars)]), @r"
+    insta::assert_snapshot!(faults(&[("chat", scalars)]), @"
     chat/model.yaml:10:21 error schema/format: `spec.route.gateway.name` is `Public`; expected lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters
       help: Use `public`.
-    chat/model.yaml:10:29 error schema/unknown-field: unknown field `sectionname` in `spec.route.gateway`; allowed: `name`, `namespace`, `sectionName`
+    chat/model.yaml:10:29 error schema/unknown-field: unknown field `sectionname` in `spec.route.gateway`
       help: Did you mean `sectionName`?
     chat/model.yaml:11:17 error schema/format: `spec.route.hostnames[0]` is `https://chat.example.com`; expected a host name in lower-case letters, or `*.` and one, without scheme and port, at most 253 characters
       help: Use `chat.example.com`.
@@ -52,12 +52,12 @@ fn hosts_paths_and_shares_that_no_gateway_takes_are_findings() {
     path: /v1/../admin
     canary: {model: chat, weight: 10}
 ";
-    insta::assert_snapshot!(faults(&[("chat", meaning)]), @r"
-    chat/model.yaml:11:35 error model/route: `chat.example.com` is there twice
+    insta::assert_snapshot!(faults(&[("chat", meaning)]), @"
+    chat/model.yaml:11:35 error model/route: `chat.example.com` is listed twice
       help: Keep one of them.
-    chat/model.yaml:11:53 error model/route: `192.0.2.1` is an IP address, and a route is found by a name
+    chat/model.yaml:11:53 error model/route: `192.0.2.1` is an IP address; a route needs a host name
       help: Write the name that clients ask for.
-    chat/model.yaml:12:11 error model/route: `/v1/../admin` contains `/../`, which no gateway takes
+    chat/model.yaml:12:11 error model/route: `/v1/../admin` contains `/../`, which no gateway accepts
       help: Write the path as clients send it, without empty parts, `.` or `..`.
     chat/model.yaml:13:21 error model/route: the canary of `chat` is the model itself
       help: Name another model of the environment, or remove `canary`.
@@ -72,8 +72,8 @@ fn a_canary_is_a_model_of_the_environment_that_serves_the_same_name() {
     chat/model.yaml:9:83 warning model/route: the environment has no model `next`
       help: Name a model of the environment, or remove `canary`: its share of the requests would be lost.
     ");
-    insta::assert_snapshot!(faults(&[("chat", canary), ("next", "  servedName: gpt-oss\n")]), @r"
-    chat/model.yaml:9:83 warning model/route: clients ask for `openai/gpt-oss-120b`, and `next` serves `gpt-oss`
+    insta::assert_snapshot!(faults(&[("chat", canary), ("next", "  servedName: gpt-oss\n")]), @"
+    chat/model.yaml:9:83 warning model/route: clients ask for `openai/gpt-oss-120b`, but `next` serves `gpt-oss`
       help: Set `servedName: openai/gpt-oss-120b` in `next/model.yaml`: it refuses other names.
     ");
     assert_eq!(faults(&[("chat", canary), ("next", "")]), "");
@@ -85,9 +85,9 @@ fn a_canary_is_a_model_of_the_environment_that_serves_the_same_name() {
 fn two_models_do_not_want_the_same_requests() {
     let route =
         |path: &str| format!("  route: {{gateway: {{name: public}}, hostnames: [api.example.com], path: {path}}}\n");
-    insta::assert_snapshot!(faults(&[("one", &route("/v1")), ("two", &route("/v1"))]), @r"
-    two/model.yaml:9:48 warning model/route: requests to `api.example.com/v1` are those of model `one` (one/model.yaml) as well, at the same gateway
-      help: Give the models different hosts or paths: a gateway sends the requests to the older route alone.
+    insta::assert_snapshot!(faults(&[("one", &route("/v1")), ("two", &route("/v1"))]), @"
+    two/model.yaml:9:48 warning model/route: requests to `api.example.com/v1` also match the route of model `one` (one/model.yaml) at the same gateway
+      help: Give the models different hosts or paths: a gateway sends the requests only to the older route.
     ");
     assert_eq!(faults(&[("one", &route("/one")), ("two", &route("/two"))]), "");
 }

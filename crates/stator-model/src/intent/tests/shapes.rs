@@ -133,11 +133,11 @@ fn what_an_edit_says_wrongly_is_pointed_out() {
     ");
     insta::assert_snapshot!(edit("{append: [--b], add: [c]}"), @"
     m/model.prod.yaml:3:49 error schema/unknown-field: unknown field `add` in `spec.serving.worker.args`; allowed: `append`, `prepend`, `remove`
-      help: Remove it: a map in place of a list says what to add to it and to take from it.
+      help: Remove it: a map instead of a list edits the list of the weaker layers.
     ");
     insta::assert_snapshot!(merged("", "serving: {worker: {}}, adapters: [{name: a, source: {append: [x]}}]", "").1, @"
     m/model.yaml:4:78 error schema/type: `spec.adapters[0].source` is a map; expected `s3://…`, `hf://…`, or from Dynamo 1.3 on `file:///…`
-      help: Write one value in place of a map, such as `s3://adapters/sql-assist-v4`.
+      help: Write one value instead of a map, such as `s3://adapters/sql-assist-v4`.
     ");
     insta::assert_snapshot!(merged("", "serving: {worker: {env: {A: {append: [x]}}, engineOptions: {list: {append: [x]}}}}", "").1, @"
     m/model.yaml:4:59 error schema/missing-field: `spec.serving.worker.env.A` is missing the required field `key`
@@ -170,7 +170,7 @@ fn an_image_of_another_engine_is_pointed_out_where_it_was_written() {
     let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
     let found = report(&workspace(&files).resolve_environment(Some("prod")).unwrap().findings);
     insta::assert_snapshot!(found, @"
-    stator.yaml:5:21 warning model/image-engine: `nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0` is called like NVIDIA's `vllm-runtime`, and the image of the model's engine is `sglang-runtime`
+    stator.yaml:5:21 warning model/image-engine: `nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0` has the name of NVIDIA's `vllm-runtime`, but the model's engine needs `sglang-runtime`
       help: Correct the image or the engine. In defaults, `runtime` and `imageRegistry` give each engine its own image.
     ");
 }

@@ -33,7 +33,7 @@ fn a_branch_is_not_pinned_and_the_rest_is_said_at_once() {
       help: Write it like `*.safetensors`.
     chat/model.yaml:13:15 error schema/format: `spec.weights.deadline` is `2d`; expected whole minutes or hours, such as `90m` or `2h`
       help: Write it like `2h`.
-    chat/model.yaml:15:5 error schema/unknown-field: unknown field `token` in `spec.weights`; allowed: `attempt`, `claim`, `deadline`, `env`, `exclude`, `hfHome`, `image`, `implicitVolume`, `include`, `load`, `mountPath`, `source`, `tokenSecret`, `volume`
+    chat/model.yaml:15:5 error schema/unknown-field: unknown field `token` in `spec.weights`
       help: Did you mean `tokenSecret`?
     ");
     insta::assert_snapshot!(faults("  weights:
@@ -46,10 +46,10 @@ fn a_branch_is_not_pinned_and_the_rest_is_said_at_once() {
       help: Remove `cache`: `weights` mounts its volume as well. Or give one of them another `mountPath`.
     chat/model.yaml:10:13 error model/weights: `main` is not the 40 hex digits of a commit: a branch or a tag may move
       help: Write `hf://openai/gpt-oss-20b@COMMIT`, or `load: model` for workers that find it by its name. `git ls-remote https://huggingface.co/openai/gpt-oss-20b HEAD` prints the newest commit; the page of the repository lists all of them under `Files and versions`.
-    chat/model.yaml:11:19 error model/weights: claim `model-cache` is the one of `cache` as well
+    chat/model.yaml:11:19 error model/weights: `cache` uses claim `model-cache` too
       help: Remove `cache`: `weights` mounts its volume as well.
-    chat/model.yaml:11:44 error model/weights: the volume can only be read, so nothing can be downloaded to it
-      help: Use `ReadWriteMany`; or leave `source` out where somebody else fills the claim.
+    chat/model.yaml:11:44 error model/weights: the volume is read-only, so nothing can be downloaded to it
+      help: Use `ReadWriteMany`; or omit `source`, and fill the claim yourself.
     chat/model.yaml:12:20 warning model/env-secret: `API_KEY` looks like a secret in plain text in git
       help: Put it into a Secret, and write `API_KEY: {secret: NAME, key: KEY}`.
     ");
@@ -63,11 +63,11 @@ fn what_is_about_a_download_needs_one() {
     tokenSecret: hf-token-secret
     deadline: 2h
 "), @"
-    chat/model.yaml:11:5 error model/weights: `include` is about a download, and there is no `source`: somebody else fills the claim
+    chat/model.yaml:11:5 error model/weights: `include` has no effect: without `source`, nothing is downloaded
       help: Add `source`, or remove `include`.
-    chat/model.yaml:12:18 error model/weights: `tokenSecret` is about a download, and there is no `source`: somebody else fills the claim
+    chat/model.yaml:12:18 error model/weights: `tokenSecret` has no effect: without `source`, nothing is downloaded
       help: Add `source`, or remove `tokenSecret`.
-    chat/model.yaml:13:15 error model/weights: `deadline` is about a download, and there is no `source`: somebody else fills the claim
+    chat/model.yaml:13:15 error model/weights: `deadline` has no effect: without `source`, nothing is downloaded
       help: Add `source`, or remove `deadline`.
     ");
 }
@@ -77,7 +77,7 @@ fn other_schemes_need_an_image() {
     insta::assert_snapshot!(faults("  weights: {source: 's3://weights/gpt', claim: {name: model-cache}, tokenSecret: a}\n"), @"
     chat/model.yaml:9:21 error model/weights: only `hf://` is downloaded without an `image`
       help: Name the image of a downloader: it is given `WEIGHTS_SOURCE` and `WEIGHTS_FOLDER`.
-    chat/model.yaml:9:82 error model/weights: `tokenSecret` is the token of Hugging Face, and the source is another one
+    chat/model.yaml:9:82 error model/weights: `tokenSecret` is a Hugging Face token, but the source is not Hugging Face
       help: Give the downloader its credentials by `env`: `NAME: {secret: NAME, key: KEY}`.
     ");
     insta::assert_snapshot!(faults("  weights: {source: 'oci://example.com/gpt:latest', claim: {name: model-cache}, image: 'fetch:1.0.0'}\n"), @"
@@ -99,7 +99,7 @@ fn other_schemes_need_an_image() {
 #[test]
 fn a_branch_is_for_workers_that_find_it_by_its_name() {
     insta::assert_snapshot!(faults("  weights: {source: 'hf://openai/gpt-oss-120b@main', claim: {name: model-cache}, load: model}\n"), @"
-    chat/model.yaml:9:21 warning model/weights: `main` may move, and what it was when the Job ran is what is served
+    chat/model.yaml:9:21 warning model/weights: `main` may move: the model serves the commit that it pointed to when the Job ran
       help: Pin it: `git ls-remote https://huggingface.co/openai/gpt-oss-120b main` prints the commit.
     ");
     insta::assert_snapshot!(faults("  weights: {source: 'hf://openai/gpt-oss-120b@a b', claim: {name: model-cache}, load: model}\n"), @"
@@ -111,9 +111,9 @@ fn a_branch_is_for_workers_that_find_it_by_its_name() {
       help: Correct it.
     ");
     insta::assert_snapshot!(faults("  weights: {claim: {name: model-cache}, volume: v, implicitVolume: true, load: model}\n"), @"
-    chat/model.yaml:9:49 error model/weights: `volume` with `implicitVolume`: there is no volume to be called so
+    chat/model.yaml:9:49 error model/weights: `volume` with `implicitVolume`: there is no volume to name
       help: Remove one of them.
-    chat/model.yaml:9:80 error model/weights: `load` is about a download, and there is no `source`: somebody else fills the claim
+    chat/model.yaml:9:80 error model/weights: `load` has no effect: without `source`, nothing is downloaded
       help: Add `source`, or remove `load`.
     ");
 }

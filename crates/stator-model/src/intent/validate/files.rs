@@ -38,7 +38,7 @@ fn check_content(judge: &mut ModelValidator<'_>, name: &FileName, file: &Mounted
         (None, Some(text)) if text.len() > MAX_CONFIG_MAP_BYTES => judge.error(
             rules::MODEL_FILE,
             &format!("{place}.text"),
-            "the text has more than 1 MiB, which is the most that a ConfigMap holds",
+            "the text is larger than 1 MiB, the limit of a ConfigMap",
             "Make it smaller, or put it onto the volume of the weights.",
         ),
         (None, Some(_)) => {}

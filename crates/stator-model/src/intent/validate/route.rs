@@ -16,7 +16,7 @@ pub(super) fn validate_route(judge: &mut ModelValidator<'_>) {
         judge.error(
             rules::MODEL_ROUTE,
             "spec.route.path",
-            format!("`{path}` contains `{part}`, which no gateway takes"),
+            format!("`{path}` contains `{part}`, which no gateway accepts"),
             "Write the path as clients send it, without empty parts, `.` or `..`.",
         );
     }
@@ -35,12 +35,12 @@ fn check_hostnames(judge: &mut ModelValidator<'_>, route: &Route) {
     for (index, hostname) in route.hostnames.iter().enumerate() {
         let path = format!("spec.route.hostnames[{index}]");
         if !seen.insert(hostname.as_str()) {
-            let message = format!("`{hostname}` is there twice");
+            let message = format!("`{hostname}` is listed twice");
             judge.error(rules::MODEL_ROUTE, &path, message, "Keep one of them.");
         }
         let is_address = hostname.as_str().split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
         if is_address {
-            let message = format!("`{hostname}` is an IP address, and a route is found by a name");
+            let message = format!("`{hostname}` is an IP address; a route needs a host name");
             judge.error(rules::MODEL_ROUTE, &path, message, "Write the name that clients ask for.");
         }
     }

@@ -26,7 +26,8 @@ fn check_serving_or_sla(judge: &mut ModelValidator<'_>) {
             rules::MODEL_SHAPE,
             "spec.sla",
             "both `serving` and `sla` are set; a model has only one of them",
-            "Keep `serving` to define how the model runs, or `sla` to have Dynamo find out. Check the defaults too.",
+            "Keep `serving` to define how the model runs, or `sla` to let Dynamo's profiler choose. Check the defaults \
+             too.",
         ),
         (None, None) => judge.error(
             rules::MODEL_SHAPE,
@@ -182,7 +183,7 @@ fn check_images(judge: &mut ModelValidator<'_>) {
         judge.warning(
             rules::MODEL_IMAGE,
             "spec.runtimeVersion",
-            "`runtimeVersion` has no effect: it says which version is in `image`, and there is no `image`",
+            "`runtimeVersion` has no effect: it is the version in `image`, and `image` is not set",
             "Remove it, or put it beside the component's own `image`.",
         );
     }
@@ -223,7 +224,7 @@ fn check_image_engines(judge: &mut ModelValidator<'_>) {
             judge.warning(
                 rules::MODEL_IMAGE_ENGINE,
                 &path,
-                format!("`{image}` is called like NVIDIA's `{other}`, and the image of the model's engine is `{own}`"),
+                format!("`{image}` has the name of NVIDIA's `{other}`, but the model's engine needs `{own}`"),
                 "Correct the image or the engine. In defaults, `runtime` and `imageRegistry` give each engine its own image.",
             );
         }

@@ -22,10 +22,10 @@ fn a_model_has_one_shape() {
     m/model.yaml:4:1 error model/shape: neither `serving` nor `sla` is set
       help: Add `serving` with a `worker`, or with `prefill` and `decode`; or `sla` with a target such as `ttft: 300ms`.
     "#);
-    insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {}}\n  sla: {ttft: 300ms}\n"), @r#"
+    insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {}}\n  sla: {ttft: 300ms}\n"), @"
     m/model.yaml:8:3 error model/shape: both `serving` and `sla` are set; a model has only one of them
-      help: Keep `serving` to define how the model runs, or `sla` to have Dynamo find out. Check the defaults too.
-    "#);
+      help: Keep `serving` to define how the model runs, or `sla` to let Dynamo's profiler choose. Check the defaults too.
+    ");
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {}\n"), @r#"
     m/model.yaml:7:3 error model/shape: `serving` has no workers
       help: Add `worker`, or `prefill` and `decode`.
@@ -47,16 +47,16 @@ fn a_model_has_one_shape() {
 #[test]
 fn a_program_is_said_once_and_a_shell_has_a_script() {
     let worker = |worker: &str| verdict(&format!("  engine: vllm\n  serving: {{worker: {worker}}}\n"));
-    insta::assert_snapshot!(worker("{command: [serve], shell: /bin/sh, args: [x]}"), @r#"
-    m/model.yaml:7:47 error model/program: `command` and `shell` both say which program runs
-      help: Keep one of them; `unset: [serving.worker.command]` takes away what a weaker layer sets.
-    "#);
-    insta::assert_snapshot!(worker("{shell: /bin/sh, module: dynamo.vllm}"), @r#"
+    insta::assert_snapshot!(worker("{command: [serve], shell: /bin/sh, args: [x]}"), @"
+    m/model.yaml:7:47 error model/program: `command` and `shell` both set the program
+      help: Keep one of them; `unset: [serving.worker.command]` removes a value of a weaker layer.
+    ");
+    insta::assert_snapshot!(worker("{shell: /bin/sh, module: dynamo.vllm}"), @"
     m/model.yaml:7:29 error model/program: the shell has no script
       help: Write the script as the first of `args`, or remove `shell`.
-    m/model.yaml:7:46 error model/program: `shell` and `module` both say which program runs
-      help: Keep one of them; `unset: [serving.worker.shell]` takes away what a weaker layer sets.
-    "#);
+    m/model.yaml:7:46 error model/program: `shell` and `module` both set the program
+      help: Keep one of them; `unset: [serving.worker.shell]` removes a value of a weaker layer.
+    ");
     insta::assert_snapshot!(verdict("  engine: vllm\n  graphEnv: [{name: API_KEY, value: abc}, {name: DYN_NAMESPACE, value: a}]\n  serving: {worker: {}}\n"), @r#"
     m/model.yaml:7:14 warning model/env-secret: `API_KEY` looks like a secret in plain text in git
       help: Put it into a Secret, and write `API_KEY: {secret: NAME, key: KEY}`.

@@ -43,8 +43,8 @@ pub(super) fn validate_weights(judge: &mut ModelValidator<'_>) {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.weights.claim.accessMode",
-            "the volume can only be read, so nothing can be downloaded to it",
-            "Use `ReadWriteMany`; or leave `source` out where somebody else fills the claim.",
+            "the volume is read-only, so nothing can be downloaded to it",
+            "Use `ReadWriteMany`; or omit `source`, and fill the claim yourself.",
         );
     }
 }
@@ -55,7 +55,7 @@ fn check_volume(judge: &mut ModelValidator<'_>, path: &str, implicit: Option<boo
         judge.error(
             rules::MODEL_WEIGHTS,
             &format!("{path}.volume"),
-            "`volume` with `implicitVolume`: there is no volume to be called so",
+            "`volume` with `implicitVolume`: there is no volume to name",
             "Remove one of them.",
         );
     }
@@ -69,7 +69,7 @@ fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &We
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.model",
-            "`model` is a path, and the engine is given the path that the weights are downloaded to",
+            "`model` is a path, but the engine loads the path that the weights are downloaded to",
             "Write the name that clients ask for, such as `openai/gpt-oss-120b`.",
         );
     }
@@ -79,7 +79,7 @@ fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &We
                 judge.warning(
                     rules::MODEL_WEIGHTS,
                     "spec.weights.source",
-                    format!("`{name}` may move, and what it was when the Job ran is what is served"),
+                    format!("`{name}` may move: the model serves the commit that it pointed to when the Job ran"),
                     format!("Pin it: `git ls-remote https://huggingface.co/{repository} {name}` prints the commit."),
                 );
             }
@@ -105,7 +105,7 @@ fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &We
                 judge.error(
                     rules::MODEL_WEIGHTS,
                     "spec.weights.tokenSecret",
-                    "`tokenSecret` is the token of Hugging Face, and the source is another one",
+                    "`tokenSecret` is a Hugging Face token, but the source is not Hugging Face",
                     "Give the downloader its credentials by `env`: `NAME: {secret: NAME, key: KEY}`.",
                 );
             }
@@ -129,7 +129,7 @@ fn check_filled_claim(judge: &mut ModelValidator<'_>, weights: &Weights) {
         judge.error(
             rules::MODEL_WEIGHTS,
             &format!("spec.weights.{field}"),
-            format!("`{field}` is about a download, and there is no `source`: somebody else fills the claim"),
+            format!("`{field}` has no effect: without `source`, nothing is downloaded"),
             format!("Add `source`, or remove `{field}`."),
         );
     }
@@ -151,7 +151,7 @@ fn check_cache(judge: &mut ModelValidator<'_>, weights: &Weights) {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.weights.claim.name",
-            format!("claim `{}` is the one of `cache` as well", cache.claim),
+            format!("`cache` uses claim `{}` too", cache.claim),
             "Remove `cache`: `weights` mounts its volume as well.",
         );
     }
@@ -160,7 +160,7 @@ fn check_cache(judge: &mut ModelValidator<'_>, weights: &Weights) {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.weights.volume",
-            format!("volume `{}` is the one of `cache` as well", weights.volume()),
+            format!("`cache` uses volume `{}` too", weights.volume()),
             "Give it another name.",
         );
     }

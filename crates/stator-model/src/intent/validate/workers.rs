@@ -70,9 +70,9 @@ fn check_program(judge: &mut ModelValidator<'_>, path: &str, given: [bool; 3], a
         judge.error(
             rules::MODEL_PROGRAM,
             &format!("{path}.{last}"),
-            format!("`{first}` and `{last}` both say which program runs"),
+            format!("`{first}` and `{last}` both set the program"),
             format!(
-                "Keep one of them; `unset: [{}.{first}]` takes away what a weaker layer sets.",
+                "Keep one of them; `unset: [{}.{first}]` removes a value of a weaker layer.",
                 path.trim_start_matches("spec.")
             ),
         );

@@ -310,7 +310,7 @@ impl YamlBuilder<'_> {
                     rules::YAML_NULL,
                     span,
                     format!("{found} is not allowed; set a value or omit the field"),
-                    "Set a value, or remove the line. A default can be replaced, but not unset.",
+                    "Set a value, or remove the line. To drop a default, name its field in `unset`.",
                 );
                 YamlValue::Invalid
             }

@@ -68,7 +68,7 @@ fn what_a_branch_that_went_back_would_change_is_held_and_the_move_itself() {
         allow,
     };
     let holds = limits(&rewound, &allow).find_holds(&[], |_| true);
-    insta::assert_snapshot!(holds[0].message, @"the branch leads to bbbbbbb, which does not follow aaaaaaa, which was applied");
+    insta::assert_snapshot!(holds[0].message, @"the branch points to bbbbbbb, which does not descend from the applied commit aaaaaaa");
     assert!(limits(&rewound, &allowed).find_holds(&[], |_| true)[0].allowed);
     let digest = |rewound: &RewoundBranch| HeldChanges::of(&[], Some(rewound.clone())).digest().to_owned();
     let other = RewoundBranch { from: "c".repeat(40), ..rewound.clone() };

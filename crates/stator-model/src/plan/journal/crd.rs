@@ -77,7 +77,7 @@ pub fn journal_definition() -> Value {
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
-                    "description": "The objects that a sync may create and no record names yet. stator stores it before a sync creates them and deletes it once the records of the models are written. One that stays is of a sync that was interrupted: the next one reads it and deletes it.",
+                    "description": "The objects that a running sync may create and that no record names yet. stator writes the journal before the sync creates them, and deletes it once the records of the models are written. A journal that remains is from an interrupted sync: the next sync reads and deletes it.",
                     "properties": {
                         "apiVersion": {"type": "string"},
                         "kind": {"type": "string"},

@@ -19,12 +19,12 @@ impl fmt::Display for ChangeReason {
             Self::NotInCluster => f.write_str("is not in the cluster yet"),
             Self::NewInRevision => f.write_str("is new"),
             Self::ChangedInGit => f.write_str("changed in git"),
-            Self::Drifted => f.write_str("drifted: it was changed in the cluster, git did not change"),
-            Self::RecordMissing => f.write_str("has no record; it is created again"),
-            Self::RecordIncomplete => f.write_str("its record is incomplete, and is completed"),
+            Self::Drifted => f.write_str("drifted: changed in the cluster, not in git"),
+            Self::RecordMissing => f.write_str("its record is missing; stator writes it again"),
+            Self::RecordIncomplete => f.write_str("its record is incomplete; stator completes it"),
             Self::MovedFrom { model } => write!(f, "moves here from model {model}"),
-            Self::LabelMissing => f.write_str("gets the label by which other tools find the model's objects"),
-            Self::OwnerLabels => f.write_str("gets the labels that say whose it is; nothing restarts"),
+            Self::LabelMissing => f.write_str("adds the label by which other tools find the model's objects"),
+            Self::OwnerLabels => f.write_str("adds ownership labels; no restart"),
             Self::Moved { from } => match from {
                 ForeignOwner::Source { owner, environment } => {
                     write!(f, "is taken over from {owner}, environment `{environment}`, as allowed")
@@ -38,7 +38,7 @@ impl fmt::Display for ChangeReason {
                 | ForeignOwner::OwnerLabel { .. }
                 | ForeignOwner::ApplySet => write!(f, "is taken over as allowed; it {from}"),
             },
-            Self::OwnershipLost => f.write_str("stator lost its field ownership and takes it again"),
+            Self::OwnershipLost => f.write_str("stator lost its field ownership and takes it back"),
             Self::ReplicasReleased { components } => {
                 write!(f, "does not set the replica count of {}, which is scaled elsewhere", components.join(", "))
             }
@@ -55,8 +55,8 @@ impl fmt::Display for ChangeReason {
             }
             Self::ManagedByTool { tool, mark } => write!(
                 f,
-                "already exists and is managed by {} (`{mark}`): allow its adoption once {} has let go of it, or give \
-                 the model another name",
+                "already exists and is managed by {} (`{mark}`): allow its adoption once {} no longer manages it, or \
+                 give the model another name",
                 tool.name(),
                 tool.name()
             ),
@@ -76,7 +76,7 @@ impl fmt::Display for ChangeReason {
                 HoldKind::Move => "held back: `--allow move` takes it over",
                 HoldKind::MassDelete => "held back: too many deletions at once",
                 HoldKind::MaxGpus => "held back: the environment would exceed its GPU limit",
-                HoldKind::Rollback => "held back: the branch does not lead on from what was applied",
+                HoldKind::Rollback => "held back: the branch does not descend from the applied commit",
             }),
             Self::NewGraphFirst { graph, moves } => write_new_graph(f, graph.as_ref(), moves),
             Self::AddressHeld => f.write_str(
@@ -100,28 +100,27 @@ impl fmt::Display for ChangeReason {
             }
             Self::ReplacementRefused { message } => write!(
                 f,
-                "is not deleted, as the cluster would refuse to create it again: {message}; correct that, then sync \
-                 again"
+                "is not deleted, because the cluster would refuse to re-create it: {message}; fix that, then sync again"
             ),
             Self::WaitsForWorkload { workload } => {
                 let noun = if workload.kind == GRAPH.kind { "graph" } else { "request" };
                 write!(f, "applied once {noun} {} is Ready", workload.name)
             }
             Self::DownloadsWeights { source } => {
-                write!(f, "downloads {source}, and the graph follows once that is complete")
+                write!(f, "downloads {source}; the graph is applied once the download is complete")
             }
             Self::WaitsForDownload { job, serves_old } => {
                 write!(f, "applied once {job} has downloaded its weights")?;
-                f.write_str(if *serves_old { "; it keeps serving what it serves until then" } else { "" })
+                f.write_str(if *serves_old { "; until then it keeps serving unchanged" } else { "" })
             }
             Self::DownloadSuperseded { graph } => {
-                write!(f, "deleted once {graph} is Healthy; what it downloaded stays on the volume")
+                write!(f, "deleted once {graph} is Healthy; the downloaded files stay on the volume")
             }
             Self::GpuSearch(budget) => write_gpu_search(f, *budget),
             Self::RequestFailed { message } | Self::RecordForeign { message } | Self::ApplyRefused { message } => {
                 f.write_str(message)
             }
-            Self::ModelFaulty => f.write_str("the model has errors, so nothing of it is applied"),
+            Self::ModelFaulty => f.write_str("the model has errors, so none of its objects are applied"),
             Self::ModelWasFaulty => {
                 f.write_str("the model had errors before, so the change is unknown: everything is shown")
             }
@@ -140,7 +139,7 @@ impl fmt::Display for ChangeReason {
             Self::FieldConflict { manager, paths, is_named } => {
                 let list = paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 if *is_named {
-                    write!(f, "{list}: owned by {manager}, which `takeOver` names, but not all owners are named there")
+                    write!(f, "{list}: owned by {manager}, which `takeOver` names, but it does not name all owners")
                 } else {
                     write!(
                         f,
@@ -154,18 +153,19 @@ impl fmt::Display for ChangeReason {
                 match writer {
                     Some(writer) => write!(
                         f,
-                        "{list}: {writer} undoes every repair, so it is left as it is; stop {writer}, or write its value \
-                         into git, then sync"
+                        "{list}: {writer} reverts every repair, so stator stopped repairing it; stop {writer}, or \
+                         write its value into git, then sync"
                     ),
                     None => write!(
                         f,
-                        "{list}: every repair is undone, and managedFields names no writer (a webhook?), so it is left as it \
-                         is; stop that, then sync"
+                        "{list}: every repair is reverted, and managedFields names no writer (a webhook?), so stator \
+                         stopped repairing it; stop the writer, then sync"
                     ),
                 }
             }
             Self::DeletedAgain => f.write_str(
-                "deleted again soon after it was created again; it is created after a pause; find out who deletes it",
+                "deleted again soon after stator re-created it; stator waits before it creates it once more; find out \
+                 what deletes it",
             ),
             Self::Immutable { message, advice } => match advice {
                 ImmutableAdvice::InMessage => f.write_str(message),
@@ -190,10 +190,10 @@ impl fmt::Display for ChangeReason {
                 })
             }
             Self::NotTried(UntriedCause::TooMany) => {
-                f.write_str("was not tried on the cluster, as many objects change: a plan of its model alone tries it")
+                f.write_str("no server-side dry run, because too many objects change: plan its model alone")
             }
             Self::NotTried(UntriedCause::Failed(message)) => {
-                write!(f, "could not be tried on the cluster, which may make something else of it: {message}")
+                write!(f, "the server-side dry run failed, so the cluster's result may differ: {message}")
             }
             Self::FollowedBy { request } => write!(f, "deleted once request {request} has succeeded"),
             Self::RenamedTo { model, waits, moves } => {
@@ -225,7 +225,7 @@ impl fmt::Display for ChangeReason {
                         write!(f, "was synced for environment `{environment}`, which has another namespace now")?;
                     }
                     LeftBehindCause::FormerOwner { owner: Some(owner) } => {
-                        write!(f, "was synced by {owner}, which this source was before, and git no longer has it")?;
+                        write!(f, "was synced by {owner}, this source's former identity, and git no longer has it")?;
                     }
                     LeftBehindCause::FormerOwner { owner: None } => {
                         f.write_str("was synced before this source had its address, and git no longer has it")?;
@@ -251,21 +251,21 @@ impl fmt::Display for KeptBy {
                 }
                 write!(
                     f,
-                    ": kept; a stator.yaml with `metadata.name: {repository}` in the folder that holds all models \
-                     makes them one repository"
+                    ": kept; to make them one repository, add a stator.yaml with `metadata.name: {repository}` to the \
+                     folder that holds all models"
                 )
             }
             Self::ModelErrors => {
                 f.write_str("git no longer has it, and its model has errors: kept until they are fixed")
             }
             Self::UnreadableSource { source } => {
-                write!(f, "git no longer has it, and {source} has errors that hide whose it is: it may be this model's")
+                write!(f, "git no longer has it, but {source} has errors, and it may belong to that model")
             }
             Self::UnreadPlace(place) => {
-                write!(f, "git no longer has its model, and {}: kept until that is settled", describe_unread(place))
+                write!(f, "git no longer has its model, and {}: kept until that is fixed", describe_unread(place))
             }
             Self::UnreadJournal { journal } => {
-                write!(f, "git no longer has it; it is kept until {journal} can be read, or is deleted")
+                write!(f, "git no longer has it; it is kept until {journal} is readable or deleted")
             }
             Self::EmptyRender => {
                 f.write_str("nothing was rendered, so nothing is pruned: delete it by hand if that is intended")
@@ -287,8 +287,8 @@ impl fmt::Display for KeptBy {
             }
             Self::MadeByRequest { request, graph } => write!(
                 f,
-                "was created by request {request}, which is gone; nobody manages it, and it keeps serving: run `kubectl delete \
-                 dynamographdeployment {} -n {}` when it is no longer used",
+                "was created by request {request}, which is gone; nothing manages it, and it keeps serving: run \
+                 `kubectl delete dynamographdeployment {} -n {}` when it is no longer used",
                 graph.name, graph.namespace
             ),
             Self::NextRequestGraph { request } => {
@@ -300,24 +300,24 @@ impl fmt::Display for KeptBy {
             ),
             Self::UnfinishedGraph { graph, is_held } => {
                 let state = if *is_held { "held back" } else { "blocked" };
-                write!(f, "keeps serving, as {graph}, which takes its place, is {state}")
+                write!(f, "keeps serving, because its replacement {graph} is {state}")
             }
             Self::GraphUnchanged { graph, is_held } => {
                 let state = if *is_held { "held back" } else { "blocked" };
-                write!(f, "git no longer has it; it stays until {graph} is changed, and that is {state}")
+                write!(f, "git no longer has it; it stays until {graph} is changed, which is {state}")
             }
             Self::StillUsed { by, is_held } => {
-                write!(f, "git no longer has it; it stays, as {by} uses it")?;
-                f.write_str(if *is_held { ", and the change of that is held back" } else { "" })
+                write!(f, "git no longer has it; it stays, because {by} uses it")?;
+                f.write_str(if *is_held { ", whose change is held back" } else { "" })
             }
             Self::SuccessorFaulty { model } => {
-                write!(f, "git no longer has it; it stays, as model {model}, which takes its place, has errors")
+                write!(f, "git no longer has it; it stays, because its replacement, model {model}, has errors")
             }
             Self::PerhapsUsed { source } => {
-                write!(f, "git no longer has it; it stays, as {source} has errors, and may use it")
+                write!(f, "git no longer has it; it stays, because {source} has errors and may use it")
             }
             Self::KindUnlisted(unlisted) => {
-                f.write_str("git no longer has it; it is kept, if it is there still: ")?;
+                f.write_str("git no longer has it; it is kept, if it still exists: ")?;
                 write_unlisted(f, unlisted)
             }
             Self::PruningOff => f.write_str("git no longer has it; it is kept because pruning is off"),
@@ -336,7 +336,7 @@ impl fmt::Display for ForeignOwner {
                 f,
                 "was created by request `{request}`: give the model another name, or delete the graph and its request"
             ),
-            Self::Owner { kind, name } => write!(f, "belongs to {kind} {name}, which would change it back"),
+            Self::Owner { kind, name } => write!(f, "belongs to {kind} {name}, which would revert it"),
             Self::Repository { repository, environment } => write!(
                 f,
                 "belongs to repository `{repository}`, environment `{environment}`: rename it here, remove it there \
@@ -349,8 +349,8 @@ impl fmt::Display for ForeignOwner {
             ),
             Self::OwnerLabel { id } => write!(
                 f,
-                "has the label `stator.dev/owner-id={id}`, which is not this source's: if somebody changed it, or the \
-                 source was this one before, take it over with `--allow move`"
+                "has the label `stator.dev/owner-id={id}`, which is not this source's: if the label was edited, or was \
+                 this source's before, take it over with `--allow move`"
             ),
             Self::ApplySet => f.write_str(
                 "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): remove it from that one first",
@@ -376,7 +376,7 @@ pub(in crate::plan) fn describe_unread(place: &UnreadPlace) -> String {
     match &place.cause {
         UnreadCause::Submodule => format!("{path} is a submodule, which is not read"),
         UnreadCause::SymbolicLink => format!("{path} is a symbolic link, which is not followed"),
-        UnreadCause::Misnamed { meant, model: _ } => format!("{path} is not read, as it is not called `{meant}`"),
+        UnreadCause::Misnamed { meant, model: _ } => format!("{path} is not read, because its name is not `{meant}`"),
     }
 }
 
@@ -423,18 +423,18 @@ fn write_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &NewGraphObstacle) -> fm
     match obstacle {
         NewGraphObstacle::NameTaken { graph } => write!(
             f,
-            "cannot be replaced new-first, as {graph} is another object: rename or delete it, or set \
+            "cannot be replaced new-first, because {graph} is another object: rename or delete it, or set \
              `rollout.replace: old-first`"
         ),
         NewGraphObstacle::NotGone { graph } => write!(
             f,
-            "cannot be replaced new-first yet, as {graph}, which it replaced, is still being deleted: sync again once it \
-             is gone"
+            "cannot be replaced new-first yet, because {graph}, which it replaced, is still being deleted: sync again \
+             once it is gone"
         ),
         NewGraphObstacle::SharedNamespace { component } => write!(
             f,
-            "cannot be replaced new-first, as component `{component}` has `globalDynamoNamespace: true`, and both graphs \
-             would find each other's workers: set `rollout.replace: old-first`"
+            "cannot be replaced new-first, because component `{component}` has `globalDynamoNamespace: true` and both \
+             graphs would find each other's workers: set `rollout.replace: old-first`"
         ),
     }
 }

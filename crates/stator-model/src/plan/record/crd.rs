@@ -114,8 +114,8 @@ pub fn custom_resource_definition() -> Value {
                             // Written as a whole by one manager: an owner for each field only costs the server time.
                             "x-kubernetes-map-type": "atomic",
                             "description": "The intent's `spec` as it is in git, with defaults and the environment's \
-                                            overlay merged, at the last sync that changed anything. What looks like a \
-                                            secret is hidden. `stator explain model.spec` documents its fields.",
+                                            overlay merged, at the last sync that changed anything. Values that look like \
+                                            secrets are hidden. `stator explain model.spec` documents its fields.",
                             // Any stator's intents can be kept in it: what is valid was decided before this is written.
                             "x-kubernetes-preserve-unknown-fields": true,
                         },

@@ -13,7 +13,7 @@ const FILES_INVALID: &str = "FilesInvalid";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordState {
-    /// Whether the cluster was as git said.
+    /// Whether the cluster matched git.
     pub sync: SyncState,
     /// The worst health of its objects.
     pub health: Health,
@@ -46,7 +46,7 @@ pub struct RecordCondition {
 /// What the end of a sync knows of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedModelState {
-    /// Whether the cluster is as git says.
+    /// Whether the cluster matches git.
     pub sync: SyncState,
     /// The worst health of its objects.
     pub health: Health,

@@ -109,7 +109,7 @@ fn the_old_content_stays_while_the_graph_is_held_back() {
       - decode mounts the new content of file `engine` (engine/decode.yaml)
     Delete chat ConfigMap prod/chat-engine-5a689bd519 none 0->0 peak 0
       - ConfigMap prod/chat-engine-1364839a22 holds the file's new content; deleted once no pod mounts the old one
-      - git no longer has it; it stays, as DynamoGraphDeployment prod/chat uses it, and the change of that is held back
+      - git no longer has it; it stays, because DynamoGraphDeployment prod/chat uses it, whose change is held back
     hold Replace allowed=false: Dynamo forbids these changes in place; to be deleted and created again: DynamoGraphDeployment prod/chat
     warning[dynamo/backend-mismatch] : the graph's framework is vllm and `decode` runs dynamo.trtllm
     warning[dynamo/backend-mismatch] : the graph's framework is vllm and `prefill` runs dynamo.trtllm
@@ -161,7 +161,7 @@ fn a_graph_that_is_kept_keeps_its_files() {
       - git no longer has it, but its labels no longer mark it as managed by stator: delete it by hand
     Keep other DynamoGraphDeployment prod/other none 1->1 peak 1
     Keep chat ConfigMap prod/chat-engine-5a689bd519 none 0->0 peak 0
-      - git no longer has it; it stays, as DynamoGraphDeployment prod/chat uses it
+      - git no longer has it; it stays, because DynamoGraphDeployment prod/chat uses it
     warning[plan/leftover] chat/model.yaml: DynamoGraphDeployment prod/chat stays and holds 2 GPUs: git no longer has it, but its labels no longer mark it as managed by stator: delete it by hand
     ");
     story.carry_out(&plan);

@@ -72,7 +72,7 @@ fn what_nothing_in_git_is_about_any_more_is_listed() {
     let plan = build_plan(&input);
     insta::assert_snapshot!(lines(&plan).join("\n"), @"
     moved 4: was synced for environment `prod`, which has another namespace now: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com moved -n old-prod`, or declare it again and take it over with `--allow move`
-    remoteless 4: was synced by the repository that began with commit 0a1b2c3, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com remoteless -n prod`, or declare it again and take it over with `--allow move`
+    remoteless 4: was synced by the repository that began with commit 0a1b2c3, this source's former identity, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com remoteless -n prod`, or declare it again and take it over with `--allow move`
     removed 4: was synced for environment `test`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com removed -n models-test`, or declare it again and take it over with `--allow move`
     renamed 4: was synced for environment `production`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com renamed -n prod`, or declare it again and take it over with `--allow move`
     ");
@@ -84,7 +84,7 @@ fn what_nothing_in_git_is_about_any_more_is_listed() {
     insta::assert_snapshot!(told.join("\n"), @"
     here OutOfSync 1 the operator has not observed it yet
     moved Synced 4 left behind: DynamoGraphDeployment old-prod/moved was synced for environment `prod`, which has another namespace now: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com moved -n old-prod`, or declare it again and take it over with `--allow move`
-    remoteless Synced 4 left behind: DynamoGraphDeployment prod/remoteless was synced by the repository that began with commit 0a1b2c3, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com remoteless -n prod`, or declare it again and take it over with `--allow move`
+    remoteless Synced 4 left behind: DynamoGraphDeployment prod/remoteless was synced by the repository that began with commit 0a1b2c3, this source's former identity, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com remoteless -n prod`, or declare it again and take it over with `--allow move`
     removed Synced 4 left behind: DynamoGraphDeployment models-test/removed was synced for environment `test`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com removed -n models-test`, or declare it again and take it over with `--allow move`
     renamed Synced 4 left behind: DynamoGraphDeployment prod/renamed was synced for environment `production`, which `stator.yaml` no longer has: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com renamed -n prod`, or declare it again and take it over with `--allow move`
     ");
@@ -133,7 +133,7 @@ fn what_was_not_taken_over_with_the_rest_is_listed() {
     let mut input = input([left("forgotten", "prod", "prod", &before)]);
     assert_eq!(lines(&build_plan(&input)), [] as [&str; 0], "nothing says that it is this source's");
     input.records[0].former_origin = Some(before.origin().clone());
-    insta::assert_snapshot!(lines(&build_plan(&input)).join("\n"), @"forgotten 4: was synced by repository old.example.com/team/models, which this source was before, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com forgotten -n prod`, or declare it again and take it over with `--allow move`");
+    insta::assert_snapshot!(lines(&build_plan(&input)).join("\n"), @"forgotten 4: was synced by repository old.example.com/team/models, this source's former identity, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com forgotten -n prod`, or declare it again and take it over with `--allow move`");
 }
 
 /// A record whose objects are gone, or may not be listed.
@@ -167,7 +167,7 @@ fn an_owner_label_that_somebody_changed_is_told() {
     input.live = vec![Object::from_value(value).unwrap().into()];
     insta::assert_snapshot!(show(&build_plan(&input)), @"
     Blocked here DynamoGraphDeployment prod/here none 1->1 peak 1
-      - has the label `stator.dev/owner-id=mine`, which is not this source's: if somebody changed it, or the source was this one before, take it over with `--allow move`
+      - has the label `stator.dev/owner-id=mine`, which is not this source's: if the label was edited, or was this source's before, take it over with `--allow move`
     hold Move allowed=false: belongs to another source; would be taken over: DynamoGraphDeployment prod/here
     ");
 }

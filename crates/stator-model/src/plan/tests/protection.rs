@@ -34,7 +34,7 @@ fn a_file_that_cannot_be_read_protects_what_may_have_moved_into_it() {
     insta::assert_snapshot!(story.show(), @"
     Keep a DynamoGraphDeployment prod/a none 1->1 peak 1
     Keep c DynamoGraphDeployment prod/c none 1->1 peak 1
-      - git no longer has it, and models/a/model.yaml has errors that hide whose it is: it may be this model's
+      - git no longer has it, but models/a/model.yaml has errors, and it may belong to that model
     ");
 }
 
@@ -77,10 +77,10 @@ fn nothing_is_pruned_beside_a_journal_that_cannot_be_read() {
         is_foreign: false,
     }];
     assert_eq!(deleted(&story.plan()), BTreeSet::new());
-    insta::assert_snapshot!(story.show(), @r"
+    insta::assert_snapshot!(story.show(), @"
     Keep a DynamoGraphDeployment prod/a none 1->1 peak 1
     Blocked b DynamoGraphDeployment prod/b none 1->1 peak 1
-      - git no longer has it; it is kept until SyncJournal prod/sync-1-0 can be read, or is deleted
+      - git no longer has it; it is kept until SyncJournal prod/sync-1-0 is readable or deleted
     Create c DynamoGraphDeployment prod/c none 0->1 peak 1 [apply]
       - is not in the cluster yet
     warning[plan/damaged] : nothing is pruned: a journal of an earlier sync cannot be read: SyncJournal prod/sync-1-0: `spec` cannot be read
@@ -201,8 +201,8 @@ fn what_takes_the_place_of_a_models_file_protects_it_and_is_an_error() {
     error models/b: model b is not pruned: models/b is a submodule, which is not read
     error models: model b is not pruned: models is a symbolic link, which is not followed
     error models/b/model.yaml: model b is not pruned: models/b/model.yaml is a symbolic link, which is not followed
-    error models/b/model.yml: model b is not pruned: models/b/model.yml is not read, as it is not called `model.yaml`
-    error elsewhere/Model.yaml: model b is not pruned: elsewhere/Model.yaml is not read, as it is not called `model.yaml`
+    error models/b/model.yml: model b is not pruned: models/b/model.yml is not read, because its name is not `model.yaml`
+    error elsewhere/Model.yaml: model b is not pruned: elsewhere/Model.yaml is not read, because its name is not `model.yaml`
     ");
     // Elsewhere they are nobody's.
     for (path, cause) in [

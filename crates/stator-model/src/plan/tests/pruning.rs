@@ -99,7 +99,7 @@ fn many_deletions_wait_for_a_release() {
     assert!(deletions.clone().all(|change| change.step.held_by() == Some(HoldKind::MassDelete)));
     assert_eq!(serde_json::to_value(deletions.next_back().unwrap()).unwrap()["heldBy"], "mass-delete");
     assert!(held.retired.is_empty());
-    insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted; the limit without approval is 5", help: "check that this is intended, then allow it with --allow mass-delete", allowed: false }]"#);
+    insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted; the limit without approval is 5", help: "check what git lost; if all of it is to go: https://stator.dev/docs/how-to/prune-safely#many-deletions-at-once", allowed: false }]"#);
     story.allow = vec![HoldKind::MassDelete];
     assert_eq!(
         story

@@ -213,6 +213,7 @@ fn the_json_is_the_contracts() {
             "peak": 2
           }
         },
+        "held": 0,
         "keep": 0,
         "leftBehind": 0,
         "models": {

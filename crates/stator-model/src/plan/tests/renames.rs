@@ -103,7 +103,7 @@ fn a_renamed_model_serves_while_a_guard_holds_its_new_name_back() {
     Delete aa DynamoGraphDeployment prod/aa delete 1->0 peak 1
       - model aa is no longer in git
       - model az takes its place; this one stays until that is Healthy; the address moves from Service `aa-frontend` to Service `az-frontend`
-      - keeps serving, as DynamoGraphDeployment prod/az, which takes its place, is held back
+      - keeps serving, because its replacement DynamoGraphDeployment prod/az is held back
     hold MaxGpus allowed=false: up to 3 GPUs would be needed at once; the environment's limit is 2
     ");
     let plan = story.plan();
@@ -147,7 +147,7 @@ fn a_renamed_model_serves_while_its_new_file_has_errors() {
     story.rendered[0] = refused;
     insta::assert_snapshot!(story.show(), @"
     Keep aa DynamoGraphDeployment prod/aa none 1->1 peak 1
-      - git no longer has it; it stays, as model az, which takes its place, has errors
+      - git no longer has it; it stays, because its replacement, model az, has errors
     Keep stays DynamoGraphDeployment prod/stays none 1->1 peak 1
     error[policy/violated] : too big
     ");
@@ -155,7 +155,7 @@ fn a_renamed_model_serves_while_its_new_file_has_errors() {
     story.broken = vec![BrokenIntent { source: "models/az/model.yaml".into(), name: Some("az".into()) }];
     insta::assert_snapshot!(story.show(), @"
     Keep aa DynamoGraphDeployment prod/aa none 1->1 peak 1
-      - git no longer has it, and models/az/model.yaml has errors that hide whose it is: it may be this model's
+      - git no longer has it, but models/az/model.yaml has errors, and it may belong to that model
     Keep stays DynamoGraphDeployment prod/stays none 1->1 peak 1
     ");
     assert!(story.plan().retired.is_empty());

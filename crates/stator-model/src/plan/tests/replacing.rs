@@ -167,7 +167,7 @@ fn a_further_replacement_half_way_makes_the_unfinished_one_again_and_the_old_one
       - held back: `--allow replace` deletes it and creates it again
     Delete llama DynamoGraphDeployment prod/llama delete 1->0 peak 1
       - DynamoGraphDeployment prod/llama-fc5a1 takes its place; this one keeps serving until that graph is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
-      - keeps serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is held back
+      - keeps serving, because its replacement DynamoGraphDeployment prod/llama-fc5a1 is held back
     hold Replace allowed=false: Dynamo forbids these changes in place; to be deleted and created again: DynamoGraphDeployment prod/llama-fc5a1
     ");
     story.allow = vec![HoldKind::Replace];
@@ -257,7 +257,7 @@ fn the_old_one_serves_while_the_new_one_is_blocked_or_held() {
     Blocked llama DynamoGraphDeployment prod/llama-fc5a1 none 2->2 peak 2
       - spec.components[name=decode].podTemplate.spec.containers[name=main].image: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - keeps serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is blocked
+      - keeps serving, because its replacement DynamoGraphDeployment prod/llama-fc5a1 is blocked
     ");
     let mut story = half_way();
     story.guards.max_gpus = Some(2);
@@ -268,7 +268,7 @@ fn the_old_one_serves_while_the_new_one_is_blocked_or_held() {
       - held back: the environment would exceed its GPU limit
     Delete llama DynamoGraphDeployment prod/llama delete 1->0 peak 1
       - DynamoGraphDeployment prod/llama-fc5a1 takes its place; this one keeps serving until that graph is Healthy; the address moves from Service `llama-frontend` to Service `llama-fc5a1-frontend`
-      - keeps serving, as DynamoGraphDeployment prod/llama-fc5a1, which takes its place, is held back
+      - keeps serving, because its replacement DynamoGraphDeployment prod/llama-fc5a1 is held back
     hold MaxGpus allowed=false: up to 6 GPUs would be needed at once; the environment's limit is 2
     ");
 }
@@ -308,7 +308,7 @@ fn what_stands_in_the_way_of_a_second_graph_is_said() {
     let mut other = small(&second());
     other.source = "models/other/model.yaml".to_owned();
     story.rendered = vec![apart(1), other];
-    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, as DynamoGraphDeployment prod/llama-fc5a1 is another object: rename or delete it, or set `rollout.replace: old-first`");
+    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, because DynamoGraphDeployment prod/llama-fc5a1 is another object: rename or delete it, or set `rollout.replace: old-first`");
 
     let mut story = serving();
     story.allow = vec![HoldKind::Replace];
@@ -318,14 +318,14 @@ fn what_stands_in_the_way_of_a_second_graph_is_said() {
         "spec": {"components": [{"name": "worker", "type": "worker"}]},
     });
     story.write(&Object::from_value(theirs).unwrap(), "kubectl", false);
-    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, as DynamoGraphDeployment prod/llama-fc5a1 is another object: rename or delete it, or set `rollout.replace: old-first`");
+    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, because DynamoGraphDeployment prod/llama-fc5a1 is another object: rename or delete it, or set `rollout.replace: old-first`");
 
     let mut story = serving();
     story.allow = vec![HoldKind::Replace];
     let mut global = worker("prefill", 1, 1, "vllm:1.2.0");
     global["globalDynamoNamespace"] = json!(true);
     story.rendered = vec![new_first(graph("llama", [worker("decode", 1, 1, "vllm:1.2.0"), global]))];
-    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, as component `prefill` has `globalDynamoNamespace: true`, and both graphs would find each other's workers: set `rollout.replace: old-first`");
+    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first, because component `prefill` has `globalDynamoNamespace: true` and both graphs would find each other's workers: set `rollout.replace: old-first`");
 
     // The first one is still on its way out when git wants its kind again.
     let mut story = half_way();
@@ -336,7 +336,7 @@ fn what_stands_in_the_way_of_a_second_graph_is_said() {
     });
     story.allow = vec![HoldKind::Replace];
     story.rendered = vec![planned()];
-    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first yet, as DynamoGraphDeployment prod/llama, which it replaced, is still being deleted: sync again once it is gone");
+    insta::assert_snapshot!(blocked(&story), @"cannot be replaced new-first yet, because DynamoGraphDeployment prod/llama, which it replaced, is still being deleted: sync again once it is gone");
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn what_the_cluster_refuses_to_create_beside_it_is_not_tried() {
     Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
       - changed in git
       - Dynamo forbids adding component `prefill` in place
-      - is not deleted, as the cluster would refuse to create it again: exceeded quota: gpus; correct that, then sync again
+      - is not deleted, because the cluster would refuse to re-create it: exceeded quota: gpus; fix that, then sync again
     ");
 }
 

@@ -222,7 +222,7 @@ fn the_graph_of_a_request_that_went_is_listed_until_it_is_deleted() {
     story.sync();
     insta::assert_snapshot!(story.show(), @"
     LeftBehind llama DynamoGraphDeployment prod/llama-aaaa-dgd none 8->8 peak 8
-      - was created by request llama-aaaa, which is gone; nobody manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when it is no longer used
+      - was created by request llama-aaaa, which is gone; nothing manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when it is no longer used
     Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 8->8 peak 8
     ");
     // The model goes, and is known by it.
@@ -231,9 +231,9 @@ fn the_graph_of_a_request_that_went_is_listed_until_it_is_deleted() {
     assert!(story.records.contains_key("llama"));
     insta::assert_snapshot!(story.show(), @"
     LeftBehind llama DynamoGraphDeployment prod/llama-aaaa-dgd none 8->8 peak 8
-      - was created by request llama-aaaa, which is gone; nobody manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when it is no longer used
+      - was created by request llama-aaaa, which is gone; nothing manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when it is no longer used
     LeftBehind llama DynamoGraphDeployment prod/llama-bbbb-dgd none 8->8 peak 8
-      - was created by request llama-bbbb, which is gone; nobody manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-bbbb-dgd -n prod` when it is no longer used
+      - was created by request llama-bbbb, which is gone; nothing manages it, and it keeps serving: run `kubectl delete dynamographdeployment llama-bbbb-dgd -n prod` when it is no longer used
     Keep other DynamoGraphDeployment prod/other none 1->1 peak 1
     ");
     story.live.retain(|_, object| object.kind() != GRAPH || object.name() == "other");

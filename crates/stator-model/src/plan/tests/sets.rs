@@ -122,7 +122,7 @@ fn what_an_older_stator_synced_gets_its_label_once() {
     insta::assert_snapshot!(show(&story.plan()), @r#"
     Update llama DynamoGraphDeployment prod/llama none 1->1 peak 1 [apply]
       metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-lzoS4ZzJabuf8heYbNtNhBn6fKJGsoW5XC-v_oNNnxs-v1" (stator)
-      - gets the label by which other tools find the model's objects
+      - adds the label by which other tools find the model's objects
     "#);
     story.sync();
 }
@@ -132,11 +132,11 @@ fn a_record_that_is_gone_is_a_reason_to_write() {
     let mut story = PlanScenario::synced([small("llama"), small("qwen")]);
     story.records.remove("llama");
     story.records.get_mut("qwen").unwrap().inventory[0].uid = None;
-    insta::assert_snapshot!(show(&story.plan()), @r"
+    insta::assert_snapshot!(show(&story.plan()), @"
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - has no record; it is created again
+      - its record is missing; stator writes it again
     Keep qwen DynamoGraphDeployment prod/qwen none 1->1 peak 1
-      - its record is incomplete, and is completed
+      - its record is incomplete; stator completes it
     ");
 }
 

@@ -52,7 +52,7 @@ fn a_volume_that_another_model_mounts_outlives_the_model_that_declared_it() {
     Delete a DynamoGraphDeployment prod/a delete 1->0 peak 1 [delete]
       - model a is no longer in git
     Keep a PersistentVolumeClaim prod/weights none 0->0 peak 0
-      - git no longer has it; it stays, as DynamoGraphDeployment prod/b uses it
+      - git no longer has it; it stays, because DynamoGraphDeployment prod/b uses it
     ");
     story.sync();
     assert!(story.records.contains_key("a"), "until the volume is gone somebody has to know whose it was");
@@ -112,7 +112,7 @@ fn a_model_with_errors_uses_what_it_may_use() {
     Delete a DynamoGraphDeployment prod/a delete 1->0 peak 1 [delete]
       - model a is no longer in git
     Keep a PersistentVolumeClaim prod/weights none 0->0 peak 0
-      - git no longer has it; it stays, as models/c/model.prod.yaml has errors, and may use it
+      - git no longer has it; it stays, because models/c/model.prod.yaml has errors and may use it
     ");
 }
 
@@ -162,7 +162,7 @@ fn whoever_mounts_a_volume_keeps_it_whosever_he_is() {
     let other = mounting(small("theirs"), "weights");
     input.users = vec![ObjectText::from(&other.objects[0].object)];
     let plan = crate::plan::build_plan(&input);
-    assert!(show(&plan).contains("it stays, as DynamoGraphDeployment prod/theirs uses it"), "{}", show(&plan));
+    assert!(show(&plan).contains("it stays, because DynamoGraphDeployment prod/theirs uses it"), "{}", show(&plan));
 }
 
 /// A guard holds back what uses it.
@@ -266,7 +266,7 @@ fn a_preview_keeps_a_volume_that_another_model_mounts() {
     let comparison = RevisionComparison { base: &base, head: &base[1..], ..RevisionComparison::default() };
     insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"
     Keep a PersistentVolumeClaim prod/weights none 0->0 peak 0
-      - git no longer has it; it stays, as DynamoGraphDeployment prod/b uses it
+      - git no longer has it; it stays, because DynamoGraphDeployment prod/b uses it
     Keep b DynamoGraphDeployment prod/b none 1->1 peak 1
     Delete a DynamoGraphDeployment prod/a delete 1->0 peak 1
       - is no longer in git

@@ -75,11 +75,11 @@ fn what_the_operator_writes_is_no_drift() {
 fn an_edited_file_is_drift_and_is_healed() {
     let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| value["spec"]["components"][1]["replicas"] = json!(7));
-    insta::assert_snapshot!(story.show(), @r#"
+    insta::assert_snapshot!(story.show(), @"
     Update llama DynamoGraphDeployment prod/llama scale 7->1 peak 7 [apply]
       spec.components[name=decode].replicas: 7 -> 1 (stator)
-      - drifted: it was changed in the cluster, git did not change
-    "#);
+      - drifted: changed in the cluster, not in git
+    ");
     story.sync();
 }
 
@@ -92,7 +92,7 @@ fn an_added_argument_is_drift_too() {
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [apply]
       spec.components[name=decode].podTemplate.spec.containers[name=main].args: ["--model","m","--x"] -> ["--model","m"] (stator)
-      - drifted: it was changed in the cluster, git did not change
+      - drifted: changed in the cluster, not in git
     "#);
     story.sync();
 }
@@ -112,7 +112,7 @@ fn another_manager_is_named_and_not_overruled() {
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [force]
       spec.components[name=decode].podTemplate.spec.containers[name=main].image: "vllm:hotfix" -> "vllm:1.2.0" (kubectl-edit)
-      - drifted: it was changed in the cluster, git did not change
+      - drifted: changed in the cluster, not in git
       - takes fields back from kubectl-edit
     "#);
     story.sync();
@@ -253,7 +253,7 @@ fn objects_of_others_are_left_alone() {
       metadata.labels["stator.dev/environment"]: null -> "prod" (stator)
       metadata.labels["stator.dev/model"]: null -> "argo" (stator)
       metadata.labels["stator.dev/repository"]: null -> "models" (stator)
-      - already exists and is managed by Argo CD (`argocd.argoproj.io/instance`): allow its adoption once Argo CD has let go of it, or give the model another name
+      - already exists and is managed by Argo CD (`argocd.argoproj.io/instance`): allow its adoption once Argo CD no longer manages it, or give the model another name
       - field ownership moves to stator from kubectl
       - held back: `--allow adopt` takes it over
     Adopt nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1
@@ -267,9 +267,9 @@ fn objects_of_others_are_left_alone() {
       - held back: `--allow adopt` takes it over
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, remove it there first, or take it over with `--allow move`
-    hold Adopt allowed=false: already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/argo, DynamoGraphDeployment prod/nobody
+    hold Adopt allowed=false: already in the cluster, not managed by stator; would be taken over: DynamoGraphDeployment prod/argo, DynamoGraphDeployment prod/nobody
     hold Move allowed=false: belongs to another source; would be taken over: DynamoGraphDeployment prod/other
-    warning[plan/still-managed] models/argo/model.yaml: DynamoGraphDeployment prod/argo is managed by Argo CD, as its `argocd.argoproj.io/instance` says
+    warning[plan/still-managed] models/argo/model.yaml: DynamoGraphDeployment prod/argo is managed by Argo CD (`argocd.argoproj.io/instance`)
     "#);
     story.allow = vec![HoldKind::Adopt];
     insta::assert_snapshot!(story.show(), @r#"
@@ -292,9 +292,9 @@ fn objects_of_others_are_left_alone() {
       - field ownership moves to stator from kubectl
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, remove it there first, or take it over with `--allow move`
-    hold Adopt allowed=true: already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/argo, DynamoGraphDeployment prod/nobody
+    hold Adopt allowed=true: already in the cluster, not managed by stator; would be taken over: DynamoGraphDeployment prod/argo, DynamoGraphDeployment prod/nobody
     hold Move allowed=false: belongs to another source; would be taken over: DynamoGraphDeployment prod/other
-    warning[plan/still-managed] models/argo/model.yaml: DynamoGraphDeployment prod/argo is managed by Argo CD, as its `argocd.argoproj.io/instance` says
+    warning[plan/still-managed] models/argo/model.yaml: DynamoGraphDeployment prod/argo is managed by Argo CD (`argocd.argoproj.io/instance`)
     "#);
 }
 

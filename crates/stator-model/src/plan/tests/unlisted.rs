@@ -35,15 +35,15 @@ fn seen(story: &PlanScenario) -> String {
 fn a_model_that_needs_such_a_kind_is_held_and_the_others_go_on() {
     let mut story = PlanScenario::of([model("mounts", FILE), model("plain", "")]);
     story.unlisted = vec![forbidden()];
-    insta::assert_snapshot!(seen(&story), @r"
+    insta::assert_snapshot!(seen(&story), @"
     Blocked mounts ConfigMap prod/mounts-banner-1c6409d72d none 0->0 peak 0
       - ConfigMaps cannot be listed: configmaps is forbidden
     Blocked mounts DynamoGraphDeployment prod/mounts none 0->0 peak 0
       - waits for ConfigMap prod/mounts-banner-1c6409d72d, which cannot be applied
     Create plain DynamoGraphDeployment prod/plain none 0->1 peak 1 [apply]
       - is not in the cluster yet
-    error[plan/unlisted-kind] mounts/model.yaml: ConfigMap prod/mounts-banner-1c6409d72d is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden
-    plan/unlisted-kind: ConfigMap prod/mounts-banner-1c6409d72d is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden (grant `list` on `configmaps`)
+    error[plan/unlisted-kind] mounts/model.yaml: ConfigMap prod/mounts-banner-1c6409d72d stays unchanged, because ConfigMaps cannot be listed: configmaps is forbidden
+    plan/unlisted-kind: ConfigMap prod/mounts-banner-1c6409d72d stays unchanged, because ConfigMaps cannot be listed: configmaps is forbidden (grant `list` on `configmaps`)
     ");
     story.sync();
     assert_eq!(story.live.len(), 1, "the graph of the other model");
@@ -67,24 +67,24 @@ fn what_a_record_names_stays_and_the_record_goes_on_naming_it() {
     story.rendered = vec![model("mounts", ""), model("plain", "")];
     insta::assert_snapshot!(seen(&story), @r#"
     Blocked mounts ConfigMap prod/mounts-banner-1c6409d72d none 0->0 peak 0
-      - git no longer has it; it is kept, if it is there still: ConfigMaps cannot be listed: configmaps is forbidden
+      - git no longer has it; it is kept, if it still exists: ConfigMaps cannot be listed: configmaps is forbidden
     Update mounts DynamoGraphDeployment prod/mounts managed-roll 1->1 peak 2 [apply]
       spec.components[name=worker].podTemplate.spec.containers[name=main].volumeMounts: [{"mountPath":"/etc/banner","name":"file-banner","readOnly":true,"subPath":"banner"}] -> null (stator)
       spec.components[name=worker].podTemplate.spec.volumes: [{"configMap":{"name":"mounts-banner-1c6409d72d"},"name":"file-banner"}] -> null (stator)
       - changed in git
     Keep plain DynamoGraphDeployment prod/plain none 1->1 peak 1
-    error[plan/unlisted-kind] mounts/model.yaml: ConfigMap prod/mounts-banner-1c6409d72d is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden
-    plan/unlisted-kind: ConfigMap prod/mounts-banner-1c6409d72d is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden (grant `list` on `configmaps`)
+    error[plan/unlisted-kind] mounts/model.yaml: ConfigMap prod/mounts-banner-1c6409d72d stays unchanged, because ConfigMaps cannot be listed: configmaps is forbidden
+    plan/unlisted-kind: ConfigMap prod/mounts-banner-1c6409d72d stays unchanged, because ConfigMaps cannot be listed: configmaps is forbidden (grant `list` on `configmaps`)
     "#);
     story.rendered = vec![model("plain", "")];
-    insta::assert_snapshot!(seen(&story), @r"
+    insta::assert_snapshot!(seen(&story), @"
     Blocked mounts ConfigMap prod/mounts-banner-1c6409d72d none 0->0 peak 0
-      - git no longer has it; it is kept, if it is there still: ConfigMaps cannot be listed: configmaps is forbidden
+      - git no longer has it; it is kept, if it still exists: ConfigMaps cannot be listed: configmaps is forbidden
     Keep plain DynamoGraphDeployment prod/plain none 1->1 peak 1
     Delete mounts DynamoGraphDeployment prod/mounts delete 1->0 peak 1 [delete]
       - model mounts is no longer in git
-    error[plan/unlisted-kind] mounts/model.yaml: ConfigMap prod/mounts-banner-1c6409d72d is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden
-    plan/unlisted-kind: ConfigMap prod/mounts-banner-1c6409d72d is left as it is, as ConfigMaps cannot be listed: configmaps is forbidden (grant `list` on `configmaps`)
+    error[plan/unlisted-kind] mounts/model.yaml: ConfigMap prod/mounts-banner-1c6409d72d stays unchanged, because ConfigMaps cannot be listed: configmaps is forbidden
+    plan/unlisted-kind: ConfigMap prod/mounts-banner-1c6409d72d stays unchanged, because ConfigMaps cannot be listed: configmaps is forbidden (grant `list` on `configmaps`)
     ");
     story.sync();
     assert!(story.records.contains_key("mounts"), "{:?}", story.records);

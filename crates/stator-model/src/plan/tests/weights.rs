@@ -48,7 +48,7 @@ fn a_new_graph_waits_for_its_download() {
       - is not in the cluster yet
     Create chat Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0 [apply]
       - is not in the cluster yet
-      - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a, and the graph follows once that is complete
+      - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete
     Create chat DynamoGraphDeployment prod/chat none 0->1 peak 1 [apply]
       - is not in the cluster yet
       - applied once Job prod/weights-gpt-oss-120b-b55363e555 has downloaded its weights
@@ -63,15 +63,15 @@ fn another_revision_is_downloaded_beside_the_one_that_is_served() {
     Keep chat PersistentVolumeClaim prod/cache none 0->0 peak 0
     Create chat Job prod/weights-gpt-oss-120b-64195bfe3f none 0->0 peak 0 [apply]
       - is not in the cluster yet
-      - downloads hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789, and the graph follows once that is complete
+      - downloads hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789; the graph is applied once the download is complete
     Update chat DynamoGraphDeployment prod/chat managed-roll 1->1 peak 2 [apply]
       metadata.annotations["stator.dev/weights"]: "hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a" -> "hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789" (stator)
       spec.components[name=worker].podTemplate.spec.containers[name=main].args: ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692c1647ca79fbf85e8c1e70f8a","--served-model-name","openai/gpt-oss-120b"] -> ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/0123456789012345678901234567890123456789","--served-model-name","openai/gpt-oss-120b"] (stator)
       - changed in git
-      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f has downloaded its weights; it keeps serving what it serves until then
+      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f has downloaded its weights; until then it keeps serving unchanged
     Delete chat Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0 [delete]
       - the model no longer has it
-      - deleted once DynamoGraphDeployment prod/chat is Healthy; what it downloaded stays on the volume
+      - deleted once DynamoGraphDeployment prod/chat is Healthy; the downloaded files stay on the volume
     "#);
     let plan = story.plan();
     let graph = plan.changes.iter().find(|one| one.object.kind == "DynamoGraphDeployment").unwrap();
@@ -88,13 +88,13 @@ fn what_serves_the_same_weights_changes_at_once() {
     Keep chat PersistentVolumeClaim prod/cache none 0->0 peak 0
     Create chat Job prod/weights-gpt-oss-120b-5f6b5b5354 none 0->0 peak 0 [apply]
       - is not in the cluster yet
-      - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a, and the graph follows once that is complete
+      - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete
     Update chat DynamoGraphDeployment prod/chat scale 1->2 peak 2 [apply]
       spec.components[name=worker].replicas: 1 -> 2 (stator)
       - changed in git
     Delete chat Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0 [delete]
       - the model no longer has it
-      - deleted once DynamoGraphDeployment prod/chat is Healthy; what it downloaded stays on the volume
+      - deleted once DynamoGraphDeployment prod/chat is Healthy; the downloaded files stay on the volume
     ");
 }
 
@@ -107,7 +107,7 @@ fn models_share_a_download_and_each_graph_waits_for_it() {
       - is not in the cluster yet
     Create a Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0 [apply]
       - is not in the cluster yet
-      - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a, and the graph follows once that is complete
+      - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete
     Create a DynamoGraphDeployment prod/a none 0->1 peak 1 [apply]
       - is not in the cluster yet
       - applied once Job prod/weights-gpt-oss-120b-b55363e555 has downloaded its weights
@@ -149,11 +149,11 @@ fn revisions_are_compared_in_the_same_words() {
     Keep chat PersistentVolumeClaim prod/cache none 0->0 peak 0
     Create chat Job prod/weights-gpt-oss-120b-64195bfe3f none 0->0 peak 0
       - is new
-      - downloads hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789, and the graph follows once that is complete
+      - downloads hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789; the graph is applied once the download is complete
     Update chat DynamoGraphDeployment prod/chat managed-roll 1->1 peak 2
       metadata.annotations["stator.dev/weights"]: "hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a" -> "hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789" (stator)
       spec.components[name=worker].podTemplate.spec.containers[name=main].args: ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692c1647ca79fbf85e8c1e70f8a","--served-model-name","openai/gpt-oss-120b"] -> ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/0123456789012345678901234567890123456789","--served-model-name","openai/gpt-oss-120b"] (stator)
-      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f has downloaded its weights; it keeps serving what it serves until then
+      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f has downloaded its weights; until then it keeps serving unchanged
     Delete chat Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0
       - is no longer in git
     "#);

@@ -49,10 +49,10 @@ fn an_object_that_another_tool_claims_is_held_although_nothing_of_it_differs() {
     insta::assert_snapshot!(story.show(), @r#"
     Adopt llama DynamoGraphDeployment prod/llama none 1->1 peak 1
       metadata.annotations: {"meta.helm.sh/release-name":"llama"} -> null (stator)
-      - already exists and is managed by Helm (`meta.helm.sh/release-name`): allow its adoption once Helm has let go of it, or give the model another name
+      - already exists and is managed by Helm (`meta.helm.sh/release-name`): allow its adoption once Helm no longer manages it, or give the model another name
       - held back: `--allow adopt` takes it over
-    hold Adopt allowed=false: already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
-    warning[plan/still-managed] models/llama/model.yaml: DynamoGraphDeployment prod/llama is managed by Helm, as its `meta.helm.sh/release-name` says
+    hold Adopt allowed=false: already in the cluster, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
+    warning[plan/still-managed] models/llama/model.yaml: DynamoGraphDeployment prod/llama is managed by Helm (`meta.helm.sh/release-name`)
     "#);
     let change = change(&story, "llama");
     assert_eq!((change.action, change.inventory), (Action::Adopt, None));
@@ -74,8 +74,8 @@ fn a_field_that_stator_no_longer_owns_is_declared_again() {
     lose_field(&mut story);
     insta::assert_snapshot!(story.show(), @"
     Update llama DynamoGraphDeployment prod/llama none 1->1 peak 1 [apply]
-      - drifted: it was changed in the cluster, git did not change
-      - stator lost its field ownership and takes it again
+      - drifted: changed in the cluster, not in git
+      - stator lost its field ownership and takes it back
     ");
 }
 
@@ -92,7 +92,7 @@ fn a_count_that_stator_still_owns_is_released() {
     story.live.clear();
     story.write(&with_replicas(&model.objects[0].object, &counts), FIELD_MANAGER, false);
     story.write(&replicas_only(&model.objects[0].object, &counts), SEED_MANAGER, false);
-    insta::assert_snapshot!(reasons(&story).join("\n"), @"gets the label by which other tools find the model's objects");
+    insta::assert_snapshot!(reasons(&story).join("\n"), @"adds the label by which other tools find the model's objects");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn labels_that_say_whose_an_object_is_are_no_change_of_the_model() {
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama none 1->1 peak 1 [apply]
       metadata.labels["stator.dev/owner-id"]: null -> "0123456789abcdef" (stator)
-      - gets the labels that say whose it is; nothing restarts
+      - adds ownership labels; no restart
     "#);
 }
 

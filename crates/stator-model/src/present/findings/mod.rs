@@ -11,6 +11,7 @@ pub use snippets::with_snippets;
 use super::{TerminalOptions, Tone, escape, pluralize};
 use serde::Serialize;
 use stator_core::finding::{Finding, Location, Severity};
+use std::collections::BTreeSet;
 
 /// Findings and what was looked at, as `validate --format json` prints them.
 #[derive(Debug, Serialize)]
@@ -23,7 +24,7 @@ pub struct ValidationReport<'a> {
     pub models: usize,
 }
 
-/// One line per finding: `models/a/model.yaml:3:5: error[yaml/type] message`.
+/// One line per finding: `models/a/model.yaml:3:5: error[yaml/type] message (fix)`.
 pub fn concise(findings: &[Finding], look: &TerminalOptions) -> String {
     findings
         .iter()
@@ -32,29 +33,37 @@ pub fn concise(findings: &[Finding], look: &TerminalOptions) -> String {
                 "{}: {} {}\n",
                 place(&finding.location),
                 look.paint(severity_tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id)),
-                escape::line(&finding.message)
+                concise_text(finding)
             )
         })
         .collect()
 }
 
-/// A few lines a finding, without the source: what a plan shows.
+/// What was found, and the fix.
+fn concise_text(finding: &Finding) -> String {
+    let message = escape::line(&finding.message);
+    if finding.help.is_empty() { message } else { format!("{message} ({})", escape::line(&finding.help)) }
+}
+
+/// A few lines a finding, without the source: what a plan shows. The first of each rule says where the manual has it.
 pub fn brief(findings: &[Finding], look: &TerminalOptions) -> String {
-    findings
-        .iter()
-        .map(|finding| {
-            let head =
-                look.paint(severity_tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id));
-            let mut out = format!("{head}: {}\n", escape::line(&finding.message));
-            if !finding.location.file.is_empty() {
-                out.push_str(&format!("  --> {}\n", place(&finding.location)));
-            }
-            if !finding.help.is_empty() {
-                out.push_str(&format!("  = help: {}\n", escape::line(&finding.help)));
-            }
-            out
-        })
-        .collect()
+    let mut seen = BTreeSet::new();
+    findings.iter().map(|finding| brief_finding(finding, seen.insert(finding.rule.id), look)).collect()
+}
+
+fn brief_finding(finding: &Finding, is_first: bool, look: &TerminalOptions) -> String {
+    let head = look.paint(severity_tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id));
+    let mut out = format!("{head}: {}\n", escape::line(&finding.message));
+    if !finding.location.file.is_empty() {
+        out.push_str(&format!("  --> {}\n", place(&finding.location)));
+    }
+    if !finding.help.is_empty() {
+        out.push_str(&format!("  = help: {}\n", escape::line(&finding.help)));
+    }
+    if is_first {
+        out.push_str(&format!("  = rule: {}\n", finding.rule.page()));
+    }
+    out
 }
 
 /// The last line of a check: `2 errors and 1 warning in 14 models.`, or that all is well.

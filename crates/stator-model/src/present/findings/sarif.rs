@@ -2,7 +2,7 @@
 
 use crate::present::escape;
 use serde_json::{Value, json};
-use stator_core::finding::{Finding, Severity};
+use stator_core::finding::{Finding, Rule, Severity};
 use std::collections::BTreeMap;
 
 /// The findings as one SARIF run.
@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 /// # Errors
 /// Only when the JSON cannot be written, which does not happen for values without odd map keys.
 pub fn sarif(findings: &[Finding], version: &str) -> Result<String, serde_json::Error> {
-    let rules: BTreeMap<&str, &str> = findings.iter().map(|finding| (finding.rule.id, finding.rule.summary)).collect();
-    let descriptors: Vec<Value> =
-        rules.iter().map(|(id, summary)| json!({"id": id, "shortDescription": {"text": summary}})).collect();
+    let rules: BTreeMap<&str, Rule> = findings.iter().map(|finding| (finding.rule.id, finding.rule)).collect();
+    let describe =
+        |rule: &Rule| json!({"id": rule.id, "shortDescription": {"text": rule.summary}, "helpUri": rule.page()});
+    let descriptors: Vec<Value> = rules.values().map(describe).collect();
     let results: Vec<Value> = findings.iter().map(sarif_result).collect();
     crate::present::json(&json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

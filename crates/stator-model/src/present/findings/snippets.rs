@@ -1,10 +1,11 @@
 //! Findings with the line of source that they are about, as the Rust compiler shows them.
 
-use super::{brief, place};
+use super::{brief_finding, place};
 use crate::present::{TerminalOptions, escape};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use stator_core::finding::{Finding, Severity};
 use stator_core::mask;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A line longer than this is not shown: a person cannot find the mark in it.
@@ -15,7 +16,9 @@ const MAX_LINE_LENGTH: usize = 400;
 pub fn with_snippets(findings: &[Finding], source: &dyn Fn(&str) -> Option<String>, look: &TerminalOptions) -> String {
     let mut cached: Option<(&str, Option<String>)> = None;
     let mut out = String::new();
+    let mut seen = BTreeSet::new();
     for finding in findings {
+        let is_first = seen.insert(finding.rule.id);
         let file = finding.location.file.as_str();
         // Findings are sorted by file: one file at a time is enough to keep.
         let text = match &cached {
@@ -23,8 +26,8 @@ pub fn with_snippets(findings: &[Finding], source: &dyn Fn(&str) -> Option<Strin
             Some(_) | None => cached.insert((file, source(file))).1.as_deref(),
         };
         match text.and_then(|text| marked_line(finding, text)) {
-            Some((line, span)) => out.push_str(&snippet(finding, &line, span, look)),
-            None => out.push_str(&brief(std::slice::from_ref(finding), look)),
+            Some((line, span)) => out.push_str(&snippet(finding, is_first, &line, span, look)),
+            None => out.push_str(&brief_finding(finding, is_first, look)),
         }
         out.push('\n');
     }
@@ -50,7 +53,7 @@ fn marked_line(finding: &Finding, text: &str) -> Option<(String, Range<usize>)> 
     Some((line, span))
 }
 
-fn snippet(finding: &Finding, line: &str, span: Range<usize>, look: &TerminalOptions) -> String {
+fn snippet(finding: &Finding, is_first: bool, line: &str, span: Range<usize>, look: &TerminalOptions) -> String {
     let level = match finding.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -65,6 +68,10 @@ fn snippet(finding: &Finding, line: &str, span: Range<usize>, look: &TerminalOpt
     let mut group: Group<'_> = title.element(shown);
     if !help.is_empty() {
         group = group.element(Level::HELP.message(help.as_str()));
+    }
+    let page = finding.rule.page();
+    if is_first {
+        group = group.element(Level::NOTE.with_name("rule").message(page.as_str()));
     }
     let renderer = if look.color { Renderer::styled() } else { Renderer::plain() };
     // Messages are never wrapped or cut here: a terminal wraps, and a log must be complete.

@@ -27,18 +27,20 @@ fn a_person_sees_the_line_the_mark_and_the_fix() {
       |          ^^^
       |
       = help: write a number: `2`
+      = rule: https://stator.dev/docs/rules#yaml/type
 
     warning[plan/capacity]: peak needs 22
       --> models/b|c/model.yaml
       = help: lower `maxSurge`
+      = rule: https://stator.dev/docs/rules#plan/capacity
     ");
 }
 
 #[test]
 fn concise_is_one_line_a_finding() {
     insta::assert_snapshot!(concise(&samples(), &TerminalOptions::default()), @"
-    models/a/model.yaml:2:10: error[yaml/type] expected a number, found `two`
-    models/b|c/model.yaml: warning[plan/capacity] peak needs 22
+    models/a/model.yaml:2:10: error[yaml/type] expected a number, found `two` (write a number: `2`)
+    models/b|c/model.yaml: warning[plan/capacity] peak needs 22 (lower `maxSurge`)
     ");
 }
 
@@ -134,12 +136,14 @@ fn sarif_names_rules_once_and_encodes_paths() {
               "name": "stator",
               "rules": [
                 {
+                  "helpUri": "https://stator.dev/docs/rules#plan/capacity",
                   "id": "plan/capacity",
                   "shortDescription": {
                     "text": "A rollout fits into the GPUs there are."
                   }
                 },
                 {
+                  "helpUri": "https://stator.dev/docs/rules#yaml/type",
                   "id": "yaml/type",
                   "shortDescription": {
                     "text": "Every field has the type that the schema gives it."
@@ -165,12 +169,14 @@ fn junit_counts_failures() {
         <testcase classname="models/a/model.yaml" name="yaml/type models/a/model.yaml:2:10" file="models/a/model.yaml">
           <failure type="yaml/type" message="expected a number, found `two`">error[yaml/type]: expected a number, found `two`
       --&gt; models/a/model.yaml:2:10
-      = help: write a number: `2`</failure>
+      = help: write a number: `2`
+      = rule: https://stator.dev/docs/rules#yaml/type</failure>
         </testcase>
         <testcase classname="models/b|c/model.yaml" name="plan/capacity models/b|c/model.yaml" file="models/b|c/model.yaml">
           <system-out>warning[plan/capacity]: peak needs 22
       --&gt; models/b|c/model.yaml
-      = help: lower `maxSurge`</system-out>
+      = help: lower `maxSurge`
+      = rule: https://stator.dev/docs/rules#plan/capacity</system-out>
         </testcase>
       </testsuite>
     </testsuites>

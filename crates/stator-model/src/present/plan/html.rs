@@ -1,6 +1,9 @@
 //! The plan as one HTML file that needs nothing else: no script, no style sheet, no picture from elsewhere.
 
-use super::{action_symbol, base_label, by_risk, change_gpus, format_value, gpu_summary, plan_cost, short_revision};
+use super::{
+    action_symbol, approval_summary, base_label, by_risk, change_gpus, format_value, gpu_summary, plan_cost,
+    short_revision,
+};
 use crate::plan::{Action, Change, Plan};
 use crate::present::{diff, escape, findings};
 use std::fmt::Write as _;
@@ -71,9 +74,10 @@ pub fn html(plan: &Plan) -> String {
 fn summary_html(plan: &Plan) -> String {
     let used = gpu_summary(plan);
     let used = if used.is_empty() { "no GPUs".to_owned() } else { used };
+    let approved = approval_summary(plan).map(|totals| format!("if approved: {totals}"));
     format!(
         "<p><strong>{}</strong> digest <code>{}</code></p>",
-        escape::markup(&[Some(used), plan_cost(plan)].into_iter().flatten().collect::<Vec<_>>().join(" · ")),
+        escape::markup(&[Some(used), plan_cost(plan), approved].into_iter().flatten().collect::<Vec<_>>().join(" · ")),
         escape::markup(&plan.digest)
     )
 }

@@ -7,7 +7,9 @@ pub use html::html;
 pub use text::{text, totals_text};
 
 use super::{Tone, escape};
-use crate::plan::{Action, Change, ChangeReason, Disruption, GpuTotals, KeptBy, Plan, abbreviate_revision};
+use crate::plan::{
+    Action, Change, ChangeReason, Cost, Disruption, GpuTotals, HoldKind, KeptBy, ModelTotals, Plan, abbreviate_revision,
+};
 use serde_json::Value;
 use stator_core::dynamo::gpus::UNKNOWN_SKU;
 
@@ -59,6 +61,13 @@ fn is_shown(change: &Change) -> bool {
     change.action != Action::Keep || change.reasons.iter().any(stays)
 }
 
+/// The reasons that are told of a change. Of a guard that judges the whole plan, one sentence tells all.
+pub(super) fn told_reasons(change: &Change) -> impl Iterator<Item = &ChangeReason> {
+    change.reasons.iter().filter(|reason| {
+        !matches!(reason, ChangeReason::Held(HoldKind::MassDelete | HoldKind::MaxGpus | HoldKind::Rollback))
+    })
+}
+
 /// What it was compared with, in words.
 pub(super) fn base_label(plan: &Plan) -> String {
     if plan.base == "live" || plan.base.is_empty() { "live".to_owned() } else { short_revision(&plan.base) }
@@ -96,21 +105,22 @@ pub(super) fn signed_delta(before: u64, after: u64) -> String {
     }
 }
 
-/// `+4 h200_sxm (12 → 16, peak 22)`; nothing when no GPU is involved.
+/// `12 → 16 h200_sxm (+4, peak 22)`, or `16 h200_sxm` where nothing moves; nothing when no GPU is involved.
 fn format_gpus(totals: &GpuTotals, sku: Option<&str>) -> String {
     if *totals == GpuTotals::default() {
         return String::new();
     }
     let sku = sku.map(|sku| format!(" {}", escape::line(sku))).unwrap_or_default();
-    let peak =
-        if totals.peak > totals.before.max(totals.after) { format!(", peak {}", totals.peak) } else { String::new() };
-    if totals.before == totals.after && peak.is_empty() {
-        return format!("{}{sku}", totals.after);
-    }
-    format!("{}{sku} ({} → {}{peak})", signed_delta(totals.before, totals.after), totals.before, totals.after)
+    let GpuTotals { before, after, peak } = *totals;
+    let moves = (before != after).then(|| signed_delta(before, after));
+    let peak = (peak > before.max(after)).then(|| format!("peak {peak}"));
+    let notes: Vec<String> = moves.iter().chain(&peak).cloned().collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+    let count = if before == after { after.to_string() } else { format!("{before} → {after}") };
+    format!("{count}{sku}{notes}")
 }
 
-/// GPUs by SKU: `+4 h200_sxm (12 → 16, peak 22)`, joined by commas; SKUs without any are left out.
+/// GPUs by SKU: `12 → 16 h200_sxm (+4, peak 22)`, joined by commas; SKUs without any are left out.
 fn format_gpus_by_sku(all: &std::collections::BTreeMap<String, GpuTotals>) -> String {
     let parts: Vec<String> = all
         .iter()
@@ -138,7 +148,7 @@ fn change_gpus(change: &Change) -> String {
         format_gpus(&change.gpus, change.gpu_sku.as_deref())
     };
     match change.gpu_range {
-        Some(range) if !used.is_empty() => format!("{used}, scaled from {} to {}", range.min, range.max),
+        Some(range) if !used.is_empty() => format!("{used}, autoscaled from {} to {}", range.min, range.max),
         Some(_) | None => used,
     }
 }
@@ -150,9 +160,20 @@ pub(super) fn change_cost(change: &Change) -> Option<String> {
     Some(format!("{sign}{}{:.2}/h", escape::line(&cost.currency), cost.delta_hour.abs()))
 }
 
-/// `+$14.00/h (≈ +$10,220/mo)`; `None` without prices.
+/// The cost of a plan; `None` without prices.
 pub(super) fn plan_cost(plan: &Plan) -> Option<String> {
-    let cost = plan.summary.cost.as_ref()?;
+    plan.summary.cost.as_ref().map(format_cost)
+}
+
+/// What approvals would change, GPUs and cost; `None` where they would change none.
+pub(super) fn approval_summary(plan: &Plan) -> Option<String> {
+    let ModelTotals { gpus: _, gpus_by_sku, cost } = plan.summary.if_approved.as_ref()?;
+    let parts = [Some(format_gpus_by_sku(gpus_by_sku)), cost.as_ref().map(format_cost)];
+    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// `≈ +$10,220/mo ($42.00/h → $56.00/h)`.
+fn format_cost(cost: &Cost) -> String {
     let currency = escape::line(&cost.currency);
     let sign = if cost.delta_hour < 0.0 { "-" } else { "+" };
     let unpriced = if cost.unpriced.is_empty() {
@@ -161,10 +182,7 @@ pub(super) fn plan_cost(plan: &Plan) -> Option<String> {
         format!("; no price for {}", escape::line(&cost.unpriced.join(", ")))
     };
     let now = format!("{currency}{:.2}/h → {currency}{:.2}/h", cost.before_hour, cost.after_hour);
-    Some(format!(
-        "≈ {sign}{currency}{}/mo ({now}{unpriced})",
-        with_thousands_separators(cost.delta_month.abs().round())
-    ))
+    format!("≈ {sign}{currency}{}/mo ({now}{unpriced})", with_thousands_separators(cost.delta_month.abs().round()))
 }
 
 /// A whole number with commas between thousands.

@@ -6,11 +6,11 @@ use serde_json::json;
 
 #[test]
 fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
-    insta::assert_snapshot!(text(&samples::plan(), &TerminalOptions::default()), @r#"
+    insta::assert_snapshot!(text(&samples::plan(), &TerminalOptions::default()), @"
     models / prod at 3f2a91c against live
 
     llama-3-70b  models/llama-3-70b/model.yaml
-      ~ update DynamoGraphDeployment prod/llama-3-70b   managed-roll   GPUs +4 h200_sxm (12 → 16, peak 22), scaled from 8 to 32   +$14.00/h
+      ~ update DynamoGraphDeployment prod/llama-3-70b   managed-roll   GPUs 12 → 16 h200_sxm (+4, peak 22), autoscaled from 8 to 32   +$14.00/h
           ~ spec.components[name=decode].image      vllm-runtime:1.1.0 → vllm-runtime:1.1.1
           ~ spec.components[name=decode].replicas   2 → 3   (owned by kubectl-edit)
           · all 2 worker components roll (decode, prefill): the operator hashes them together
@@ -19,7 +19,7 @@ fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
       + create DynamoModel prod/qwen3-8b-sql-assist-v4   adapter-only
 
     old  models/old/model.yaml
-      - delete DynamoGraphDeployment prod/old   GPUs -8 h100_sxm (8 → 0)
+      - delete DynamoGraphDeployment prod/old   GPUs 8 → 0 h100_sxm (-8)
 
     held back[mass-delete]: 1 of 4 objects would be deleted, 0 are let through
       = help: pass `--allow mass-delete` once you are sure
@@ -27,11 +27,12 @@ fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
     warning[plan/capacity]: peak needs 22 H200, 20 are allowed
       --> models/llama-3-70b/model.yaml:9:5
       = help: set rollout {maxSurge: 0, maxUnavailable: 1}
+      = rule: https://stator.dev/docs/rules#plan/capacity
 
     Plan: 1 to create, 1 to change, 1 to delete, 1 unchanged.
-    GPUs: -8 h100_sxm (8 → 0), +4 h200_sxm (12 → 16, peak 22), 1 of unknown SKU
+    GPUs: 8 → 0 h100_sxm (-8), 12 → 16 h200_sxm (+4, peak 22), 1 of unknown SKU
     Cost: ≈ +$10,220/mo ($42.00/h → $56.00/h; no price for l40s)
-    "#);
+    ");
 }
 
 #[test]
@@ -39,7 +40,7 @@ fn unchanged_objects_are_only_counted_unless_asked_for() {
     insta::assert_snapshot!(text(&samples::unchanged(), &TerminalOptions::default()), @"
     models / prod at 3f2a91c against live
 
-    No changes: 2 objects of 2 models are as declared.
+    No changes: 2 objects of 2 models are in the desired state.
     ");
     insta::assert_snapshot!(text(&samples::unchanged(), &TerminalOptions { verbose: true, ..TerminalOptions::default() }), @"
     models / prod at 3f2a91c against live
@@ -50,7 +51,7 @@ fn unchanged_objects_are_only_counted_unless_asked_for() {
     b  models/b/model.yaml
       = keep DynamoGraphDeployment prod/b
 
-    No changes: 2 objects of 2 models are as declared.
+    No changes: 2 objects of 2 models are in the desired state.
     ");
 }
 

@@ -1,8 +1,8 @@
 //! The plan as a person reads it on a terminal.
 
 use super::{
-    action_symbol, action_tone, base_label, change_cost, change_gpus, format_value, gpu_summary, is_shown, plan_cost,
-    short_revision,
+    action_symbol, action_tone, approval_summary, base_label, change_cost, change_gpus, format_value, gpu_summary,
+    is_shown, plan_cost, short_revision, told_reasons,
 };
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::patch::line_changes;
@@ -57,6 +57,9 @@ fn heading(plan: &Plan, look: &TerminalOptions) -> String {
 fn change_text(change: &Change, look: &TerminalOptions) -> String {
     let sign = look.paint(action_tone(change.action), action_symbol(change.action));
     let mut parts = vec![format!("{sign} {} {}", change.action.as_str(), escape::line(&change.object.to_string()))];
+    if change.step.held_by().is_some() {
+        parts.push("held".to_owned());
+    }
     let said = change.action == Action::Delete || change.disruption == Disruption::None;
     if !said || change.action == Action::Update {
         parts.push(change.disruption.as_str().to_owned());
@@ -71,7 +74,7 @@ fn change_text(change: &Change, look: &TerminalOptions) -> String {
     if change.action != Action::Create || look.verbose {
         out.push_str(&fields_text(&change.fields, look));
     }
-    for reason in &change.reasons {
+    for reason in told_reasons(change) {
         let _ = writeln!(out, "      {} {}", look.paint(Tone::Caution, "·"), escape::line(&reason.to_string()));
     }
     out
@@ -164,10 +167,10 @@ pub fn totals_text(plan: &Plan) -> String {
     let declared = || plan.changes.iter().filter(|change| change.action != Action::LeftBehind);
     let models: BTreeSet<&str> = declared().map(|change| change.model.as_str()).collect();
     let writes = summary.create + summary.update + summary.replace + summary.delete + summary.adopt;
-    let nothing = writes + summary.deleting + summary.blocked == 0;
+    let nothing = writes + summary.deleting + summary.blocked + summary.held == 0;
     let has_errors = plan.findings.iter().any(Finding::is_error);
     let mut out = if nothing && has_errors && plan.changes.is_empty() {
-        "Nothing is planned: what was asked for has errors.\n".to_owned()
+        "No plan: the selected models have errors.\n".to_owned()
     } else if nothing {
         // What git does not have and is there all the same is not as declared.
         let alone = |change: &&Change| change.inventory.is_none() && !change.reasons.is_empty();
@@ -182,7 +185,7 @@ pub fn totals_text(plan: &Plan) -> String {
         let rest =
             if notes.is_empty() { String::new() } else { format!("; {}, --verbose shows why", notes.join(" and ")) };
         format!(
-            "No changes: {} of {} {} as declared{rest}.\n",
+            "No changes: {} of {} {} in the desired state{rest}.\n",
             pluralize(declared, "object", "objects"),
             pluralize(models.len(), "model", "models"),
             is(declared)
@@ -198,8 +201,10 @@ pub fn totals_text(plan: &Plan) -> String {
         if summary.deleting > 0 {
             parts.push(format!("{} being deleted", summary.deleting));
         }
-        if summary.blocked > 0 {
-            parts.push(format!("{} blocked", summary.blocked));
+        for (number, text) in [(summary.blocked, "blocked"), (summary.held, "held")] {
+            if number > 0 {
+                parts.push(format!("{number} {text}"));
+            }
         }
         parts.push(format!("{} unchanged", summary.keep));
         format!("Plan: {}.\n", parts.join(", "))
@@ -214,7 +219,7 @@ pub fn totals_text(plan: &Plan) -> String {
         };
         let _ = writeln!(
             out,
-            "Left behind: {}{held}, which no sync changes or deletes.",
+            "Left behind: {}{held}; no sync changes or deletes them.",
             pluralize(summary.left_behind, "object", "objects")
         );
     }
@@ -224,6 +229,9 @@ pub fn totals_text(plan: &Plan) -> String {
     }
     if let Some(cost) = plan_cost(plan).filter(|_| !nothing) {
         let _ = writeln!(out, "Cost: {cost}");
+    }
+    if let Some(totals) = approval_summary(plan) {
+        let _ = writeln!(out, "If approved: {totals}");
     }
     out
 }

@@ -107,7 +107,7 @@ pub fn ci_comment(plan: &Plan) -> String {
     render_comment(&preview, CommentLimits::default())
 }
 
-/// A plan in one line, for a commit's status: `2 of 14 models change: +4 h200_sxm (12 → 16, peak 22)`. What will be held
+/// A plan in one line, for a commit's status: `2 of 14 models change: 12 → 16 h200_sxm (+4, peak 22)`. What will be held
 /// back comes first.
 pub fn status_description(plan: &Plan, models: usize) -> String {
     let changed = sections::changed_models(plan).len();

@@ -4,7 +4,8 @@ use super::dialect::{CalloutKind, CommentDialect, FooterPart, clip_masked};
 use super::{PreviewComment, PreviewContent};
 use crate::plan::{Action, Change, Disruption, GpuTotals, Hold, Plan};
 use crate::present::plan::{
-    action_symbol, base_label, by_risk, change_cost, format_value, gpu_summary, plan_cost, short_revision, signed_delta,
+    action_symbol, approval_summary, base_label, by_risk, change_cost, format_value, gpu_summary, plan_cost,
+    short_revision, signed_delta,
 };
 use crate::present::{findings, pluralize};
 use stator_core::finding::{Finding, Severity};
@@ -75,7 +76,9 @@ fn headline_numbers(face: CommentDialect, plan: &Plan, longest: usize) -> Vec<St
     let used = gpu_summary(plan);
     let mut parts =
         vec![if used.is_empty() { "no GPUs".to_owned() } else { face.text(&clip_masked(&used, longest.min(CLIP))) }];
-    parts.extend(plan_cost(plan).map(|cost| face.text(&clip_masked(&cost, longest.min(CLIP)))));
+    let approved = approval_summary(plan).map(|totals| format!("if approved: {totals}"));
+    let totals = plan_cost(plan).into_iter().chain(approved);
+    parts.extend(totals.map(|total| face.text(&clip_masked(&total, longest.min(CLIP)))));
     let worst = plan.changes.iter().map(|change| change.disruption).max().unwrap_or(Disruption::None);
     parts.push(format!("disruption: {}", worst.as_str()));
     parts

@@ -22,10 +22,10 @@ fn preview<'a>(plan: &'a Plan) -> PreviewComment<'a> {
 
 #[test]
 fn a_comment_on_a_pull_request() {
-    insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits::default()), @r#"
-    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=dcff95a804dc -->
+    insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits::default()), @r"
+    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=9c16f10a3c1b -->
     ### stator · prod · 3 of 14 models change · 1 warning
-    **-8 h100\_sxm (8 → 0), +4 h200\_sxm (12 → 16, peak 22), 1 of unknown SKU · ≈ +\$&#8203;10,220/mo (\$&#8203;42.00/h → \$&#8203;56.00/h; no price for l40s) · disruption: delete**
+    **8 → 0 h100\_sxm (-8), 12 → 16 h200\_sxm (+4, peak 22), 1 of unknown SKU · ≈ +\$&#8203;10,220/mo (\$&#8203;42.00/h → \$&#8203;56.00/h; no price for l40s) · disruption: delete**
 
     > [!CAUTION]
     > **Held back: mass-delete.** 1 of 4 objects would be deleted, 0 are let through
@@ -74,16 +74,16 @@ fn a_comment_on_a_pull_request() {
     </details>
 
     <sub>`3f2a91c` · `against live` · `stator plan -e prod`</sub>
-    "#);
+    ");
 }
 
 #[test]
 fn a_host_without_html_reads_the_same_in_plain_markdown() {
-    insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits { html: false, ..CommentLimits::default() }), @r#"
-    [//]: # (stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=4c28d13e6c1f)
+    insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits { html: false, ..CommentLimits::default() }), @"
+    [//]: # (stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=c0a182f1f0f5)
 
     ### stator · `prod` · 3 of 14 models change · 1 warning
-    **`-8 h100_sxm (8 → 0), +4 h200_sxm (12 → 16, peak 22), 1 of unknown SKU` · `≈ +$10,220/mo ($42.00/h → $56.00/h; no price for l40s)` · disruption: delete**
+    **`8 → 0 h100_sxm (-8), 12 → 16 h200_sxm (+4, peak 22), 1 of unknown SKU` · `≈ +$10,220/mo ($42.00/h → $56.00/h; no price for l40s)` · disruption: delete**
 
     > **Held back: mass-delete.** `1 of 4 objects would be deleted, 0 are let through`
     > ``pass `--allow mass-delete` once you are sure``
@@ -124,7 +124,7 @@ fn a_host_without_html_reads_the_same_in_plain_markdown() {
     ```
 
     `3f2a91c` · `against live` · `stator plan -e prod`
-    "#);
+    ");
 }
 
 #[test]

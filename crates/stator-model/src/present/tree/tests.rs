@@ -112,7 +112,7 @@ fn what_could_not_be_looked_at_is_told() {
     insta::assert_snapshot!(table(&forest), @"
     OBJECT       STATE        AGE  MESSAGE
     model/llama  Progressing  -    Synced: worker has 1 of 2 replicas
-    not looked at, so objects may be missing: deployments.apps, pods (eve may not)
+    could not be listed, so objects may be missing: deployments.apps, pods (eve may not)
     ");
     let bare = TerminalOptions { rows_only: true, ..TerminalOptions::default() };
     assert!(!forest_table(&forest, jiff::Timestamp::UNIX_EPOCH, &bare).contains("pods"));

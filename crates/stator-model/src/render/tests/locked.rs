@@ -83,7 +83,7 @@ fn a_locked_model_renders_the_graph_that_was_chosen_under_its_own_name() {
     let lock = lock_of(INTENT);
     insta::assert_snapshot!(lock, @r#"
     # Written by `stator lock`: the graph that Dynamo's profiler chose for this model. Do not edit it. Change the graph with
-    # `overrides` in the intent; when the intent asks for something else, `stator lock` writes the file anew.
+    # `overrides` in the intent; when the intent asks for something else, `stator lock` writes the file again.
     apiVersion: stator.dev/v1alpha1
     kind: ModelLock
     metadata:

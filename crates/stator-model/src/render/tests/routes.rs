@@ -104,6 +104,6 @@ fn what_cannot_be_reached_has_no_route() {
     let headless = "model: m\nengine: vllm\nruntime: 1.2.0\nserving: {headless: true, worker: {gpus: 1}}\nroute: {gateway: {name: public}}\n";
     insta::assert_snapshot!(findings("chat", headless), @"error model/route: the graph has neither a frontend nor an endpoint picker, so requests cannot reach it; Add `serving.frontend: {}`, or remove `route`.");
     let searched = "model: m\nengine: vllm\nruntime: 1.2.0\nhardware: {gpu: h200_sxm, totalGpus: 8}\nsla: {ttft: 300ms, itl: 20ms}\nroute: {gateway: {name: public}}\n";
-    insta::assert_snapshot!(findings("chat", searched), @"warning model/route: there is no route yet: its graph is the one that the profiler has yet to find; Run `stator lock` once the request is complete: the graph of the lock is routed to.");
+    insta::assert_snapshot!(findings("chat", searched), @"warning model/route: there is no route yet: the profiler has not found its graph; Run `stator lock` once the request is complete: the route then leads to the locked graph.");
     assert_eq!(rendered("chat", searched).objects.len(), 1);
 }

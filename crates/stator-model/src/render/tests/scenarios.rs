@@ -141,7 +141,7 @@ engine: mocker
 runtime: 1.2.0
 serving: {worker: {replicas: 2}}
 components: {planner: {type: planner}}";
-    insta::assert_snapshot!(findings("planned", spec), @"warning render/planner-scaling: a planner decides how many `worker` run, but its bounds are not set; add `scaling: {min: 1, max: 4}`, or remove the planner");
+    insta::assert_snapshot!(findings("planned", spec), @"warning render/planner-scaling: a planner scales `worker`, but its bounds are not set; add `scaling: {min: 1, max: 4}`, or remove the planner");
     let model = rendered("planned", spec);
     assert!(component(&model, "worker").get("replicas").is_none());
     assert_eq!(model.objects[0].initial_replicas.get("worker"), Some(&2));

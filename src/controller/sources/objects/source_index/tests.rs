@@ -116,12 +116,12 @@ fn one_that_cannot_be_read_stops_nothing_else() {
     scene.set("a/hostile", json!({"url": {"x": 1}, "ref": []}));
     scene.set("a/later", json!({"fromAFutureVersion": true}));
     scene.set("b/grasping", json!({"targetNamespace": "a"}));
-    insta::assert_snapshot!(scene.settled(), @r#"
-        a/fine runs
-        a/hostile is held, InvalidSpec: spec.ref: `spec.ref` is a list; expected `{branch}`, or `{tag}`, or `{commit}`, or `{semver}`. Use one of these formats. spec.url: `spec.url` is a map; expected text. Write text in place of a map.
-        a/later is held, InvalidSpec: spec.fromAFutureVersion: unknown field `fromAFutureVersion` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previewForks`, `previewLimit`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`. Remove it, or move it to where it belongs: check the indentation.
-        b/grasping is held, AccessDenied: it is for namespace `a`, but this source may use only its own, `b`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace
-        "#);
+    insta::assert_snapshot!(scene.settled(), @"
+    a/fine runs
+    a/hostile is held, InvalidSpec: spec.ref: `spec.ref` is a list; expected `{branch}`, or `{tag}`, or `{commit}`, or `{semver}`. Use one of these formats. spec.url: `spec.url` is a map; expected text. Write text instead of a map.
+    a/later is held, InvalidSpec: spec.fromAFutureVersion: unknown field `fromAFutureVersion` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previewForks`, `previewLimit`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`. Remove it, or move it to where it belongs: check the indentation.
+    b/grasping is held, AccessDenied: it is for namespace `a`, but this source may use only its own, `b`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace
+    ");
     // Mended, it runs; broken again, it ends.
     scene.set("a/later", json!({}));
     assert!(scene.settled().contains("a/later runs"));

@@ -404,7 +404,7 @@ fn a_download_completes_or_fails_as_its_image_and_its_source_say() {
     the weights are downloaded
     --
     downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 0 failed, 0 succeeded)
-    the weights were not downloaded within 1m (0 active, 1 failed, 0 succeeded): raise `weights.deadline`; what is on the volume is not downloaded again
+    the weights were not downloaded within 1m (0 active, 1 failed, 0 succeeded): raise `weights.deadline`; files already on the volume are not downloaded again
     --
     downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 0 failed, 0 succeeded)
     downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 1 failed, 0 succeeded)

@@ -126,13 +126,13 @@ async fn a_403_is_a_missing_right_an_admission_or_a_namespace_that_ends() {
     assert_snapshot!(told(&refused(status(403, "Forbidden", admission, about("llama"))).await), @r#"
     Denied, for good
     DynamoGraphDeployment prod/llama: admission webhook "vdynamographdeployment.kb.io" denied the request: spec.services must have at least one service
-    change the intent to what that admission accepts: `stator render` shows the object
+    change the intent so that admission accepts the object: `stator render` shows it
     "#);
     let quota = "persistentvolumeclaims \"cache\" is forbidden: exceeded quota: storage, requested: 500Gi, used: 1Ti, limited: 1Ti";
     assert_snapshot!(told(&refused(status(403, "Forbidden", quota, about("llama"))).await), @r#"
     Denied, for good
     DynamoGraphDeployment prod/llama: persistentvolumeclaims "cache" is forbidden: exceeded quota: storage, requested: 500Gi, used: 1Ti, limited: 1Ti
-    change the intent to what that admission accepts: `stator render` shows the object
+    change the intent so that admission accepts the object: `stator render` shows it
     "#);
     let ending = status(
         403,

@@ -35,18 +35,18 @@ fn a_deletion_ends_when_the_object_is_gone() {
     0 writes
 
     llama: Deleting (0 applied, 0 pruned) DynamoGraphDeployment prod/llama
-    other: Synced (0 applied, 0 pruned)
+    other: Unchanged (0 applied, 0 pruned)
     0 writes
 
     llama: Deleting (0 applied, 0 pruned) DynamoGraphDeployment prod/llama
-    other: Synced (0 applied, 0 pruned)
+    other: Unchanged (0 applied, 0 pruned)
     0 writes
     ");
     world.keeps_finalizers = false;
     while !world.operate().is_empty() {}
     said = vec![told(&sync(&mut world, &rest, &Drive::default()).report.unwrap())];
     insta::assert_snapshot!(said.join("\n"), @"
-    llama: Synced (0 applied, 0 pruned)
+    llama: Deleted (0 applied, 0 pruned)
     other: Healthy (0 applied, 0 pruned)
     1 writes
     ");
@@ -68,7 +68,7 @@ fn a_deletion_that_nobody_waits_for_is_said_to_be_asked_for() {
     assert!(world.records.contains_key("llama"));
     while !world.operate().is_empty() {}
     insta::assert_snapshot!(told(&sync(&mut world, &rest, &Drive::default()).report.unwrap()), @"
-    llama: Synced (0 applied, 0 pruned)
+    llama: Deleted (0 applied, 0 pruned)
     other: Healthy (0 applied, 0 pruned)
     2 writes
     ");

@@ -63,7 +63,7 @@ fn without_a_wait_the_graph_is_left_for_a_later_sync() {
     let drive = Drive { settings: settings(false), ..Drive::default() };
     let ran = sync(&mut world, &first(), &drive);
     let model = ran.report.unwrap().models.swap_remove(0);
-    insta::assert_snapshot!(format!("{:?}: {}", model.result, model.message), @"Deferred: DynamoGraphDeployment prod/llama is waiting for its weights (waiting for the cluster to begin to download the weights); run `stator sync --wait`");
+    insta::assert_snapshot!(format!("{:?}: {}", model.result, model.message), @"Deferred: DynamoGraphDeployment prod/llama is waiting for its weights (waiting for the download of the weights to start); run `stator sync --wait`");
     insta::assert_snapshot!(writes_since(&world, 0), @"
     journal
     apply PersistentVolumeClaim prod/weights as stator
@@ -91,7 +91,7 @@ fn a_download_that_fails_leaves_the_graph_serving_and_says_so_once() {
     world.breaks_downloads = true;
     let from = world.writes.len();
     insta::assert_snapshot!(run(&mut world, &second()), @"
-    llama: Failed (1 applied, 0 pruned) Job prod/llama-2: the download of the weights failed (0 active, 0 failed, 0 succeeded), BackoffLimitExceeded; read `kubectl logs -n prod job/llama-2`, then correct `weights`, or increase `weights.attempt` by one to try again; DynamoGraphDeployment prod/llama keeps serving what it serves: its weights are not downloaded
+    llama: Failed (1 applied, 0 pruned) Job prod/llama-2: the download of the weights failed (0 active, 0 failed, 0 succeeded), BackoffLimitExceeded; read `kubectl logs -n prod job/llama-2`, then correct `weights`, or increase `weights.attempt` by one to try again; DynamoGraphDeployment prod/llama keeps serving unchanged: its weights are not downloaded
     5 writes
     ");
     insta::assert_snapshot!(writes_since(&world, from), @"
@@ -137,7 +137,7 @@ fn nobody_waits_for_the_download_of_another_model() {
     world.operator = false;
     let ran = sync(&mut world, &first(), &Drive::default());
     let model = ran.report.unwrap().models.into_iter().find(|model| model.name == "llama").unwrap();
-    insta::assert_snapshot!(format!("{:?}: {}", model.result, model.message), @"Unhealthy: no progress for 30m: Job prod/llama-1: waiting for the cluster to begin to download the weights; DynamoGraphDeployment prod/llama is skipped for now: its weights are not downloaded; DynamoModel prod/sql is skipped for now: its weights are not downloaded");
+    insta::assert_snapshot!(format!("{:?}: {}", model.result, model.message), @"Unhealthy: no progress for 30m: Job prod/llama-1: waiting for the download of the weights to start; DynamoGraphDeployment prod/llama is skipped for now: its weights are not downloaded; DynamoModel prod/sql is skipped for now: its weights are not downloaded");
     assert!(!world.live.contains_key(&reference(1, "gone").identity()));
     assert!(!world.live.contains_key(&reference(1, "llama").identity()));
 }

@@ -45,7 +45,7 @@ fn a_new_graph_that_never_comes_up_leaves_the_old_one_serving() {
     world.operator = false;
     let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
     insta::assert_snapshot!(run(&mut world, &git), @"
-    llama: Failed (1 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama-second: the operator has not observed it yet; DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/llama-second is not Healthy
+    llama: Failed (1 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama-second: the operator has not observed it yet; DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/llama-second is not Healthy
     5 writes
     ");
     insta::assert_snapshot!(writes_since(&world, from), @"
@@ -75,7 +75,7 @@ fn a_new_graph_that_the_cluster_refuses_leaves_the_old_one_serving() {
     world.faults.insert(reference(1, "llama-second").identity(), VecDeque::from([Fault::Invalid; 2]));
     let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
     insta::assert_snapshot!(run(&mut world, &git), @"
-    llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second is invalid: ; DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/llama-second is not Healthy
+    llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second is invalid: ; DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/llama-second is not Healthy
     3 writes
     ");
     insta::assert_snapshot!(writes_since(&world, from), @"
@@ -86,7 +86,7 @@ fn a_new_graph_that_the_cluster_refuses_leaves_the_old_one_serving() {
     // What fails alike again is written down once.
     let from = world.writes.len();
     insta::assert_snapshot!(run(&mut world, &git), @"
-    llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second is invalid: ; DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/llama-second is not Healthy
+    llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second is invalid: ; DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/llama-second is not Healthy
     0 writes
     ");
     assert_eq!(writes_since(&world, from), "");
@@ -102,7 +102,7 @@ fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
     let drive = Drive { settings: settings(false), ..Drive::default() };
     world.operator = false;
     insta::assert_snapshot!(told(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
-    llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/llama-second is not Healthy yet; run `stator sync --wait`
+    llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/llama-second is not Healthy yet; run `stator sync --wait`
     4 writes
     ");
     world.operator = true;
@@ -116,12 +116,12 @@ fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
     run(&mut world, &git(&[("llama", APART)]));
     let back = &[(GRAPH, "llama", 601), (ADAPTER, "sql", 1)];
     insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
-    llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama-second keeps serving, as DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`
+    llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama-second keeps serving, because DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`
     4 writes
     ");
     world.operate();
     insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
-    llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second keeps serving, as the adapters are not Healthy yet; run `stator sync --wait`
+    llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second keeps serving, because the adapters are not Healthy yet; run `stator sync --wait`
     0 writes
     ");
     insta::assert_snapshot!(run(&mut world, &git(&[("llama", back)])), @"
@@ -177,11 +177,11 @@ fn a_renamed_model_goes_once_its_new_name_is_healthy() {
     said.push(told(&sync(&mut world, &new, &Drive::default()).report.unwrap()));
     insta::assert_snapshot!(said.join("\n"), @"
     lama: Synced (1 applied, 0 pruned)
-    llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`; DynamoModel prod/sql stays, as DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`
+    llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`; DynamoModel prod/sql stays, because DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`
     4 writes
 
     lama: Failed (0 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/lama: the operator has not observed it yet
-    llama: Failed (0 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/lama: the operator has not observed it yet; DynamoGraphDeployment prod/llama keeps serving, as DynamoGraphDeployment prod/lama is not Healthy; DynamoModel prod/sql stays, as DynamoGraphDeployment prod/lama is not Healthy
+    llama: Failed (0 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/lama: the operator has not observed it yet; DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/lama is not Healthy; DynamoModel prod/sql stays, because DynamoGraphDeployment prod/lama is not Healthy
     2 writes
 
     lama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/lama is invalid:
@@ -189,7 +189,7 @@ fn a_renamed_model_goes_once_its_new_name_is_healthy() {
     1 writes
 
     lama: Healthy (0 applied, 0 pruned)
-    llama: Healthy (0 applied, 2 pruned)
+    llama: Deleted (0 applied, 2 pruned)
     4 writes
     ");
     settled(&mut world, &new);

@@ -67,7 +67,7 @@ fn volumes_then_graphs_then_adapters_and_the_record_around_them() {
     ");
     let history = &world.records["llama"].history;
     assert_eq!(history.len(), 1, "one sync is one line: {history:#?}");
-    assert_eq!(history[0].result, "Succeeded");
+    assert_eq!(history[0].result, "Healthy");
     insta::assert_snapshot!(history[0].changes.join("\n"), @"
     create PersistentVolumeClaim prod/weights (none)
     create DynamoGraphDeployment prod/llama (none)
@@ -168,7 +168,7 @@ fn the_fault_of_a_file_is_a_condition_of_its_own_and_health_stays_health() {
         sync_plan(&mut world, plan, records, &Drive::default());
         assert_eq!(
             conditions(&world, "llama"),
-            "FilesInvalid=True the model has errors, so nothing of it is applied; Ready=True 1 endpoints; \
+            "FilesInvalid=True the model has errors, so none of its objects are applied; Ready=True 1 endpoints; \
              Reconciling=False; Stalled=False"
         );
     }
@@ -188,7 +188,7 @@ fn a_model_that_is_gone_is_pruned_in_reverse_its_volume_kept_and_its_record_last
     let (mut world, _) = llama();
     let rest = git(&[("other", &[(GRAPH, "other", 1)])]);
     insta::assert_snapshot!(run(&mut world, &rest), @"
-    llama: Synced (0 applied, 2 pruned)
+    llama: Deleted (0 applied, 2 pruned)
     other: Healthy (1 applied, 0 pruned)
     8 writes
     ");
@@ -215,7 +215,7 @@ fn a_model_is_pruned_although_another_could_not_be_applied() {
     insta::assert_snapshot!(run(&mut world, &next), @"
     bad: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/bad is invalid: ; 1 deletion is held back, because not everything of the model could be applied
     good: Healthy (1 applied, 0 pruned)
-    llama: Synced (0 applied, 2 pruned)
+    llama: Deleted (0 applied, 2 pruned)
     9 writes
     ");
     assert!(world.live.contains_key(&reference(2, "extra").identity()), "an adapter of the model that failed stays");
@@ -253,7 +253,7 @@ fn what_does_not_go_holds_its_own_model_only() {
     // From another hundred: to be deleted and made again.
     let next = git(&[("stuck", &[(GRAPH, "stuck", 200)])]);
     insta::assert_snapshot!(run(&mut world, &next), @"
-    goes: Synced (0 applied, 2 pruned)
+    goes: Deleted (0 applied, 2 pruned)
     stuck: Healthy (1 applied, 0 pruned)
     7 writes
     ");
@@ -332,7 +332,7 @@ fn a_record_that_cannot_be_written_leaves_the_journal_to_the_next_sync() {
     // git gives it up: it is deleted, since the journal names it, and the journal goes.
     let rest = git(&[("b", &[(GRAPH, "b", 1)])]);
     insta::assert_snapshot!(run(&mut world, &rest), @"
-    a: Synced (0 applied, 1 pruned)
+    a: Deleted (0 applied, 1 pruned)
     b: Healthy (0 applied, 0 pruned)
     2 writes
     ");
@@ -505,7 +505,7 @@ fn what_is_held_is_not_done() {
     }
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
     insta::assert_snapshot!(told(&report), @"
-    llama: Blocked (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back until `--allow mass-delete`; DynamoModel prod/sql: held back until `--allow mass-delete`
+    llama: Held (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back by the guard mass-delete; DynamoModel prod/sql: held back by the guard mass-delete
     other: Healthy (1 applied, 0 pruned)
     6 writes
     ");
@@ -519,7 +519,7 @@ fn what_is_held_is_not_done() {
     }
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
     insta::assert_snapshot!(told(&report), @"
-    llama: Blocked (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back until `--allow replace`
+    llama: Held (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back until `--allow replace`
     0 writes
     ");
 }

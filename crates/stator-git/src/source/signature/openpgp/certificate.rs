@@ -31,7 +31,7 @@ pub(super) struct BoundSubkey {
 /// Why bytes are no certificates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CertificateError {
-    #[error("is damaged, or no key; export it with `gpg --armor --export KEY` ({0})")]
+    #[error("is damaged or not a key; export it with `gpg --armor --export KEY` ({0})")]
     Damaged(#[from] PacketError),
     #[error("is a private key; remove it from the secret and put the public one there")]
     PrivateKey,

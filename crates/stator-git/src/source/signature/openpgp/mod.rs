@@ -270,7 +270,7 @@ fn parse_detached(armour: &[u8]) -> Result<SignaturePacket, String> {
         [one] if one.kind == PacketKind::Signature => {
             SignaturePacket::parse(one.body, SignaturePlace::Packet).map_err(|error| error.to_string())
         }
-        [_] => Err("it is no signature".to_owned()),
+        [_] => Err("it is not a signature".to_owned()),
         [_, _, ..] => Err("there is more than one".to_owned()),
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum PacketError {
     #[error("a packet does not say how long it is")]
     OpenLength,
     /// Bytes follow the last field.
-    #[error("a packet is longer than what it holds")]
+    #[error("a packet is longer than its content")]
     Overlong,
     /// Of a kind that must not be passed over (RFC 9580, 4.3).
     #[error("a packet is of the unknown kind {0}")]

@@ -256,7 +256,7 @@ fn each_way_not_to_get_in_is_named() {
     let identity = data("ed25519-key");
     let told = |known: &str| host.told("team/models.git", &[("identity", &identity), ("known_hosts", known)]);
     let other = PrivateKey::random(&mut safe_rng(), Algorithm::Ed25519).unwrap();
-    insta::assert_snapshot!(told("elsewhere.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:…; compare that with what its owner publishes, and only then add the line `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
+    insta::assert_snapshot!(told("elsewhere.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:…; compare that with the fingerprint that its owner publishes, and only then add the line `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
     insta::assert_snapshot!(told(&line(host.port, other.public_key())), @"the host key of 127.0.0.1:PORT is not trusted: its key differs: `known_hosts` has ssh-ed25519 SHA256:… in line 1, but it presents ssh-ed25519 SHA256:…; this may be an attack. If its owner confirms that the key was changed to this one, replace the old line with `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
     insta::assert_snapshot!(told(&format!("{}\n@revoked * {}", host.line(), host.key.public_key().to_openssh().unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: its key ssh-ed25519 SHA256:… is revoked in line 2 of `known_hosts`; do not use it, and ask its owner for the new one");
     let ecdsa = PublicKey::from_openssh(&data("ecdsa-key.pub")).unwrap();

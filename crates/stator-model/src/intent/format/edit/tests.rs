@@ -146,13 +146,13 @@ fn a_renamed_field_keeps_what_stands_in_it() {
     -    prefill: {replicas: 1, gpus: 4}
     ");
     let taken = DocumentEdit::Rename { path: path("spec.serving.decode"), to: "prefill".to_owned() };
-    insta::assert_snapshot!(edit_document(TEXT, &[taken]).unwrap_err(), @"`spec.serving.prefill` is there already; remove one of the two in the YAML");
+    insta::assert_snapshot!(edit_document(TEXT, &[taken]).unwrap_err(), @"`spec.serving.prefill` already exists; remove one of the two in the YAML");
 }
 
 #[test]
 fn what_cannot_be_edited_says_so() {
     let within = edit_document(TEXT, &[set("spec.engine.name", json!(1))]).unwrap_err();
-    insta::assert_snapshot!(within, @"`spec.engine` is no map, so no field can be set in it; correct it in the YAML");
+    insta::assert_snapshot!(within, @"`spec.engine` is not a map, so no field can be set in it; correct it in the YAML");
     assert!(matches!(edit_document("a: [", &[set("a", json!(1))]), Err(EditError::Format(FormatError::Syntax { .. }))));
     assert!(edit_document("", &[set("a", json!(1))]).is_err());
 }

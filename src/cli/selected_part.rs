@@ -1,0 +1,147 @@
+//! The part of an environment that a selection may have to do with: what is selected costs what it costs alone.
+//!
+//! A model that is not selected matters to one that is where both may mean the same object. Objects are named after their
+//! model, or by a text of its files or of the settings above them: so a model is in where a file of it has a word that names
+//! an object of the selected ones, or the other way round, and everything is where the settings have such a word. A plan of the
+//! part is then used only where it neither creates nor deletes and holds nothing back, as these depend on what others have.
+
+use super::repository::OpenedRepository;
+use stator_model::fleet_policy::FleetPolicies;
+use stator_model::intent::{FileRole, Intent, ResolvedEnvironment};
+use stator_model::plan::{Action, ChangeReason, Plan};
+use stator_model::render::RenderedModel;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// A part that is more than one in so many models is not worth a look of its own.
+const MIN_SHARE: usize = 2;
+
+/// The words of a file's text that may be names of objects.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    text.split(move |c| !is_name(c)).map(|word| word.trim_matches(['.', '-'])).filter(|word| !word.is_empty())
+}
+
+/// The models beside which nothing has to do with the selected ones.
+#[derive(Debug)]
+pub struct SelectedPart<'a> {
+    selection: &'a ResolvedEnvironment,
+    /// The texts of each folder's model.
+    texts: BTreeMap<&'a str, Vec<&'a str>>,
+    /// Those of all settings.
+    settings: Vec<&'a str>,
+    /// By their places among the environment's intents.
+    members: BTreeSet<usize>,
+}
+
+impl<'a> SelectedPart<'a> {
+    /// The selected models; `None` where everything has to be looked at, since everything is selected, or since something
+    /// counts over all models.
+    pub fn of_selected(
+        opened: &'a OpenedRepository,
+        selection: &'a ResolvedEnvironment,
+        policies: &FleetPolicies,
+    ) -> Option<Self> {
+        let scope = &opened.checkout.scope;
+        // What is known of a model with errors is in its record alone, and that may have another name.
+        let has_broken = selection.broken.iter().any(|broken| scope.contains(&broken.source));
+        if scope.is_everything() || has_broken || !policies.is_empty() || selection.guards.max_gpus.is_some() {
+            return None;
+        }
+        let is_selected = |(_, intent): &(usize, &Intent)| scope.contains(&intent.source);
+        let members: BTreeSet<usize> =
+            selection.intents.iter().enumerate().filter(is_selected).map(|(place, _)| place).collect();
+        let (mut texts, mut settings) = (BTreeMap::<&str, Vec<&str>>::new(), Vec::new());
+        for file in &opened.checkout.tree.files {
+            let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+            let text = file.content.as_ref().ok().and_then(|content| std::str::from_utf8(content).ok())?;
+            match FileRole::of_name(name) {
+                FileRole::Settings => settings.push(text),
+                FileRole::Intent
+                | FileRole::Overlay(_)
+                | FileRole::Lock(_)
+                | FileRole::Misnamed { .. }
+                | FileRole::Other => {
+                    texts.entry(folder).or_default().push(text);
+                }
+            }
+        }
+        let is_worth_it = !members.is_empty() && members.len() * MIN_SHARE <= selection.intents.len();
+        is_worth_it.then_some(Self { selection, texts, settings, members })
+    }
+
+    /// The environment with the members alone.
+    pub fn to_environment(&self) -> ResolvedEnvironment {
+        let all = &self.selection.intents;
+        let intents = self.members.iter().filter_map(|place| all.get(*place)).cloned().collect();
+        ResolvedEnvironment {
+            name: self.selection.name.clone(),
+            environment: self.selection.environment.clone(),
+            repository: self.selection.repository.clone(),
+            intents,
+            broken: self.selection.broken.clone(),
+            unread: self.selection.unread.clone(),
+            findings: self.selection.findings.clone(),
+            policy: self.selection.policy.clone(),
+            prices: self.selection.prices.clone(),
+            guards: self.selection.guards.clone(),
+            places: self.selection.places.clone(),
+        }
+    }
+
+    /// The names of the members.
+    pub fn names(&self) -> BTreeSet<String> {
+        let all = &self.selection.intents;
+        let members = self.members.iter().filter_map(|place| all.get(*place));
+        members.map(|intent| intent.model.metadata.name.to_string()).collect()
+    }
+
+    /// The records of this list that are of no model of the environment: their models are gone from git, from where only they say.
+    pub fn removed_models(&self, records: Vec<String>) -> BTreeSet<String> {
+        let mut known: HashSet<&str> =
+            self.selection.intents.iter().map(|intent| intent.model.metadata.name.as_str()).collect();
+        known.extend(self.selection.broken.iter().filter_map(|broken| broken.name.as_deref()));
+        records.into_iter().filter(|record| !known.contains(record.as_str())).collect()
+    }
+
+    /// Takes in what may share an object with the members, which render to these. `None` where that may be everything; else
+    /// whether there was any.
+    pub fn take_in_related(&mut self, rendered: &[RenderedModel]) -> Option<bool> {
+        let objects: HashSet<&str> =
+            rendered.iter().flat_map(|model| &model.objects).map(|object| object.object.name()).collect();
+        if self.settings.iter().flat_map(|text| words(text)).any(|word| objects.contains(word)) {
+            return None;
+        }
+        // An object is called after its model, and something behind a hyphen.
+        let heads: HashSet<&str> =
+            objects.iter().flat_map(|name| name.match_indices('-').filter_map(|(at, _)| name.get(..at))).collect();
+        let all = &self.selection.intents;
+        let texts_of = |intent: &Intent| {
+            let folder = intent.source.rsplit_once('/').map_or("", |(folder, _)| folder);
+            self.texts.get(folder).into_iter().flatten().copied()
+        };
+        let members = self.members.iter().filter_map(|place| all.get(*place));
+        let mentioned: HashSet<&str> = members.flat_map(texts_of).flat_map(words).collect();
+        let is_related = |intent: &Intent| {
+            let name = intent.model.metadata.name.as_str();
+            mentioned.contains(name)
+                || heads.contains(name)
+                || texts_of(intent).flat_map(words).any(|word| objects.contains(word))
+        };
+        let others = all.iter().enumerate().filter(|(place, _)| !self.members.contains(place));
+        let related: Vec<usize> = others.filter(|(_, intent)| is_related(intent)).map(|(place, _)| place).collect();
+        let is_any = !related.is_empty();
+        self.members.extend(related);
+        (self.members.len() * MIN_SHARE <= all.len()).then_some(is_any)
+    }
+}
+
+/// Whether a plan of a part is the plan of the same models among all others.
+pub fn is_self_contained(plan: &Plan) -> bool {
+    let is_kept = |reason: &ChangeReason| matches!(reason, ChangeReason::Kept(_));
+    plan.holds.is_empty()
+        && plan.changes.iter().all(|change| {
+            matches!(change.action, Action::Keep | Action::Update)
+                && change.step.held_by().is_none()
+                && !change.reasons.iter().any(is_kept)
+        })
+}
