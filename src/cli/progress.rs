@@ -23,15 +23,15 @@ pub struct ProgressReporter {
 }
 
 /// What happened so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SeenProgress {
     applied: usize,
     deleted: usize,
     done: usize,
     /// What each model waits for.
     waiting: BTreeMap<String, String>,
-    /// When the last line was said, and which.
-    said: Option<(Instant, String)>,
+    /// The last line, and when it was said; at the beginning none was, and none is due yet.
+    said: (Instant, String),
 }
 
 impl ProgressReporter {
@@ -54,14 +54,25 @@ impl ProgressReporter {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { bar, output: *output, models: models.len(), seen: Mutex::default() }
+        Self {
+            bar,
+            output: *output,
+            models: models.len(),
+            seen: Mutex::new(SeenProgress {
+                applied: 0,
+                deleted: 0,
+                done: 0,
+                waiting: BTreeMap::new(),
+                said: (Instant::now(), String::new()),
+            }),
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, SeenProgress> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how far the sync is, where something changed and the last line is long enough ago. Nothing on a terminal, where
+    /// Says how far the sync is, where something changed and the start and the last line are long enough ago. Nothing on a terminal, where
     /// the bar says it, and nothing with `--verbose`, where every step has been said.
     pub fn print_due(&self) {
         if self.bar.is_some() || self.output.stderr_style.verbose {
@@ -69,13 +80,10 @@ impl ProgressReporter {
         }
         let mut seen = self.seen();
         let line = seen.line(self.models);
-        let is_due = match &seen.said {
-            Some((at, last)) => at.elapsed() >= LINE_INTERVAL && *last != line,
-            None => true,
-        };
-        if is_due && !line.is_empty() {
+        let (at, last) = &seen.said;
+        if at.elapsed() >= LINE_INTERVAL && *last != line {
             self.output.note(&line);
-            seen.said = Some((Instant::now(), line));
+            seen.said = (Instant::now(), line);
         }
     }
 

@@ -239,9 +239,12 @@ impl Output {
         mask(&self.stdout, &self.root)
     }
 
-    /// Standard error, masked.
+    /// Standard error, masked, without what is said only of syncs that take long, as any does on a busy machine.
     pub fn notes(&self) -> String {
-        mask(&self.stderr, &self.root)
+        static PROGRESS: LazyLock<regex::Regex> = LazyLock::new(|| {
+            regex::Regex::new(r"(?m)^\d+ (objects? (applied|deleted)|of \d+ models? done).*\n").expect("a pattern")
+        });
+        PROGRESS.replace_all(&mask(&self.stderr, &self.root), "").into_owned()
     }
 }
 

@@ -53,7 +53,6 @@ fn a_denied_model_is_not_written_and_the_others_are() {
       = rule: https://stator.dev/docs/rules#fleet/pod
 
     Plan: 0 to create, 1 to change, 0 to delete, 1 unchanged.
-    1 object applied
     1 error in intents, so their models were not changed; run `stator validate`
     ");
     assert_eq!(bench.read(OBJECT), before);
