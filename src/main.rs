@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Ok(runtime) => {
             let exit = runtime.block_on(stator::cli::run(std::env::args_os().collect()));
             // A thread that waits for a host must not keep the process: what it did not finish is done by the next one.
-            runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+            runtime.shutdown_timeout(std::time::Duration::from_secs(1));
             exit.into()
         }
         Err(error) => {

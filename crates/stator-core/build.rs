@@ -1,5 +1,5 @@
 //! Bundles the CRD schemas in `crds/` into the program: one compact JSON file for each served version, without prose. A
-//! definition of Dynamo stands in a folder that is named by its release.
+//! definition of Dynamo stands in a folder that is named by its release. Makes the table of forms of tokens, too.
 
 #![allow(clippy::disallowed_methods, reason = "the crate is pure, and its build script reads files")]
 
@@ -45,6 +45,37 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     fs_err::write(out.join("schemas.rs"), format!("static BUNDLED: [Bundled; {count}] = [\n{table}];\n"))?;
+    write_token_forms(&out)
+}
+
+/// The table of forms of tokens as Rust: nothing is read when the program starts.
+fn write_token_forms(out: &Path) -> Result<(), Box<dyn Error>> {
+    let source = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("src/mask/token_forms.yaml");
+    println!("cargo:rerun-if-changed={}", source.display());
+    let forms: Vec<Map<String, Value>> = serde_saphyr::from_str(&fs_err::read_to_string(source)?)?;
+    let (mut table, mut examples) = (String::new(), String::new());
+    for form in &forms {
+        let text = |field: &str| form.get(field).and_then(Value::as_str).ok_or(format!("a form without `{field}`"));
+        let is_set = |field: &str| form.get(field) == Some(&Value::Bool(true));
+        let keywords: Vec<String> = serde_json::from_value(form.get("keywords").cloned().unwrap_or_default())?;
+        let pieces: Vec<Vec<String>> = serde_json::from_value(form.get("examples").cloned().unwrap_or_default())?;
+        let least = form.get("least").and_then(Value::as_u64).ok_or("a form without `least`")?;
+        writeln!(
+            table,
+            "    TokenForm {{ what: {:?}, keywords: &{keywords:?}, least: {least}, starts_word: {}, is_mixed: {}, form: {:?}, compiled: OnceLock::new() }},",
+            text("what")?,
+            is_set("starts_word"),
+            is_set("mixed"),
+            text("form")?,
+        )?;
+        writeln!(examples, "    ({:?}, &{:?}),", text("id")?, pieces)?;
+    }
+    let count = forms.len();
+    // An example is a list of pieces, of which a git host recognizes none.
+    let rust = format!(
+        "static TOKEN_FORMS: [TokenForm; {count}] = [\n{table}];\n#[cfg(test)]\npub(super) static EXAMPLES: [(&str, &[&[&str]]); {count}] = [\n{examples}];\n"
+    );
+    fs_err::write(out.join("token_forms.rs"), rust.replace("[[\"", "[&[\"").replace("], [\"", "], &[\""))?;
     Ok(())
 }
 

@@ -102,11 +102,11 @@ fn format_standard_input(arguments: &FmtArgs, output: &Output) -> Result<ExitSta
         }
         FormatOutcome::Unchanged => {
             let text = content.unwrap_or_default();
-            output.write_result(&String::from_utf8_lossy(&text))?;
+            output.write_verbatim(&String::from_utf8_lossy(&text))?;
             Ok(ExitStatus::Success)
         }
         FormatOutcome::Reformatted { new, .. } => {
-            output.write_result(&new)?;
+            output.write_verbatim(&new)?;
             Ok(ExitStatus::Success)
         }
         FormatOutcome::Rejected(reason) => Err(CliError::input(format!("standard input: {reason}"))

@@ -210,7 +210,7 @@ fn model_path(model: &ImportedModel) -> String {
 /// One document a model, each after a comment with its path.
 fn print_models(import: &ImportResult, output: &Output) -> Result<(), CliError> {
     for model in import.models.iter().filter(|model| !model.text.is_empty()) {
-        output.write_result(&format!("---\n# {}\n{}", model_path(model), model.text))?;
+        output.write_verbatim(&format!("---\n# {}\n{}", model_path(model), model.text))?;
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! Where text goes: results to standard output, everything else to standard error.
+//! Where text goes: results to standard output, everything else to standard error. What has the form of a token is hidden in
+//! all of it, as the last line of defence.
 
 use super::args::{ColorWhen, GlobalArgs};
 use super::error::CliError;
+use stator_core::mask;
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::io::{IsTerminal as _, Write as _};
 
@@ -44,6 +46,14 @@ impl Output {
     /// # Errors
     /// When the stream cannot be written; a reader that went away is an error of its own kind.
     pub fn write_result(&self, text: &str) -> Result<(), CliError> {
+        self.write_verbatim(&mask::redact_tokens(text))
+    }
+
+    /// Writes a result with the tokens in it: what a command turns into another form, for a file or another program.
+    ///
+    /// # Errors
+    /// As for [`Output::write_result`].
+    pub fn write_verbatim(&self, text: &str) -> Result<(), CliError> {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()?;
@@ -65,7 +75,7 @@ impl Output {
     /// Writes text that is already made for a terminal to standard error. A standard error that is closed is no reason
     /// to stop.
     pub fn write_stderr(&self, text: &str) {
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        let _ = std::io::stderr().lock().write_all(mask::redact_tokens(text).as_bytes());
     }
 
     /// Says an error and what to do about it.

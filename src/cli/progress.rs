@@ -3,6 +3,7 @@
 use super::output::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use stator_cluster::sync::{SyncProgress as Event, WaitingReason};
+use stator_core::outcome::SyncOutcome;
 use stator_model::plan::Plan;
 use stator_model::present::{escape, pluralize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,7 +120,8 @@ impl ProgressReporter {
                 if let Some(bar) = &self.bar {
                     bar.inc(1);
                 }
-                if !outcome.result.is_success() {
+                // The table names those that an interruption left.
+                if !outcome.result.is_success() && outcome.result != SyncOutcome::Cancelled {
                     self.print_line(&format!("{}: {}: {}", outcome.name, outcome.result, outcome.message));
                 }
             }

@@ -8,7 +8,9 @@ use super::repository::{self, DesiredState, OpenedRepository};
 use super::targets::{TargetArgs, model_names};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use serde_json::Value;
 use stator_core::finding::Finding;
+use stator_core::mask;
 use stator_core::object::Object;
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::present::origins::{ModelOrigins, OriginReport, UnwritableModel};
@@ -36,6 +38,9 @@ pub struct RenderArgs {
     /// Show the merged models instead, with the file and line of each value
     #[arg(long, env = "STATOR_SHOW_ORIGINS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
     show_origins: bool,
+    /// Print secrets, too. Without it, what looks like one is printed as `***`. Files of --out have all values in any case
+    #[arg(long, env = "STATOR_SHOW_SECRETS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    show_secrets: bool,
     /// Write one file per object into this folder, as MODEL/KIND-NAME.yaml
     #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
@@ -65,7 +70,7 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
         repository::note_assumed_release(selection.environment.platform.as_ref(), output);
     }
     if arguments.show_origins {
-        return show_origins(&opened, &selection, arguments.output, output);
+        return show_origins(&opened, selection, arguments, output);
     }
     let desired = DesiredState::render(selection, &opened.held_to(arguments.policies.read_files()?));
     let scope = &opened.checkout.scope;
@@ -93,10 +98,59 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
         }
         None => {
             let objects: Vec<&Object> = objects.iter().map(|(_, _, object)| *object).collect();
-            output.write_result(&format_objects(arguments.output, &objects)?)?;
+            print_objects(&objects, arguments, output)?;
         }
     }
     Ok(report_findings(&opened, desired.findings, output))
+}
+
+/// Prints objects, without what looks like a secret unless that is asked for.
+fn print_objects(objects: &[&Object], arguments: &RenderArgs, output: &Output) -> Result<(), CliError> {
+    if arguments.show_secrets {
+        return output.write_verbatim(&format_objects(arguments.output, objects)?);
+    }
+    let mut hidden_values = 0;
+    let mut hidden = Vec::with_capacity(objects.len());
+    for object in objects {
+        let (value, count) = hide_secrets(object.value());
+        hidden_values += count;
+        hidden.push(Object::from_value(value).map_err(|error| unhideable(&error))?);
+    }
+    output.write_result(&format_objects(arguments.output, &hidden.iter().collect::<Vec<_>>())?)?;
+    if arguments.output != ManifestFormat::Name {
+        note_hidden(hidden_values, output);
+    }
+    Ok(())
+}
+
+/// A value without what looks like a secret, and how many values of it are hidden.
+fn hide_secrets(shown: &Value) -> (Value, usize) {
+    let mut hidden = shown.clone();
+    mask::redact_value(&mut hidden);
+    let count = count_differences(shown, &hidden);
+    (hidden, count)
+}
+
+/// How many texts and numbers of two values of one shape differ.
+fn count_differences(one: &Value, other: &Value) -> usize {
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => one.iter().zip(other).map(|(a, b)| count_differences(a, b)).sum(),
+        (Value::Object(one), Value::Object(other)) => {
+            one.values().zip(other.values()).map(|(a, b)| count_differences(a, b)).sum()
+        }
+        (one, other) => usize::from(one != other),
+    }
+}
+
+fn note_hidden(count: usize, output: &Output) {
+    if count > 0 {
+        output.note(&format!("{} hidden; --show-secrets shows them", pluralize(count, "value", "values")));
+    }
+}
+
+fn unhideable(error: &dyn std::fmt::Display) -> CliError {
+    CliError::new(CliErrorKind::Bug, format!("the secrets cannot be hidden: {error}"))
+        .with_hint("pass --show-secrets to print all values")
 }
 
 /// Says what is wrong with what was asked for.
@@ -128,15 +182,23 @@ fn format_objects(format: ManifestFormat, objects: &[&Object]) -> Result<String,
 /// Shows the models after all layers. Those with errors have no such form, and are reported.
 fn show_origins(
     opened: &OpenedRepository,
-    selection: &ResolvedEnvironment,
-    format: ManifestFormat,
+    mut selection: ResolvedEnvironment,
+    arguments: &RenderArgs,
     output: &Output,
 ) -> Result<ExitStatus, CliError> {
     let scope = &opened.checkout.scope;
-    let intents = selection.intents.iter().filter(|intent| scope.contains(&intent.source));
-    let models: Result<Vec<ModelOrigins>, UnwritableModel> = intents.map(ModelOrigins::of).collect();
+    selection.intents.retain(|intent| scope.contains(&intent.source));
+    let mut hidden_values = 0;
+    for intent in selection.intents.iter_mut().filter(|_| !arguments.show_secrets) {
+        let (value, count) = hide_secrets(&serde_json::to_value(&intent.model).map_err(|error| unhideable(&error))?);
+        if count > 0 {
+            hidden_values += count;
+            intent.model = serde_json::from_value(value).map_err(|error| unhideable(&error))?;
+        }
+    }
+    let models: Result<Vec<ModelOrigins>, UnwritableModel> = selection.intents.iter().map(ModelOrigins::of).collect();
     let report = OriginReport { models: models.map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))? };
-    output.write_result(&match format {
+    let text = match arguments.output {
         ManifestFormat::Yaml => report
             .models
             .iter()
@@ -144,7 +206,15 @@ fn show_origins(
             .collect(),
         ManifestFormat::Json => stator_model::present::json(&report)?,
         ManifestFormat::Name => report.models.iter().map(|model| format!("{}\n", escape::line(&model.name))).collect(),
-    })?;
+    };
+    match arguments.show_secrets {
+        true => output.write_verbatim(&text)?,
+        false => output.write_result(&text)?,
+    }
+    // In JSON, origins have no values.
+    if arguments.output == ManifestFormat::Yaml {
+        note_hidden(hidden_values, output);
+    }
     Ok(report_findings(opened, selection.findings.clone(), output))
 }
 

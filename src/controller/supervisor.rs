@@ -44,7 +44,7 @@ use url::Url;
 const INITIAL_RESTART_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_RESTART_BACKOFF: Duration = Duration::from_secs(300);
 /// How long the last notifications are waited for at the end.
-const NOTIFICATION_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+const NOTIFICATION_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where the controller works.
 #[derive(Clone, Debug)]

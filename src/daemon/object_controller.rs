@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// How long leases may take to be handed over at the end; they run out by themselves after that.
-const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What an [`ObjectController`] works on.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 use super::LogSettings;
 use serde_json::{Map, Value};
+use stator_core::mask;
 use stator_model::present::escape;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -117,7 +118,7 @@ where
             LogEncoding::Text => self.format_text(level, event.metadata().target(), now, fields),
         };
         // A log that cannot be written is no reason to stop, and there is nowhere to say so.
-        let _ = (self.out)().write_all(line.as_bytes());
+        let _ = (self.out)().write_all(mask::redact_tokens(&line).as_bytes());
     }
 }
 

@@ -4,7 +4,9 @@
 
 pub mod limit;
 
+use crate::mask;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::Display)]
@@ -101,7 +103,13 @@ fn rule_id<S: serde::Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S:
 impl<P> Finding<P> {
     /// A finding that stops the model.
     pub fn error(rule: Rule, location: P, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { location, rule, severity: Severity::Error, message: message.into(), help: help.into(), stands_for: 1 }
+        // A message may quote the value that it is about, and ends up on a git host and in records.
+        let hide = |text: String| match mask::redact_tokens(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(hidden) => hidden,
+        };
+        let (message, help) = (hide(message.into()), hide(help.into()));
+        Self { location, rule, severity: Severity::Error, message, help, stands_for: 1 }
     }
 
     /// A finding that does not.

@@ -3,10 +3,14 @@
 //! stator never reads a Secret, but nothing keeps a person from writing one out: as the value of a variable, in an
 //! argument, in an address. Whatever prints values (plans, drift, messages, quoted lines of a file) asks here first. What
 //! is sent to the cluster is not touched.
+//!
+//! A value is a secret by the name that it stands under, or by its form: that of a token whose issuer is known.
 
 mod source_line;
+mod token_forms;
 
 pub use source_line::redact_source_line;
+pub use token_forms::{FoundToken, find_tokens, redact_tokens, star_tokens};
 
 use regex::{Captures, Regex};
 use serde_json::Value;
@@ -21,13 +25,32 @@ pub const HIDDEN_BEFORE: &str = "*** (before)";
 pub const HIDDEN_AFTER: &str = "*** (after)";
 
 /// Words of a name that promise a secret.
-const SECRET_WORDS: [&str; 5] = ["CREDENTIAL", "CREDENTIALS", "KEY", "PASSPHRASE", "PASSWD"];
+const SECRET_WORDS: [&str; 14] = [
+    "AUTHORIZATION",
+    "BEARER",
+    "COOKIE",
+    "COOKIES",
+    "CRED",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "CREDS",
+    "JWT",
+    "KEY",
+    "PASSCODE",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORDS",
+];
+/// Words that do at the end of a name, before any number: `DB_PASS`, and not `PASS_THROUGH`.
+const SECRET_LAST_WORDS: [&str; 3] = ["PASS", "PAT", "PWD"];
+/// Names of a shell's working directory.
+const WORKING_DIRECTORIES: [&str; 2] = ["PWD", "OLDPWD"];
 /// Ends of a word that do, as in `HFTOKEN`.
 const SECRET_SUFFIXES: [&str; 4] = ["APIKEY", "PASSWORD", "SECRET", "TOKEN"];
 /// Last words of a name that is about a secret and holds none.
-const NON_SECRET_LAST_WORDS: [&str; 14] = [
-    "COUNT", "DIR", "ENABLED", "FILE", "LENGTH", "LIMIT", "MODE", "NAME", "PATH", "REF", "SECONDS", "SIZE", "TTL",
-    "TYPE",
+const NON_SECRET_LAST_WORDS: [&str; 16] = [
+    "COUNT", "DIR", "DOMAIN", "ENABLED", "FILE", "LENGTH", "LIMIT", "MODE", "NAME", "PATH", "POLICY", "REF", "SECONDS",
+    "SIZE", "TTL", "TYPE",
 ];
 /// Fields of Kubernetes and of intents that name a key, a label or a Secret, by their whole name.
 const NAMING_FIELDS: [&str; 3] = ["key", "secret", "topologyKey"];
@@ -38,7 +61,10 @@ pub fn names_secret(name: &str) -> bool {
     let words = split_words(name);
     let promises =
         |word: &String| SECRET_WORDS.contains(&word.as_str()) || SECRET_SUFFIXES.iter().any(|end| word.ends_with(end));
-    words.iter().any(promises) && !words.last().is_some_and(|last| NON_SECRET_LAST_WORDS.contains(&last.as_str()))
+    let last_of = |list: &[&str], word: Option<&String>| word.is_some_and(|word| list.contains(&word.as_str()));
+    let before_number = words.iter().rfind(|word| !word.bytes().all(|byte| byte.is_ascii_digit()));
+    let ends_in_secret = last_of(&SECRET_LAST_WORDS, before_number) && !WORKING_DIRECTORIES.contains(&name);
+    ends_in_secret || (words.iter().any(promises) && !last_of(&NON_SECRET_LAST_WORDS, words.last()))
 }
 
 /// The words of a name in capitals: `hf_token`, `apiKey` and `--api-key` are two each.
@@ -211,6 +237,9 @@ static ASSIGNMENT_REGEX: LazyLock<Option<Regex>> =
 /// `--flag value` inside one text.
 static FLAG_VALUE_REGEX: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(--[A-Za-z0-9_-]+)(\s+)([^\s;&|-]\S*)").ok());
+/// The password of an address in the form of Go's drivers: `user:password@tcp(host)`.
+static DRIVER_PASSWORD_REGEX: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"([^\s/:@"'=]+):([^\s@]+)@(tcp|unix)\("#).ok());
 /// The password of an address.
 static URL_PASSWORD_REGEX: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"://([^\s/:@]*):([^\s/@]+)@").ok());
 
@@ -218,8 +247,8 @@ static URL_PASSWORD_REGEX: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new
 static SETTING_REGEX: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"^\s*["']?[A-Za-z_][A-Za-z0-9_.-]*["']?\s*:\s+\S"#).ok());
 
-/// A text with the secrets in it hidden; none when it has none. Settings as JSON or YAML, assignments, flags and addresses
-/// are looked into.
+/// A text with the secrets in it hidden; none when it has none. Tokens are, and settings as JSON or YAML, assignments, flags
+/// and addresses are looked into.
 fn redact_text(whole: &str) -> Option<String> {
     redact_parts(whole, SETTING_REGEX.as_ref().is_some_and(|form| form.is_match(whole)))
 }
@@ -235,7 +264,10 @@ fn redact_parts(whole: &str, is_setting: bool) -> Option<String> {
     }
     // A file of settings, in YAML or near it.
     let is_file = is_setting || (whole.contains('\n') && whole.contains(": "));
-    let mut hidden = if is_file { redact_lines(whole) } else { whole.to_owned() };
+    let mut hidden = redact_tokens(whole).into_owned();
+    if is_file {
+        hidden = redact_lines(&hidden);
+    }
     if hidden.contains('=')
         && let Some(form) = ASSIGNMENT_REGEX.as_ref()
     {
@@ -250,6 +282,11 @@ fn redact_parts(whole: &str, is_setting: bool) -> Option<String> {
         && let Some(form) = URL_PASSWORD_REGEX.as_ref()
     {
         hidden = form.replace_all(&hidden, |found: &Captures<'_>| format!("://{}:{HIDDEN}@", &found[1])).into_owned();
+    }
+    if (hidden.contains("@tcp(") || hidden.contains("@unix("))
+        && let Some(form) = DRIVER_PASSWORD_REGEX.as_ref()
+    {
+        hidden = form.replace_all(&hidden, format!("$1:{HIDDEN}@$3(")).into_owned();
     }
     (hidden != whole).then_some(hidden)
 }

@@ -163,6 +163,9 @@ pub(super) fn print_addresses(addresses: ListenAddresses, purpose: &str, output:
     }
 }
 
+/// How long what is under way may take to end: with what follows, less than the ten seconds that a stop takes at most.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
+
 /// Why a daemon is to end.
 enum ShutdownReason {
     /// Nothing is left to do.
@@ -190,7 +193,11 @@ pub(super) async fn run_daemon(
         output.note("Shutting down: work in progress is finished first. Repeat to stop at once.");
     }
     tokio::select! {
-        () = daemon.shut_down() => {}
+        ended = tokio::time::timeout(SHUTDOWN_TIMEOUT, daemon.shut_down()) => {
+            if ended.is_err() {
+                output.warn("Not everything ended in time: the next start completes the rest.");
+            }
+        }
         () = wait_for_interrupt() => {
             return Err(CliError::new(CliErrorKind::Interrupted, "interrupted")
                 .with_hint("the next start completes the rest"));

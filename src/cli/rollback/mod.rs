@@ -11,6 +11,7 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use stator_core::commit::short_commit;
 use stator_core::finding::{self, Finding};
+use stator_core::mask;
 use stator_git::source::restore::{CommittedFiles, RestoreError, RollbackRepository, UndoneCommits};
 use stator_git::source::{self, RepositoryScope, ScopePart};
 use stator_model::fleet_policy::SourcePolicies;
@@ -445,9 +446,9 @@ fn file_diff(restorer: &RollbackRepository, rollback: &Rollback) -> Result<Strin
         let read = |blob: Option<&stator_git::source::restore::CommittedFile>| -> Result<String, CliError> {
             let Some(blob) = blob else { return Ok(String::new()) };
             let bytes = restorer.read(blob)?;
-            let lines =
-                String::from_utf8_lossy(&bytes).lines().map(stator_core::mask::redact_source_line).collect::<Vec<_>>();
-            Ok(lines.into_iter().map(|line| escape::line(&line) + "\n").collect())
+            let content = String::from_utf8_lossy(&bytes);
+            let starred = mask::star_tokens(&content);
+            Ok(starred.lines().map(|line| escape::line(&mask::redact_source_line(line)) + "\n").collect())
         };
         let (before, after) = (read(old)?, read(new)?);
         let path = restorer.path(&rollback.folder, name);

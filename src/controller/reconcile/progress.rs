@@ -4,6 +4,7 @@ use super::commit::PolledCommit;
 use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::sources::resolved_source::SourceKey;
 use stator_cluster::sync::SyncProgress;
+use stator_core::outcome::SyncOutcome;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ pub(super) fn log_progress(source: &SourceKey, commit: &PolledCommit, event: &Sy
             tracing::warn!(%source, revision, model, "retrying: {message}")
         }
         SyncProgress::Waiting { model, reason } => tracing::debug!(%source, revision, model, "{reason}"),
-        SyncProgress::Finished(outcome) if outcome.result.is_success() => {
+        // Who interrupts a sync is told once, and not of each model.
+        SyncProgress::Finished(outcome) if outcome.result.is_success() || outcome.result == SyncOutcome::Cancelled => {
             tracing::debug!(%source, revision, model = outcome.name, "{}", outcome.result);
         }
         SyncProgress::Finished(outcome) => {

@@ -13,6 +13,7 @@ use opentelemetry::{Context, KeyValue, global};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use stator_core::mask;
 use stator_git::source::transport::http::{HttpClient, HttpSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -138,14 +139,14 @@ impl TraceSpan {
     /// Adds what it is about.
     pub fn set_attribute(&mut self, name: &'static str, value: impl ToString) {
         if let Some(span) = &mut self.0 {
-            span.set_attribute(KeyValue::new(name, value.to_string()));
+            span.set_attribute(KeyValue::new(name, mask::redact_tokens(&value.to_string()).into_owned()));
         }
     }
 
     /// It ended badly, for a reason without a secret.
     pub fn set_error(&mut self, why: &str) {
         if let Some(span) = &mut self.0 {
-            span.set_status(Status::error(why.to_owned()));
+            span.set_status(Status::error(mask::redact_tokens(why).into_owned()));
         }
     }
 

@@ -3,6 +3,8 @@
 use super::{MOCK, fleet};
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
+use serde::Deserialize;
+use stator_core::mask::find_tokens;
 
 const FIRST: &str = "first-s3cr3t";
 const SECOND: &str = "second-s3cr3t";
@@ -87,4 +89,165 @@ fn a_secret_in_git_reaches_the_cluster_and_no_report() {
     drift: DynamoGraphDeployment models/mock spec.components[name=worker].podTemplate.spec.containers[name=main].args: git has ["--model-path","Qwen/Qwen3-0.6B","--api-key","***"], the cluster has ["--model-path","Qwen/Qwen3-0.6B","--api-key","***"] (owned by stator)
     drift: DynamoGraphDeployment models/mock spec.components[name=worker].podTemplate.spec.containers[name=main].env[name=API_TOKEN].value: git has "***", the cluster has "***" (owned by stator)
     "#);
+}
+
+/// The table of known forms, as far as tests need it.
+#[derive(Deserialize)]
+struct TokenForm {
+    id: String,
+    examples: Vec<Vec<String>>,
+}
+
+/// Tokens of every known form, each with what must stand before it. In the table they are in pieces.
+fn canaries() -> Vec<String> {
+    let table = include_str!("../../../crates/stator-core/src/mask/token_forms.yaml");
+    let forms: Vec<TokenForm> = serde_saphyr::from_str(table).unwrap();
+    assert!(forms.iter().all(|form| !form.examples.is_empty() && !form.id.is_empty()));
+    forms.iter().flat_map(|form| form.examples.iter().map(|pieces| pieces.concat())).collect()
+}
+
+/// The lines of the secret in a canary: a text may be printed with other characters in place of line breaks.
+fn secret_lines(canary: &str) -> Vec<&str> {
+    let secrets = find_tokens(canary).into_iter().filter_map(|token| canary.get(token.range));
+    let lines: Vec<&str> = secrets
+        .flat_map(str::lines)
+        .filter(|line| line.len() > 7 && !line.contains("-----") && !line.contains(' '))
+        .collect();
+    assert!(!lines.is_empty(), "{canary}");
+    lines
+}
+
+/// A model with every canary wherever a model has text, under names that say nothing. `turn` moves them by so many places.
+fn full_of_canaries(turn: usize) -> Workbench {
+    let bench = fleet();
+    write_canaries(&bench, turn);
+    bench
+}
+
+fn write_canaries(bench: &Workbench, turn: usize) {
+    let mut all = canaries();
+    all.rotate_left(turn);
+    let quoted: Vec<String> = all.iter().map(|canary| serde_json::to_string(canary).unwrap()).collect();
+    let lines = |indent: &str, form: &dyn Fn(usize, &str) -> String| -> String {
+        quoted.iter().enumerate().map(|(index, text)| format!("{indent}{}\n", form(index, text))).collect()
+    };
+    let env = lines("        ", &|index, text| format!("NOTE_{index}: {text}"));
+    let args = lines("        ", &|_, text| format!("- {text}"));
+    let annotations = lines("    ", &|index, text| format!("example.com/note-{index}: {text}"));
+    let merged = lines("                    ", &|index, text| format!("example.com/more-{index}: {text}"));
+    let worker =
+        format!("    worker:\n      env:\n{env}      args:\n        - --model-path\n        - Qwen/Qwen3-0.6B\n{args}");
+    let model = MOCK
+        .replace("  name: mock\n", &format!("  name: mock\n  annotations:\n{annotations}"))
+        .replace("    worker:\n", &worker);
+    let rest = format!(
+        "  files:\n    notes:\n      from: notes.txt\n      mountPath: /notes/notes.txt\n  overrides:\n    - target: {{kind: DynamoGraphDeployment}}\n      merge:\n        spec:\n          components:\n            - name: frontend\n              podTemplate:\n                metadata:\n                  annotations:\n{merged}"
+    );
+    bench.write("models/mock/model.yaml", model + &rest);
+    bench.write("models/mock/notes.txt", all.iter().map(|canary| format!("note {canary}\n\n")).collect::<String>());
+}
+
+fn no_canary_is_shown(bench: &Workbench, runs: &[&[&str]]) {
+    let canaries = canaries();
+    for args in runs {
+        let run = bench.run(*args);
+        assert!(run.code.is_some_and(|code| code < 2), "{args:?} {run}");
+        for line in canaries.iter().flat_map(|canary| secret_lines(canary)) {
+            assert!(!run.stdout.contains(line), "{args:?} shows {line}");
+            assert!(!run.stderr.contains(line), "{args:?} says {line}");
+        }
+    }
+}
+
+const VIEWS: &[&[&str]] = &[
+    &["validate"],
+    &["validate", "--format", "json"],
+    &["validate", "--format", "sarif"],
+    &["validate", "--format", "github"],
+    &["plan", "-e", "prod"],
+    &["plan", "-e", "prod", "-vvv"],
+    &["plan", "-e", "prod", "-o", "json"],
+    &["plan", "-e", "prod", "-o", "yaml"],
+    &["plan", "-e", "prod", "-o", "markdown"],
+    &["plan", "-e", "prod", "-o", "html"],
+    &["diff", "-e", "prod"],
+    &["render", "-e", "prod"],
+    &["render", "-e", "prod", "-o", "json"],
+    &["render", "-e", "prod", "--show-origins"],
+];
+
+const VIEWS_OF_THE_LIVE: &[&[&str]] = &[
+    &["status", "-e", "prod"],
+    &["status", "-e", "prod", "-o", "json"],
+    &["describe", "mock", "-e", "prod"],
+    &["describe", "mock", "-e", "prod", "-o", "json"],
+    &["get", "models", "-e", "prod", "-o", "yaml"],
+    &["tree", "-e", "prod"],
+    &["tree", "-e", "prod", "-o", "json"],
+    &["history", "mock", "-e", "prod"],
+    &["history", "mock", "-e", "prod", "-o", "json"],
+    &["events", "-e", "prod"],
+    &["events", "-e", "prod", "-o", "json"],
+];
+
+#[test]
+fn a_token_of_any_known_form_reaches_the_cluster_and_no_report() {
+    let bench = full_of_canaries(0);
+    no_canary_is_shown(&bench, VIEWS);
+    no_canary_is_shown(&bench, &[&["sync", "-e", "prod", "--yes", "-vv"]]);
+    let live = bench.read(&live(&bench));
+    for line in canaries().iter().flat_map(|canary| secret_lines(canary)) {
+        assert!(live.contains(line), "the cluster gets {line}");
+    }
+    no_canary_is_shown(&bench, VIEWS_OF_THE_LIVE);
+    // Every value changes.
+    write_canaries(&bench, 1);
+    no_canary_is_shown(&bench, VIEWS);
+    no_canary_is_shown(&bench, VIEWS_OF_THE_LIVE);
+    no_canary_is_shown(&bench, &[&["sync", "-e", "prod", "--yes", "-o", "json"]]);
+    no_canary_is_shown(&bench, VIEWS_OF_THE_LIVE);
+}
+
+#[test]
+fn render_shows_secrets_where_that_is_asked_for_and_counts_them_elsewhere() {
+    let bench = full_of_canaries(0);
+    let shown = bench.run(["render", "-e", "prod", "--show-secrets", "-o", "json"]).success();
+    for line in canaries().iter().flat_map(|canary| secret_lines(canary)) {
+        assert!(shown.stdout.contains(line), "{line}");
+    }
+    assert!(!shown.stderr.contains("hidden"), "{shown}");
+    let hidden = bench.run(["render", "-e", "prod"]).success();
+    assert!(hidden.stderr.contains(" values hidden; --show-secrets shows them"), "{hidden}");
+    // What another tool applies is complete.
+    bench.run(["render", "-e", "prod", "--out", "manifests"]).success();
+    let files: String = bench.files("manifests").iter().map(|path| bench.read(path)).collect();
+    assert!(canaries().iter().flat_map(|canary| secret_lines(canary)).all(|line| files.contains(line)));
+
+    let plain = fleet().run(["render", "-e", "prod"]).success();
+    assert!(!plain.stderr.contains("hidden"), "{plain}");
+}
+
+#[test]
+fn validate_reports_each_token_once_and_at_its_place() {
+    let bench = fleet();
+    let token = ["gh", "p_9aQ2mZxW7LkP0vRtY4bNc6HdJs8UfE1gTiKo"].concat();
+    let other = ["nv", "api-9aQ2mZxW7LkP0vRtY4bNc6HdJs8UfE1gTiKo"].concat();
+    let env = format!("    worker:\n      env: {{API_TOKEN: {token}, NOTE: \"{other}\"}}\n");
+    bench.write("models/mock/model.yaml", MOCK.replace("    worker:\n", &env));
+    let shown = bench.run(["validate"]).success().stdout;
+    assert!(!shown.contains(&token) && !shown.contains(&other), "{shown}");
+    let report = bench.run(["validate", "--format", "json"]).success().json();
+    let found: Vec<String> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| format!("{}:{} {} {}", one["line"], one["column"], one["severity"], one["message"]))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            r#"13:24 "warning" "a GitHub token is in plain text in git""#,
+            r#"13:73 "warning" "an NVIDIA API key is in plain text in git""#
+        ]
+    );
 }

@@ -16,6 +16,7 @@ mod replaced;
 mod rewound;
 mod scene;
 mod served;
+mod stopped;
 mod told;
 mod traced;
 mod trying;

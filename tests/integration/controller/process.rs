@@ -46,6 +46,11 @@ impl Process {
         Self { child, said, name, address }
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// All that it said so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()

@@ -112,6 +112,11 @@ impl Scene {
         self.controller.take().expect("a controller that runs").ended()
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        self.controller().address().to_owned()
+    }
+
     /// The status code and body of a request.
     pub fn asks(&self, head: &str, body: &[u8]) -> (u16, String) {
         self.controller().asks(head, body)

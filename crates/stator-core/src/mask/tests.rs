@@ -141,6 +141,45 @@ fn names_of_secrets_are_told_from_names_about_them() {
 }
 
 #[test]
+fn the_other_usual_names_are_names_of_secrets_and_words_that_hold_them_are_not() {
+    for name in [
+        "GITHUB_PAT",
+        "DB_PWD",
+        "DB_PASS",
+        "dbPass",
+        "DB_PASS_2",
+        "AUTHORIZATION",
+        "COOKIE",
+        "session-cookie",
+        "GIT_CREDS",
+        "ADMIN_JWT",
+        "BEARER",
+    ] {
+        assert!(names_secret(name), "{name}");
+    }
+    for name in [
+        "BYPASS",
+        "PATH",
+        "COMPASS",
+        "PWD",
+        "OLDPWD",
+        "PATTERN",
+        "PASS_THROUGH",
+        "passthrough",
+        "COOKIE_NAME",
+        "AUTHORIZATION_MODE",
+        "PASSENGER",
+        "SPAT",
+    ] {
+        assert!(!names_secret(name), "{name}");
+    }
+    let mut value = json!({"env": [{"name": "AUTHORIZATION", "value": "Bearer abc"}, {"name": "DSN", "value": "app:s3cr3t@tcp(db:3306)/app"}]});
+    redact_value(&mut value);
+    let hidden = json!({"env": [{"name": "AUTHORIZATION", "value": "***"}, {"name": "DSN", "value": "app:***@tcp(db:3306)/app"}]});
+    assert_eq!(value, hidden);
+}
+
+#[test]
 fn a_refusal_that_quotes_the_value_is_told_without_it() {
     let said = r#"env[0].value: Invalid value: "s3cr3t-Value": must be upper case"#;
     assert_eq!(
@@ -175,6 +214,94 @@ proptest! {
         let _ = redact_text(&whole);
         prop_assert_eq!(redact_source_line(&line).chars().count(), line.chars().count());
     }
+}
+
+/// Everything that a value is the secret of, under names that say nothing.
+fn neutral(name: &str, token: &str) -> Value {
+    json!({
+        "metadata": {"annotations": {"example.com/note": format!("see {token}, please")}},
+        "args": ["--model", "Qwen/Qwen3-8B", token, format!("--{name}={token}"), format!("--{name} {token} --port 8000")],
+        "env": [{"name": name, "value": token}, {"name": "LOG_LEVEL", "value": "info"}],
+        "config": {
+            name: token,
+            "json": json!({name: token, "deep": [{"a": [token]}]}).to_string(),
+            "list": json!([token, 1]).to_string(),
+            "file": format!("# a file\n{name}: {token}\nport: 8000\n"),
+        },
+    })
+}
+
+/// The secret of an example, without a name before it.
+fn secret_of(example: &str) -> String {
+    let found = find_tokens(example);
+    found.first().and_then(|token| example.get(token.range.clone())).unwrap_or_default().to_owned()
+}
+
+/// Each line of a secret: a JSON text has other characters in place of the breaks between.
+fn shows(text: &str, secret: &str) -> bool {
+    secret.lines().filter(|line| line.len() > 7 && !line.contains("-----")).any(|line| text.contains(line))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_token_is_hidden_whatever_it_stands_under(name in "[a-z]{1,8}(_[a-z]{1,5})?", before in "[ a-z.:/-]{0,12} ", after in "([ ,;)\"'][ a-z]{0,12})?") {
+        for pieces in token_forms::EXAMPLES.iter().flat_map(|(_, examples)| *examples) {
+            let example = pieces.concat();
+            let secret = secret_of(&example);
+            prop_assert!(!secret.is_empty(), "{}", example);
+
+            let mut alone = neutral(&name, &example);
+            redact_value(&mut alone);
+            prop_assert!(!shows(&alone.to_string(), &secret), "{alone}");
+            let mut again = alone.clone();
+            redact_value(&mut again);
+            prop_assert_eq!(&again, &alone);
+
+            let (mut old, mut new) = (neutral(&name, "nothing"), neutral(&name, &example));
+            redact_change(None, &mut old, &mut new);
+            prop_assert!(!shows(&new.to_string(), &secret), "{new}");
+            let (mut old, mut new) = (neutral(&name, &example), neutral(&name, &example));
+            redact_change(Some(&name), &mut old, &mut new);
+            prop_assert!(!shows(&format!("{old}{new}"), &secret), "{old} {new}");
+
+            let text = format!("{before}{example}{after}");
+            let hidden = redact_tokens(&text).into_owned();
+            prop_assert!(!shows(&hidden, &secret), "{hidden}");
+            prop_assert_eq!(redact_tokens(&hidden), hidden.as_str());
+            let message = redact_message(&format!("{text:?}"), &json!({}));
+            prop_assert!(!shows(&message, &secret), "{message}");
+            let starred = star_tokens(&text).lines().map(redact_source_line).collect::<Vec<_>>().join("\n");
+            prop_assert!(!shows(&starred, &secret), "{starred}");
+            if !example.contains('\n') {
+                let line = redact_source_line(&text);
+                prop_assert!(!shows(&line, &secret), "{line}");
+                prop_assert_eq!(redact_source_line(&line), line);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_by_form_is_hidden_once(text in "[ -~\n]{0,80}", index in any::<prop::sample::Index>()) {
+        let examples: Vec<String> = token_forms::EXAMPLES.iter().flat_map(|(_, all)| all.iter().map(|one| one.concat())).collect();
+        let text = format!("{text} {} {text}", index.get(&examples));
+        let hidden = redact_tokens(&text).into_owned();
+        prop_assert_eq!(redact_tokens(&hidden), hidden.as_str());
+    }
+}
+
+#[test]
+fn a_change_of_a_token_in_the_middle_of_a_text_keeps_the_rest_and_marks_both_sides() {
+    let tokens: Vec<String> =
+        token_forms::EXAMPLES.iter().flat_map(|(_, all)| all.iter().map(|one| one.concat())).take(2).collect();
+    let note = |token: &str| json!({"note": format!("with {token} inside")});
+    let (mut old, mut new) = (note(&tokens[0]), note(&tokens[1]));
+    redact_change(None, &mut old, &mut new);
+    assert_eq!((old, new), (note(HIDDEN_BEFORE), note(HIDDEN_AFTER)));
+    let (mut old, mut new) = (note(&tokens[0]), note(&tokens[0]));
+    redact_change(None, &mut old, &mut new);
+    assert_eq!((old, new), (note(HIDDEN), note(HIDDEN)));
 }
 
 /// A file may have one line; a message that begins alike is no file.

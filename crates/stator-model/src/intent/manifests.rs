@@ -2,7 +2,7 @@
 //! may have.
 
 use super::model::{Manifest, Model};
-use super::mounted_files::{MAX_MANIFESTS, check_path, find_file, first_secret, join_path, secret_finding};
+use super::mounted_files::{MAX_MANIFESTS, check_path, find_file, join_path, secret_finding, secrets_of_file};
 use super::yaml::{YamlNode, parse_yaml_documents};
 use super::{FieldOrigins, SourceFile, rules};
 use serde_json::{Map, Value};
@@ -149,7 +149,7 @@ fn read_file(
             }
         }
     }
-    findings.extend(first_secret(&path, bytes));
+    findings.extend(secrets_of_file(&path, bytes));
     objects
 }
 
@@ -272,13 +272,17 @@ impl<'a> ManifestJudge<'a> {
         self.error(&path, message, "Remove it: stator manages the object.");
     }
 
-    /// What of `data` looks like a secret.
+    /// What of `data` looks like a secret. A token of a known form is reported where it stands in its file.
     fn warn_of_secrets(&mut self) {
-        let Some(data) = self.value.get("data") else { return };
-        let mut hidden = data.clone();
+        let Some(data) = self.value.get("data").and_then(Value::as_object) else { return };
+        let without_tokens = |text: &Value| text.as_str().map(|text| Value::from(mask::redact_tokens(text)));
+        let data: Map<String, Value> = data
+            .iter()
+            .map(|(key, text)| (key.clone(), without_tokens(text).unwrap_or_else(|| text.clone())))
+            .collect();
+        let mut hidden = Value::Object(data.clone());
         mask::redact_value(&mut hidden);
-        let data = data.as_object().into_iter().flatten();
-        for (key, _) in data.filter(|(key, text)| hidden.get(key.as_str()) != Some(*text)) {
+        for (key, _) in data.iter().filter(|(key, text)| hidden.get(key.as_str()) != Some(*text)) {
             self.findings.push(secret_finding(self.origin.locate(self.model, &format!("data.{key}"))));
         }
     }

@@ -11,6 +11,7 @@ pub mod field_at;
 mod field_words;
 mod file_role;
 pub mod format;
+mod git_secrets;
 mod list_edit;
 pub mod lock;
 mod manifests;

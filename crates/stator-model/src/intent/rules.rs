@@ -74,4 +74,6 @@ stator_core::rules! {
     POLICY_COMPILE = "policy/compile", "A policy is a valid CEL expression.";
     POLICY_FAILED = "policy/failed", "A policy gives true or false for every model.";
     POLICY_VIOLATED = "policy/violated", "A model complies with the policies of its repository and environment.";
+
+    SECRET_IN_GIT = "secret/in-git", "No file of the repository holds a token or a private key.";
 }

@@ -2,6 +2,7 @@
 
 use super::check::check_document;
 use super::decode::decode;
+use super::git_secrets::token_findings;
 use super::origins::FileNames;
 use super::policy::{MAX_RULES, compile_expression};
 use super::repository::{Defaults, Environment, Repository, RepositoryKind, RepositoryMetadata, RepositorySpec};
@@ -112,6 +113,7 @@ fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
         Ok(bytes) => {
             let parsed = parse_yaml(bytes, FileId::try_from(position).unwrap_or(FileId::MAX), &file.path);
             findings = parsed.findings;
+            findings.extend(token_findings(&file.path, bytes));
             kind = match &role {
                 FileRole::Intent => Some(SchemaKind::Intent),
                 FileRole::Overlay(_) => Some(SchemaKind::Overlay),

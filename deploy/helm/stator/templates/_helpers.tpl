@@ -111,7 +111,7 @@ spec:
       priorityClassName: {{ . }}
       {{- end }}
       # What is under way is finished: a write, and the verdict of a commit.
-      terminationGracePeriodSeconds: 60
+      terminationGracePeriodSeconds: 20
       securityContext:
         runAsNonRoot: true
         runAsUser: 65532

@@ -30,7 +30,7 @@ const MAX_CONCURRENT_READS: usize = 16;
 /// How often is looked for sources that another secret may mend; in memory, without a request.
 const REREAD_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// How long hints may take to be handed on at the end.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many pieces of news may wait.
 const QUEUE_CAPACITY: usize = 4096;
 

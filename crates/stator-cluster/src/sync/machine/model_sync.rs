@@ -208,6 +208,12 @@ impl ModelSync {
         true
     }
 
+    /// Ends it as it is now: what its record does not name, an older record or a journal does.
+    pub(super) fn give_up(&mut self) {
+        self.state = ModelSyncState::Ready;
+        self.finish();
+    }
+
     /// Takes a turn: works through tasks until one needs the cluster, time, or others.
     pub(super) fn take_turn(&mut self, around: &SyncContext<'_>, effects: &mut Vec<MachineEffect>) -> ModelTurn {
         if self.outcome.is_some() {

@@ -90,7 +90,8 @@ fn check_variable(judge: &mut ModelValidator<'_>, place: &str, name: &str, value
     // Switches, numbers and paths are settings about a secret, not one.
     let setting =
         text.is_empty() || text.starts_with('/') || text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok();
-    if mask::names_secret(name) && !setting {
+    // A token of a known form is reported where it stands in its file.
+    if mask::names_secret(name) && !setting && mask::find_tokens(text).is_empty() {
         judge.warning(
             rules::MODEL_ENV_SECRET,
             place,

@@ -23,7 +23,7 @@ pub fn with_snippets(findings: &[Finding], source: &dyn Fn(&str) -> Option<Strin
         // Findings are sorted by file: one file at a time is enough to keep.
         let text = match &cached {
             Some((known, text)) if *known == file => text.as_deref(),
-            Some(_) | None => cached.insert((file, source(file))).1.as_deref(),
+            Some(_) | None => cached.insert((file, source(file).map(star_tokens))).1.as_deref(),
         };
         match text.and_then(|text| marked_line(finding, text)) {
             Some((line, span)) => out.push_str(&snippet(finding, is_first, &line, span, look)),
@@ -32,6 +32,11 @@ pub fn with_snippets(findings: &[Finding], source: &dyn Fn(&str) -> Option<Strin
         out.push('\n');
     }
     out
+}
+
+/// A key in several lines is told from their whole text only.
+fn star_tokens(text: String) -> String {
+    mask::star_tokens(&text).into_owned()
 }
 
 /// The line of a finding, made harmless, and the bytes of it that are marked.

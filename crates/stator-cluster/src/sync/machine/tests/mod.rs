@@ -4,6 +4,7 @@ mod adapters;
 mod deletions;
 mod downloads;
 mod drive;
+mod interrupted;
 mod laws;
 mod observing;
 mod replacing;

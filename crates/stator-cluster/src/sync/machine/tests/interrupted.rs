@@ -1,0 +1,61 @@
+//! A sync that is interrupted ends soon, however many models it has and however long calls hang.
+
+use super::drive::{CallInFlight, settings, settled, sync};
+use super::stories::told;
+use super::world::{World, git};
+use crate::sync::CancelReason;
+use crate::sync::machine::{MachineEvent, MachineInput, SyncMachine};
+use stator_core::dynamo::kinds::GRAPH;
+use stator_core::outcome::SyncOutcome;
+use std::time::Duration;
+
+/// One step of a machine, and the calls that it begins.
+fn step(machine: SyncMachine, now: Duration, event: MachineEvent, calls: &mut Vec<CallInFlight>) -> SyncMachine {
+    let (machine, effects) = machine.step(MachineInput { now, event });
+    calls.extend(effects.iter().filter_map(CallInFlight::of));
+    machine
+}
+
+#[test]
+fn what_hangs_keeps_no_interrupted_sync_from_its_end() {
+    let wanted = git(&[("a", &[(GRAPH, "a", 1)]), ("b", &[(GRAPH, "b", 1)]), ("c", &[(GRAPH, "c", 1)])]);
+    // However far it came, nothing comes back any more.
+    for answered in 0..12 {
+        let mut world = World::operated();
+        let (plan, bookkeeping) = world.plan(&wanted);
+        world.new_graphs = super::world::new_graphs(&plan);
+        let mut calls = Vec::new();
+        let machine = SyncMachine::new(plan, bookkeeping, settings(false));
+        let mut machine = step(machine, Duration::ZERO, MachineEvent::Start, &mut calls);
+        for _ in 0..answered {
+            if calls.is_empty() {
+                break;
+            }
+            let event = calls.remove(0).carry_out(&mut world);
+            machine = step(machine, Duration::ZERO, event, &mut calls);
+        }
+        if machine.is_done() {
+            continue;
+        }
+        let start = Duration::from_secs(60);
+        machine = step(machine, start, MachineEvent::Cancel(CancelReason::Interrupted), &mut calls);
+        let mut now;
+        while !machine.is_done() {
+            now = machine.wake_at().expect("it says until when it waits");
+            assert!(now <= start + Duration::from_secs(4), "after {answered} answers it waits until {now:?}");
+            let before = calls.len();
+            machine = step(machine, now, MachineEvent::Tick, &mut calls);
+            assert_eq!(calls.len(), before, "nothing is begun once it is given up");
+        }
+        let report = machine.report();
+        assert_eq!(report.models.len(), 3, "{}", told(&report));
+        let is_fine = |result| matches!(result, SyncOutcome::Cancelled | SyncOutcome::Synced | SyncOutcome::Healthy);
+        assert!(report.cancelled && report.models.iter().all(|model| is_fine(model.result)), "{}", told(&report));
+        // Whether what hung was carried out or not, the next sync completes it.
+        for call in calls.drain(..).step_by(2) {
+            call.carry_out(&mut world);
+        }
+        assert!(sync(&mut world, &wanted, &super::drive::Drive::default()).report.unwrap().is_success());
+        settled(&mut world, &wanted);
+    }
+}
