@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod controller;
 pub mod daemon;
+pub mod fair_turns;
 pub mod observation;
 pub mod server;
 pub mod telemetry;

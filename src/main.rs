@@ -10,12 +10,11 @@ fn main() -> ExitCode {
     // Before anything opens a connection: rustls wants exactly one provider, chosen by the program. A second call cannot
     // happen, and would change nothing.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        usual(panic);
+    std::panic::set_hook(Box::new(|panic| {
         stator::controller::metrics::count_panic();
         let note = "note: this is a bug in stator; please report it with the command and the lines above\n";
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
+        let text = stator::telemetry::describe_panic(panic) + note;
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
     }));
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {

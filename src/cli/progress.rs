@@ -3,6 +3,7 @@
 use super::output::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use stator_cluster::sync::{SyncProgress as Event, WaitingReason};
+use stator_core::mask;
 use stator_core::outcome::SyncOutcome;
 use stator_model::plan::Plan;
 use stator_model::present::{escape, pluralize};
@@ -106,7 +107,7 @@ impl ProgressReporter {
             Event::Waiting { model, reason } => {
                 let short = shorten_reason(&model, &reason);
                 if let Some(bar) = &self.bar {
-                    bar.set_message(escape::line(&format!("{model}: {short}")));
+                    bar.set_message(mask::redact_tokens(&escape::line(&format!("{model}: {short}"))).into_owned());
                 } else if self.output.stderr_style.verbose {
                     self.output.note(&format!("{model}: {reason}"));
                 }

@@ -4,10 +4,9 @@
 //! have a thread only while they are at work: so many in all, and so many that talk to one host. Each source has one at a
 //! time, see [`MirrorHandle`](super::mirror_handle::MirrorHandle).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::fair_turns::FairTurns;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 /// Calls at work at a time. Above that, hosts that hang would keep others waiting; a thread that waits for a host costs some
 /// tens of kilobytes.
@@ -23,9 +22,7 @@ pub(in crate::controller) type HostKey = (String, u16);
 /// Runs calls that block. Clones are the same.
 #[derive(Clone, Debug)]
 pub(in crate::controller) struct GitThreads {
-    all: Arc<Semaphore>,
-    per_host: usize,
-    hosts: Arc<Mutex<HashMap<HostKey, Arc<Semaphore>>>>,
+    turns: FairTurns<HostKey>,
 }
 
 /// Why a call came to no end.
@@ -46,7 +43,7 @@ impl Default for GitThreads {
 impl GitThreads {
     /// At most so many calls at work, and so many that talk to one host.
     fn new(all: usize, per_host: usize) -> Self {
-        Self { all: Arc::new(Semaphore::new(all)), per_host, hosts: Arc::default() }
+        Self { turns: FairTurns::new(all, per_host) }
     }
 
     /// Does something on a thread of its own, once there is room. `host` is who it talks to, if to anybody. Whoever stops
@@ -59,19 +56,17 @@ impl GitThreads {
         host: Option<HostKey>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, GitThreadError> {
-        let of_host = match host {
-            Some(host) => Some(take(&self.host(host)).await?),
-            None => None,
+        let turn = match host {
+            Some(host) => self.turns.wait(host, 1).await,
+            None => self.turns.wait_for_all(1).await,
         };
-        let of_all = take(&self.all).await?;
         let (answer, answered) = oneshot::channel();
         let runtime = Handle::current();
         let thread = std::thread::Builder::new().name("git".to_owned()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
-            let room = (of_host, of_all);
             let _inside = runtime.enter();
             let done = work();
-            drop(room);
+            drop(turn);
             // Nobody waits any more where this fails.
             let _ = answer.send(done);
         });
@@ -80,18 +75,6 @@ impl GitThreads {
         }
         answered.await.map_err(|_| GitThreadError::Panicked)
     }
-
-    fn host(&self, host: HostKey) -> Arc<Semaphore> {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        // A host that nobody talks to or waits for need not be known.
-        hosts.retain(|_, room| Arc::strong_count(room) > 1);
-        Arc::clone(hosts.entry(host).or_insert_with(|| Arc::new(Semaphore::new(self.per_host))))
-    }
-}
-
-/// The semaphores are never closed.
-async fn take(room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, GitThreadError> {
-    Arc::clone(room).acquire_owned().await.map_err(|_| GitThreadError::NoThread)
 }
 
 #[cfg(test)]
@@ -120,20 +103,19 @@ mod tests {
     async fn a_host_that_hangs_fills_its_own_room_and_no_other() {
         let threads = GitThreads::new(8, 2);
         let hanging: Vec<_> = (0..5).map(|_| hangs(&threads, host("hangs"))).collect();
-        while threads.host(host("hangs").unwrap()).available_permits() > 0 {
+        while threads.turns.try_take(host("hangs").unwrap(), 1).is_some() {
             tokio::task::yield_now().await;
         }
         assert_eq!(threads.run(host("good"), || 1).await, Ok(1));
         assert_eq!(threads.run(None, || 2).await, Ok(2));
         // Of five that hang two have a thread; the others wait for them, and go on when these do.
-        assert_eq!(threads.all.available_permits(), 6);
+        assert!(threads.turns.try_take(host("other").unwrap(), 2).is_some());
         assert_eq!(threads.run(host("hangs"), || 3).now_or_never(), None);
         for (go, call) in hanging {
             drop(go);
             call.await.unwrap();
         }
         assert_eq!(threads.run(host("hangs"), || 4).await, Ok(4));
-        assert!(threads.hosts.lock().unwrap().len() <= 1, "hosts that nobody talks to are forgotten");
     }
 
     #[tokio::test]

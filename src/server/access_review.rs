@@ -1,6 +1,11 @@
 //! Asking the API server who a bearer token belongs to (TokenReview), and what they may (SubjectAccessReview). Answers hold for
-//! a while, so that what is taken away is gone soon and nobody makes this process ask without end.
+//! a while, so that what is taken away is gone soon; and who sends one wrong token after the other soon makes this process ask
+//! nothing more, and never keeps out whoever is known.
 
+use super::connection_places::Peer;
+use super::recent::Recent;
+use super::refusal_log::RefusalLog;
+use crate::fair_turns::FairTurns;
 use aws_lc_rs::digest;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{
@@ -8,18 +13,24 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 use kube::api::{Api, PostParams};
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 /// Answers that are remembered, of each kind.
 const MAX_ANSWERS: usize = 20_000;
-/// Tokens that are asked about at a time.
+/// Tokens that are asked about at a time, of those that were somebody's before.
 const MAX_CONCURRENT_TOKENS: usize = 4;
+/// Tokens that are asked about at a time, of those that nobody had before: of all peers, and of one.
+const MAX_CONCURRENT_STRANGERS: usize = 4;
+const MAX_CONCURRENT_STRANGERS_OF_PEER: usize = 1;
+/// Tokens of one peer that may turn out to be nobody's within [`REFUSAL_WINDOW`]. After that its further ones are refused unasked.
+const MAX_REFUSALS_OF_PEER: u32 = 30;
+const REFUSAL_WINDOW: Duration = Duration::from_secs(60);
+/// How long a token that was somebody's is asked about before those that never were.
+const ACQUAINTANCE: Duration = Duration::from_hours(8);
 /// Rights that are asked about at a time.
 const MAX_CONCURRENT_RIGHTS: usize = 16;
 /// How long one answer may take.
@@ -27,10 +38,16 @@ const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest token; Kubernetes' own have about a kilobyte.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
-/// That the API server did not say.
+/// Why nobody knows whose a token is, or what its owner may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server does not say")]
-pub struct Unanswered;
+pub enum ReviewError {
+    /// The API server did not say.
+    #[error("the API server does not say")]
+    Unanswered,
+    /// Too many tokens of the same peer were nobody's.
+    #[error("too many tokens that nobody knows came from the same address")]
+    TooManyRefused,
+}
 
 /// Somebody whom the API server knows.
 #[derive(Clone, PartialEq)]
@@ -69,10 +86,17 @@ pub struct AccessReviewer {
     /// What tokens have to be for; none for the API server's own audiences.
     audiences: Option<Vec<String>>,
     lifetime: Duration,
-    users: AnswerMemory<Digest, Option<Arc<ReviewedUser>>>,
-    rights: AnswerMemory<(Digest, AccessQuestion), bool>,
-    token_turns: Semaphore,
+    /// Whose tokens are, and when that was said last.
+    users: Recent<Digest, (Instant, Arc<ReviewedUser>)>,
+    /// Tokens that are nobody's: their own, so that no number of them makes anybody forgotten.
+    nobodys: Recent<Digest, ()>,
+    rights: Recent<(Digest, AccessQuestion), bool>,
+    /// Since when which peer had how many tokens refused.
+    refusals: Recent<Peer, (Instant, u32)>,
+    user_turns: Semaphore,
+    stranger_turns: FairTurns<Peer>,
     right_turns: Semaphore,
+    failures: RefusalLog,
 }
 
 impl fmt::Debug for ReviewedUser {
@@ -107,58 +131,95 @@ impl AccessReviewer {
             client,
             audiences,
             lifetime,
-            users: AnswerMemory::default(),
-            rights: AnswerMemory::default(),
-            token_turns: Semaphore::new(MAX_CONCURRENT_TOKENS),
+            users: Recent::new(ACQUAINTANCE, MAX_ANSWERS),
+            nobodys: Recent::new(lifetime, MAX_ANSWERS),
+            rights: Recent::new(lifetime, MAX_ANSWERS),
+            refusals: Recent::new(REFUSAL_WINDOW, MAX_ANSWERS),
+            user_turns: Semaphore::new(MAX_CONCURRENT_TOKENS),
+            stranger_turns: FairTurns::new(MAX_CONCURRENT_STRANGERS, MAX_CONCURRENT_STRANGERS_OF_PEER),
             right_turns: Semaphore::new(MAX_CONCURRENT_RIGHTS),
+            failures: RefusalLog::default(),
         }
     }
 
-    /// Who a token belongs to; `None` where it is nobody's, or not for here.
+    /// Who a token belongs to that a peer sent; `None` where it is nobody's, or not for here.
     ///
     /// # Errors
-    /// Where the API server does not say.
-    pub async fn identify(&self, token: &str) -> Result<Option<Arc<ReviewedUser>>, Unanswered> {
+    /// See [`ReviewError`].
+    pub async fn identify(&self, token: &str, peer: Peer) -> Result<Option<Arc<ReviewedUser>>, ReviewError> {
         if token.is_empty() || token.len() > MAX_TOKEN_BYTES {
             return Ok(None);
         }
-        let key = digest_of(token.as_bytes());
-        if let Some(known) = self.users.get(&key, self.lifetime) {
-            return Ok(known);
+        let (key, now) = (digest_of(token.as_bytes()), Instant::now());
+        let known = self.users.get(&key, now);
+        if let Some((at, user)) = &known
+            && now.duration_since(*at) < self.lifetime
+        {
+            return Ok(Some(Arc::clone(user)));
+        }
+        if self.nobodys.get(&key, now).is_some() {
+            return Ok(None);
         }
         let asking = async {
-            let _turn = self.token_turns.acquire().await.ok()?;
-            self.review_token(token).await
+            if known.is_some() {
+                let _turn = self.user_turns.acquire().await.map_err(|_| ReviewError::Unanswered)?;
+                return self.review_token(token).await.ok_or(ReviewError::Unanswered);
+            }
+            let _turn = self.stranger_turns.wait(peer, 1).await;
+            // Counted while others had their turn, too.
+            if self.refused_tokens(peer).1 >= MAX_REFUSALS_OF_PEER {
+                return Err(ReviewError::TooManyRefused);
+            }
+            let user = self.review_token(token).await.ok_or(ReviewError::Unanswered)?;
+            if user.is_none() {
+                let (since, refused) = self.refused_tokens(peer);
+                self.refusals.insert(peer, (since, refused.saturating_add(1)), Instant::now());
+            }
+            Ok(user)
         };
-        let user = timeout(REVIEW_TIMEOUT, asking).await.ok().flatten().ok_or(Unanswered)?;
+        let user = timeout(REVIEW_TIMEOUT, asking).await.map_err(|_| ReviewError::Unanswered)??;
         let user = user.map(|user| Arc::new(ReviewedUser::new(user)));
-        self.users.insert(key, user.clone());
+        match &user {
+            Some(user) => self.users.insert(key, (Instant::now(), Arc::clone(user)), Instant::now()),
+            None => self.nobodys.insert(key, (), Instant::now()),
+        }
         Ok(user)
+    }
+
+    /// How many tokens of a peer were refused, and since when they are counted.
+    fn refused_tokens(&self, peer: Peer) -> (Instant, u32) {
+        let now = Instant::now();
+        let counted = self.refusals.get(&peer, now);
+        counted.filter(|(since, _)| now.duration_since(*since) < REFUSAL_WINDOW).unwrap_or((now, 0))
     }
 
     /// Whether somebody may do something.
     ///
     /// # Errors
     /// Where the API server does not say.
-    pub async fn may(&self, user: &ReviewedUser, question: AccessQuestion) -> Result<bool, Unanswered> {
+    pub async fn may(&self, user: &ReviewedUser, question: AccessQuestion) -> Result<bool, ReviewError> {
         let key = (user.digest, question);
-        if let Some(known) = self.rights.get(&key, self.lifetime) {
+        if let Some(known) = self.rights.get(&key, Instant::now()) {
             return Ok(known);
         }
         let asking = async {
             let _turn = self.right_turns.acquire().await.ok()?;
             self.review_right(&user.user, &key.1).await
         };
-        let is_allowed = timeout(REVIEW_TIMEOUT, asking).await.ok().flatten().ok_or(Unanswered)?;
-        self.rights.insert(key, is_allowed);
+        let is_allowed = timeout(REVIEW_TIMEOUT, asking).await.ok().flatten().ok_or(ReviewError::Unanswered)?;
+        self.rights.insert(key, is_allowed, Instant::now());
         Ok(is_allowed)
+    }
+
+    fn told<T>(&self, answer: Result<T, kube::Error>) -> Option<T> {
+        answer.inspect_err(|error| self.failures.warn(&format_args!("an access review failed: {error}"))).ok()
     }
 
     async fn review_token(&self, token: &str) -> Option<Option<UserInfo>> {
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: self.audiences.clone() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.client.clone());
-        let status = told(api.create(&PostParams::default(), &review).await)?.status?;
+        let status = self.told(api.create(&PostParams::default(), &review).await)?.status?;
         // An API server that knows no audiences answers without any; its tokens are for itself.
         let is_for_here = self
             .audiences
@@ -193,12 +254,8 @@ impl AccessReviewer {
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        Some(told(api.create(&PostParams::default(), &review).await)?.status?.allowed)
+        Some(self.told(api.create(&PostParams::default(), &review).await)?.status?.allowed)
     }
-}
-
-fn told<T>(answer: Result<T, kube::Error>) -> Option<T> {
-    answer.inspect_err(|error| tracing::warn!("an access review failed: {error}")).ok()
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {
@@ -209,28 +266,84 @@ fn digest_of(bytes: &[u8]) -> Digest {
     own
 }
 
-/// Answers, and when they were given.
-struct AnswerMemory<K, V> {
-    answers: Mutex<HashMap<K, (Instant, V)>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tower::service_fn;
 
-impl<K, V> Default for AnswerMemory<K, V> {
-    fn default() -> Self {
-        Self { answers: Mutex::default() }
+    /// An API server that knows the tokens which begin with `good`, and takes that long for each.
+    fn reviewer(takes: Duration) -> (AccessReviewer, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let service = service_fn(move |request: http::Request<kube::client::Body>| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            async move {
+                tokio::time::sleep(takes).await;
+                let body = request.into_body().collect_bytes().await.unwrap_or_default();
+                let mut review: TokenReview = serde_json::from_slice(&body).unwrap();
+                let token = review.spec.token.clone().unwrap_or_default();
+                review.status = Some(k8s_openapi::api::authentication::v1::TokenReviewStatus {
+                    authenticated: Some(token.starts_with("good")),
+                    user: Some(UserInfo { username: Some(token), ..UserInfo::default() }),
+                    ..Default::default()
+                });
+                let answer = http::Response::new(Body::from(serde_json::to_vec(&review).unwrap()));
+                Ok::<_, std::io::Error>(answer)
+            }
+        });
+        let client = Client::new(service, "default");
+        (AccessReviewer::new(client, None, Duration::from_secs(30)), asked)
     }
-}
 
-impl<K: Eq + Hash, V: Clone> AnswerMemory<K, V> {
-    fn get(&self, key: &K, lifetime: Duration) -> Option<V> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(key).filter(|(at, _)| at.elapsed() < lifetime).map(|(_, answer)| answer.clone())
+    fn peer(number: u8) -> Peer {
+        Peer::new([10, 0, 0, number].into())
     }
 
-    fn insert(&self, key: K, answer: V) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MAX_ANSWERS {
-            answers.clear();
+    /// N6: wrong tokens without end made the API server be asked without end, and whoever signed in wait for that.
+    #[tokio::test(start_paused = true)]
+    async fn wrong_tokens_of_one_peer_are_soon_refused_unasked() {
+        let (reviewer, asked) = reviewer(Duration::from_millis(10));
+        assert!(reviewer.identify("good", peer(1)).await.unwrap().is_some());
+        let mut refused = 0;
+        for number in 0..1000 {
+            match reviewer.identify(&format!("evil-{number}"), peer(1)).await {
+                Ok(None) => {}
+                Err(ReviewError::TooManyRefused) => refused += 1,
+                other => panic!("{other:?}"),
+            }
         }
-        answers.insert(key, (Instant::now(), answer));
+        assert_eq!((asked.load(Ordering::SeqCst), refused), (1 + 30, 970));
+        // What was refused is remembered, and costs nothing again.
+        assert_eq!(reviewer.identify("evil-0", peer(2)).await, Ok(None));
+        assert_eq!(asked.load(Ordering::SeqCst), 31);
+        // Whoever is known stays known, from there too; and others are not counted with it.
+        assert!(reviewer.identify("good", peer(1)).await.unwrap().is_some());
+        tokio::time::advance(Duration::from_secs(31)).await;
+        assert!(reviewer.identify("good", peer(1)).await.unwrap().is_some());
+        assert!(reviewer.identify("good-other", peer(2)).await.unwrap().is_some());
+        tokio::time::advance(REFUSAL_WINDOW).await;
+        assert_eq!(reviewer.identify("evil-new", peer(1)).await, Ok(None));
+    }
+
+    /// N6: four turns, first come, first served: 512 connections with random tokens were 503 for everybody.
+    #[tokio::test(start_paused = true)]
+    async fn strangers_keep_neither_the_known_nor_each_other_waiting() {
+        let (reviewer, _) = reviewer(Duration::from_secs(1));
+        let reviewer = Arc::new(reviewer);
+        assert!(reviewer.identify("good", peer(1)).await.unwrap().is_some());
+        tokio::time::advance(Duration::from_secs(31)).await;
+        let mut flood = tokio::task::JoinSet::new();
+        for number in 0..500 {
+            let reviewer = Arc::clone(&reviewer);
+            flood.spawn(async move { reviewer.identify(&format!("evil-{number}"), peer(9)).await.map(drop) });
+        }
+        tokio::task::yield_now().await;
+        let start = Instant::now();
+        let both = tokio::join!(reviewer.identify("good", peer(1)), reviewer.identify("good-new", peer(2)));
+        assert!(both.0.unwrap().is_some() && both.1.unwrap().is_some());
+        assert!(start.elapsed() <= Duration::from_secs(2), "{:?}", start.elapsed());
+        while flood.join_next().await.is_some() {}
     }
 }

@@ -2,7 +2,9 @@
 //! oldest connection of whoever has most of them gives way once it had time for what it came for, so that slow connections
 //! starve neither probes nor deliveries.
 
+use http::Extensions;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +30,32 @@ impl Default for ConnectionLimits {
     }
 }
 
+/// Whom a connection is counted to: an address, or a network of IPv6, as one of those has more addresses than there are
+/// places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(IpAddr);
+
+impl Peer {
+    /// Whoever is connected from an address.
+    pub fn new(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(address) => IpAddr::V4(address),
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+        })
+    }
+
+    /// Whoever sends a request: its listener says so. Where there is none, it is one peer that sends everything.
+    pub fn of(extensions: &Extensions) -> Self {
+        extensions.get().copied().unwrap_or(Self(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The places of one listener.
 #[derive(Debug)]
 pub(super) struct ConnectionPlaces {
@@ -40,7 +68,7 @@ pub(super) struct ConnectionPlaces {
 struct TakenPlaces {
     next: u64,
     /// In the order in which they came, as numbers go up.
-    by_address: HashMap<IpAddr, BTreeMap<u64, OpenConnection>>,
+    by_address: HashMap<Peer, BTreeMap<u64, OpenConnection>>,
     count: usize,
 }
 
@@ -54,7 +82,7 @@ struct OpenConnection {
 #[derive(Debug)]
 pub(super) struct ConnectionPlace {
     places: Arc<ConnectionPlaces>,
-    address: IpAddr,
+    peer: Peer,
     number: u64,
     /// Set when the connection has to give way.
     pub(super) evicted: CancellationToken,
@@ -66,7 +94,7 @@ impl ConnectionPlaces {
     }
 
     /// Takes a connection in, once there is a place.
-    pub(super) async fn wait_for_place(self: &Arc<Self>, peer: IpAddr) -> ConnectionPlace {
+    pub(super) async fn wait_for_place(self: &Arc<Self>, peer: Peer) -> ConnectionPlace {
         loop {
             let freed = self.freed.notified();
             match self.admit(peer, Instant::now()) {
@@ -79,11 +107,10 @@ impl ConnectionPlaces {
     }
 
     /// Takes a connection in, and tells others to give way where that is needed. The error is when one may be told to.
-    fn admit(self: &Arc<Self>, peer: IpAddr, now: Instant) -> Result<ConnectionPlace, Instant> {
-        let address = network_of(peer);
+    fn admit(self: &Arc<Self>, peer: Peer, now: Instant) -> Result<ConnectionPlace, Instant> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        while taken.by_address.get(&address).is_some_and(|own| own.len() >= self.limits.per_address) {
-            if taken.evict_oldest_of(address, now).is_err() {
+        while taken.by_address.get(&peer).is_some_and(|own| own.len() >= self.limits.per_address) {
+            if taken.evict_oldest_of(peer, now).is_err() {
                 break;
             }
         }
@@ -97,15 +124,15 @@ impl ConnectionPlaces {
         taken.next = taken.next.wrapping_add(1);
         taken.count += 1;
         let connection = OpenConnection { since: now, evicted: evicted.clone() };
-        taken.by_address.entry(address).or_default().insert(number, connection);
-        Ok(ConnectionPlace { places: Arc::clone(self), address, number, evicted })
+        taken.by_address.entry(peer).or_default().insert(number, connection);
+        Ok(ConnectionPlace { places: Arc::clone(self), peer, number, evicted })
     }
 }
 
 impl TakenPlaces {
     /// The error is when the oldest may be told to give way.
-    fn evict_oldest_of(&mut self, address: IpAddr, now: Instant) -> Result<(), Instant> {
-        let Some((number, oldest)) = self.by_address.get(&address).and_then(|own| own.first_key_value()) else {
+    fn evict_oldest_of(&mut self, peer: Peer, now: Instant) -> Result<(), Instant> {
+        let Some((number, oldest)) = self.by_address.get(&peer).and_then(|own| own.first_key_value()) else {
             return Ok(());
         };
         let (number, until) = (*number, oldest.since + UNDISTURBED);
@@ -113,33 +140,25 @@ impl TakenPlaces {
             return Err(until);
         }
         oldest.evicted.cancel();
-        self.free(address, number);
+        self.free(peer, number);
         Ok(())
     }
 
-    fn free(&mut self, address: IpAddr, number: u64) {
-        let Some(own) = self.by_address.get_mut(&address) else { return };
+    fn free(&mut self, peer: Peer, number: u64) {
+        let Some(own) = self.by_address.get_mut(&peer) else { return };
         if own.remove(&number).is_some() {
             self.count -= 1;
         }
         if own.is_empty() {
-            self.by_address.remove(&address);
+            self.by_address.remove(&peer);
         }
     }
 }
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.places.taken.lock().unwrap_or_else(PoisonError::into_inner).free(self.address, self.number);
+        self.places.taken.lock().unwrap_or_else(PoisonError::into_inner).free(self.peer, self.number);
         self.places.freed.notify_one();
-    }
-}
-
-/// Whom a connection is counted to: one network of IPv6 has more addresses than there are places.
-fn network_of(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
     }
 }
 
@@ -148,13 +167,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn address(number: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, number])
+    fn address(number: u8) -> Peer {
+        Peer::new(IpAddr::from([10, 0, 0, number]))
     }
 
     #[test]
     fn one_network_of_ipv6_is_one_address() {
-        let of = |text: &str| network_of(text.parse().unwrap());
+        let of = |text: &str| Peer::new(text.parse().unwrap());
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("::ffff:10.0.0.1"), address(1));
@@ -176,12 +195,12 @@ mod tests {
                 open.retain(|(_, place)| !place.evicted.is_cancelled());
                 let of = address(number);
                 if leaves {
-                    if let Some(at) = open.iter().position(|(_, place)| place.address == of) {
+                    if let Some(at) = open.iter().position(|(_, place)| place.peer == of) {
                         open.remove(at);
                     }
                     continue;
                 }
-                let held = |of: IpAddr| open.iter().filter(|(_, place)| place.address == of).count();
+                let held = |of: Peer| open.iter().filter(|(_, place)| place.peer == of).count();
                 let before: Vec<usize> = (0..6).map(|one| held(address(one))).collect();
                 let place = match places.admit(of, now) {
                     Ok(place) => place,
@@ -193,14 +212,14 @@ mod tests {
                 };
                 for (since, evicted) in open.iter().filter(|(_, place)| place.evicted.is_cancelled()) {
                     prop_assert!(now - *since >= UNDISTURBED);
-                    let own = (0..6).find(|one| address(*one) == evicted.address).map_or(0, |one| before[usize::from(one)]);
-                    prop_assert!(Some(&own) == before.iter().max() || evicted.address == of);
+                    let own = (0..6).find(|one| address(*one) == evicted.peer).map_or(0, |one| before[usize::from(one)]);
+                    prop_assert!(Some(&own) == before.iter().max() || evicted.peer == of);
                 }
                 prop_assert!(!place.evicted.is_cancelled());
                 open.push((now, place));
                 let there = open.iter().filter(|(_, place)| !place.evicted.is_cancelled());
                 prop_assert!(there.clone().count() <= limits.total);
-                let own: Vec<Instant> = there.filter(|(_, place)| place.address == of).map(|(since, _)| *since).collect();
+                let own: Vec<Instant> = there.filter(|(_, place)| place.peer == of).map(|(since, _)| *since).collect();
                 prop_assert!(own.len() <= limits.per_address || own.iter().all(|since| now - *since < UNDISTURBED));
             }
             drop(open);

@@ -1,7 +1,10 @@
 //! Accepting connections: few enough, none for long, and ended with grace.
 
-use super::connection_places::{ConnectionLimits, ConnectionPlaces};
-use axum::Router;
+use super::connection_places::{ConnectionLimits, ConnectionPlaces, Peer};
+use super::refusal_log::{RefusalLog, RefusalReason};
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -88,6 +91,7 @@ impl HttpListener {
         let places = ConnectionPlaces::new(limits);
         let connections = Arc::new(Semaphore::new(limits.total.saturating_add(MAX_ENDING_CONNECTIONS)));
         let tracker = TaskTracker::new();
+        let routes = log_refusals(routes);
         loop {
             let there = tokio::select! {
                 there = Arc::clone(&connections).acquire_owned() => there,
@@ -102,11 +106,12 @@ impl HttpListener {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
+            let peer = Peer::new(peer.ip());
             let place = tokio::select! {
-                place = places.wait_for_place(peer.ip()) => place,
+                place = places.wait_for_place(peer) => place,
                 () = ending.cancelled() => break,
             };
-            let (routes, ending, tls) = (routes.clone(), ending.clone(), tls.clone());
+            let (routes, ending, tls) = (routes.clone().layer(Extension(peer)), ending.clone(), tls.clone());
             tracker.spawn(async move {
                 // Answers are small; without this they may wait for more.
                 let _ = stream.set_nodelay(true);
@@ -121,6 +126,22 @@ impl HttpListener {
         tracker.close();
         let _ = tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, tracker.wait()).await;
     }
+}
+
+/// The one place that logs what is refused, whatever answers here.
+pub(super) fn log_refusals(routes: Router) -> Router {
+    let refusals = Arc::new(RefusalLog::default());
+    routes.layer(middleware::from_fn(move |request: Request, next: Next| {
+        let refusals = Arc::clone(&refusals);
+        async move {
+            let peer = Peer::of(request.extensions());
+            let mut response = next.run(request).await;
+            if let Some(RefusalReason(reason)) = response.extensions_mut().remove() {
+                refusals.warn(&format_args!("{reason}, from {peer}"));
+            }
+            response
+        }
+    }))
 }
 
 async fn serve_stream(

@@ -1,6 +1,7 @@
 //! Who may read metrics: anybody who reaches them, or whoever the API server says may.
 
-use super::access_review::{AccessQuestion, AccessReviewer, Unanswered};
+use super::access_review::{AccessQuestion, AccessReviewer, ReviewError};
+use super::connection_places::Peer;
 use http::{HeaderMap, StatusCode, header};
 use kube::Client;
 use std::time::Duration;
@@ -23,8 +24,8 @@ pub(super) enum MetricsRefusal {
     NoToken,
     /// The token is nobody's, or of somebody who may not.
     Denied,
-    /// The API server did not say.
-    Unanswered,
+    /// The API server was not asked, or did not say.
+    Unknown(ReviewError),
 }
 
 impl MetricsRefusal {
@@ -33,14 +34,19 @@ impl MetricsRefusal {
         match self {
             Self::NoToken => (StatusCode::UNAUTHORIZED, "send a bearer token"),
             Self::Denied => (StatusCode::FORBIDDEN, "this token may not get /metrics"),
-            Self::Unanswered => (StatusCode::SERVICE_UNAVAILABLE, "the API server does not answer"),
+            Self::Unknown(ReviewError::Unanswered) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "the API server does not answer")
+            }
+            Self::Unknown(ReviewError::TooManyRefused) => {
+                (StatusCode::TOO_MANY_REQUESTS, "too many tokens that nobody knows came from this address")
+            }
         }
     }
 }
 
-impl From<Unanswered> for MetricsRefusal {
-    fn from(_: Unanswered) -> Self {
-        Self::Unanswered
+impl From<ReviewError> for MetricsRefusal {
+    fn from(error: ReviewError) -> Self {
+        Self::Unknown(error)
     }
 }
 
@@ -51,9 +57,9 @@ impl MetricsReviewer {
     }
 
     /// Whether whoever sent these headers may read metrics.
-    pub(super) async fn check(&self, headers: &HeaderMap) -> Result<(), MetricsRefusal> {
+    pub(super) async fn check(&self, headers: &HeaderMap, peer: Peer) -> Result<(), MetricsRefusal> {
         let token = bearer_token(headers).ok_or(MetricsRefusal::NoToken)?;
-        let user = self.reviewer.identify(token).await?.ok_or(MetricsRefusal::Denied)?;
+        let user = self.reviewer.identify(token, peer).await?.ok_or(MetricsRefusal::Denied)?;
         let is_allowed = self.reviewer.may(&user, AccessQuestion::Path(METRICS_PATH)).await?;
         if is_allowed { Ok(()) } else { Err(MetricsRefusal::Denied) }
     }

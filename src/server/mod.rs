@@ -2,23 +2,29 @@
 
 mod access_review;
 mod connection_places;
-mod delivery_body;
 mod listener;
 mod metrics_access;
 mod process_listeners;
+mod recent;
+mod refusal_log;
 mod replay;
+mod request_body;
 mod response;
+mod route_rule;
 pub mod tls;
 mod webhooks;
 
 #[cfg(test)]
 mod tests;
 
-pub use access_review::{AccessQuestion, AccessReviewer, ReviewedUser, Unanswered};
-pub use connection_places::ConnectionLimits;
+pub use access_review::{AccessQuestion, AccessReviewer, ReviewError, ReviewedUser};
+pub use connection_places::{ConnectionLimits, Peer};
 pub use listener::{HttpListener, ListenError};
 pub use metrics_access::{MetricsReviewer, bearer_token};
 pub use process_listeners::{BindError, ListenAddresses, ListenOptions, ProcessListeners};
+pub use refusal_log::RefusalReason;
+pub use request_body::{BodyError, RequestBodies, RequestBody};
+pub use route_rule::{Caller, RouteRule, ServerRoute};
 
 use crate::controller::metrics::{ExpositionFormat, Metrics};
 use crate::controller::sources::registry::SourceRegistry;
@@ -27,8 +33,7 @@ use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use delivery_body::DeliveryBodies;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use replay::ReplayCache;
 use response::MessageResponse;
 use secrecy::SecretString;
@@ -48,7 +53,7 @@ struct ServerState {
     metrics_reviewer: Option<Arc<MetricsReviewer>>,
     names_sources: bool,
     replays: Arc<ReplayCache>,
-    bodies: DeliveryBodies,
+    bodies: RequestBodies,
     verifying: Arc<Semaphore>,
     nobody: Arc<[SharedSecretGroup]>,
     ending: CancellationToken,
@@ -63,7 +68,7 @@ impl ServerState {
             metrics_reviewer: parts.metrics_reviewer.clone(),
             names_sources: parts.probes == ProbeDetail::Full,
             replays: Arc::default(),
-            bodies: DeliveryBodies::default(),
+            bodies: RequestBodies::default(),
             verifying: Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS)),
             nobody: Arc::from([SharedSecretGroup { secret: unknown, inboxes: Vec::new() }]),
             ending,
@@ -119,18 +124,19 @@ pub fn routes_with(
     let (mut routes, mut known) = (Router::new(), Vec::new());
     if parts.webhooks {
         routes = routes
-            .route("/webhooks/source/{digest}", post(webhooks::receive_for_digest))
-            .route("/webhooks/{host}", post(webhooks::receive_for_host))
-            .route("/webhooks/{host}/{source}", post(webhooks::receive_for_name))
-            .route("/webhooks/{host}/{namespace}/{source}", post(webhooks::receive_for_source));
+            .route(ServerRoute::WebhookOfDigest.rule().path, post(webhooks::receive_for_digest))
+            .route(ServerRoute::WebhookOfHost.rule().path, post(webhooks::receive_for_host))
+            .route(ServerRoute::WebhookOfName.rule().path, post(webhooks::receive_for_name))
+            .route(ServerRoute::WebhookOfSource.rule().path, post(webhooks::receive_for_source));
         known.extend(["/webhooks/<host>", "/webhooks/<host>/<source>"]);
     }
     if parts.probes != ProbeDetail::Absent {
-        routes = routes.route("/livez", get(livez)).route("/readyz", get(readyz));
+        routes = routes.route(ServerRoute::Livez.rule().path, get(livez));
+        routes = routes.route(ServerRoute::Readyz.rule().path, get(readyz));
         known.extend(["/livez", "/readyz"]);
     }
     if parts.metrics {
-        routes = routes.route("/metrics", get(metrics_text));
+        routes = routes.route(ServerRoute::Metrics.rule().path, get(metrics_text));
         known.push("/metrics");
     }
     let none = json!({"error": format!("known paths: {}", and_list(&known))});
@@ -192,12 +198,14 @@ fn readiness_checks(shared: &ServerState) -> Vec<(String, Option<String>)> {
     sources.chain(lacks).chain([("process".to_owned(), ending)]).collect()
 }
 
-async fn metrics_text(State(shared): State<ServerState>, headers: HeaderMap) -> Response {
+async fn metrics_text(State(shared): State<ServerState>, extensions: Extensions, headers: HeaderMap) -> Response {
     if let Some(reviewer) = &shared.metrics_reviewer
-        && let Err(refusal) = reviewer.check(&headers).await
+        && let Err(refusal) = reviewer.check(&headers, Peer::of(&extensions)).await
     {
         let (status, message) = refusal.answer();
-        return MessageResponse::new(status, message).into_response();
+        let mut response = MessageResponse::new(status, message).into_response();
+        response.extensions_mut().insert(RefusalReason(format!("metrics were refused: {message}")));
+        return response;
     }
     shared.metrics.set_ready(readiness_checks(&shared).iter().all(|(_, lack)| lack.is_none()));
     let form = ExpositionFormat::from_accept_header(

@@ -24,7 +24,7 @@ impl IntoResponse for MessageResponse {
         let mut response = (self.status, Json(json!({word: self.message}))).into_response();
         let headers = response.headers_mut();
         match self.status {
-            StatusCode::SERVICE_UNAVAILABLE => {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
             }
             // What is left of the body is not read, so nothing more can be said on the connection.

@@ -6,8 +6,8 @@
 //! as much: a secret that nobody knows stands in for the source's.
 
 use super::ServerState;
-use super::delivery_body::{BodyError, DeliveryBody};
 use super::response::MessageResponse;
+use super::{BodyError, Peer, RefusalReason, RequestBody};
 use crate::controller::metrics::DeliveryOutcome;
 use crate::controller::sources::registry::WebhookInbox;
 use crate::controller::sources::registry::webhook_directory::SharedSecretGroup;
@@ -15,8 +15,9 @@ use crate::controller::sources::resolved_source::SourceKey;
 use crate::telemetry::traces::{TraceContext, TraceSpan};
 use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, Request, StatusCode, header};
-use stator_git::forge::webhook::{self, DeliveryProof, WebhookDelivery, WebhookError};
+use stator_git::forge::webhook::{self, DeliveryProof, MAX_BODY_BYTES, WebhookDelivery, WebhookError};
 use stator_git::source::model_source::ForgeKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub(super) async fn receive_for_host(
     State(shared): State<ServerState>,
     Path(host): Path<String>,
     request: Request<Body>,
-) -> MessageResponse {
+) -> Response {
     handle_delivery(&shared, &host, |host| shared.board.webhook_directory().of_host(host), request).await
 }
 
@@ -46,7 +47,7 @@ pub(super) async fn receive_for_name(
     State(shared): State<ServerState>,
     Path((host, name)): Path<(String, String)>,
     request: Request<Body>,
-) -> MessageResponse {
+) -> Response {
     handle_delivery(&shared, &host, |host| shared.board.webhook_directory().of_name(host, &name), request).await
 }
 
@@ -55,7 +56,7 @@ pub(super) async fn receive_for_source(
     State(shared): State<ServerState>,
     Path((host, namespace, name)): Path<(String, String, String)>,
     request: Request<Body>,
-) -> MessageResponse {
+) -> Response {
     let one = SourceKey { namespace, name };
     handle_delivery(&shared, &host, |host| shared.board.webhook_directory().of_source(host, &one), request).await
 }
@@ -65,10 +66,10 @@ pub(super) async fn receive_for_digest(
     State(shared): State<ServerState>,
     Path(digest): Path<String>,
     request: Request<Body>,
-) -> MessageResponse {
+) -> Response {
     match find_by_digest(&shared, &digest, request.headers()) {
         Some((host, receivers)) => handle_delivery_of(&shared, host, receivers, request).await,
-        None => refuse(),
+        None => refuse().into_response(),
     }
 }
 
@@ -88,10 +89,10 @@ async fn handle_delivery(
     host: &str,
     receivers: impl Fn(ForgeKind) -> Receivers,
     request: Request<Body>,
-) -> MessageResponse {
+) -> Response {
     let Some(host) = ForgeKind::from_name(host) else {
         let known = "unknown host; known: github, gitlab, gitea, bitbucket and azure";
-        return MessageResponse::new(StatusCode::NOT_FOUND, known);
+        return MessageResponse::new(StatusCode::NOT_FOUND, known).into_response();
     };
     handle_delivery_of(shared, host, receivers(host), request).await
 }
@@ -101,7 +102,7 @@ async fn handle_delivery_of(
     host: ForgeKind,
     receivers: Receivers,
     request: Request<Body>,
-) -> MessageResponse {
+) -> Response {
     let started = Instant::now();
     let mut span = TraceSpan::start("webhook", &TraceContext::default()).with("forge", host.as_str());
     let (answer, counted) = match accept_delivery(shared, host, receivers, request, &span.trace_context()).await {
@@ -112,11 +113,14 @@ async fn handle_delivery_of(
                 DeliveryOutcome::Duplicate => "already received",
                 DeliveryOutcome::Refused | DeliveryOutcome::Unreadable => "refused",
             };
-            (MessageResponse::new(StatusCode::ACCEPTED, message), counted)
+            (MessageResponse::new(StatusCode::ACCEPTED, message).into_response(), counted)
         }
         Err(refusal) => {
-            tracing::warn!(host = host.as_str(), "a delivery was refused: {refusal}");
-            refusal.answer()
+            let (answer, counted) = refusal.answer();
+            let mut answer = answer.into_response();
+            let reason = format!("a delivery of {} was refused: {refusal}", host.as_str());
+            answer.extensions_mut().insert(RefusalReason(reason));
+            (answer, counted)
         }
     };
     span.set_attribute("result", counted.as_str());
@@ -152,7 +156,15 @@ impl DeliveryRefusal {
             Self::NotJson => {
                 unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, "set the webhook's content type to application/json")
             }
-            Self::Body(error) => unreadable(error.status(), error.message()),
+            Self::Body(error) => {
+                let message = match error {
+                    BodyError::TooLarge { .. } => "the body is too large; the next poll finds the change",
+                    BodyError::Busy => "too many deliveries at once",
+                    BodyError::Incomplete => "the body is incomplete",
+                    BodyError::TooSlow => "the body did not arrive in time",
+                };
+                unreadable(error.status(), message)
+            }
             Self::Busy => unreadable(StatusCode::SERVICE_UNAVAILABLE, "too many deliveries at once"),
             Self::Webhook(WebhookError::Unreadable) => {
                 unreadable(StatusCode::BAD_REQUEST, "the body does not have this host's format")
@@ -192,7 +204,7 @@ async fn accept_delivery(
         find_receiver(&proof, &receivers, &[]).map_err(|error| no_receiver(nobody, error))?;
     }
     // The body's place in memory is kept until it is parsed.
-    let body = shared.bodies.read(&headers, body).await?;
+    let body = shared.bodies.read(Peer::of(&parts.extensions), &headers, body, MAX_BODY_BYTES).await?;
     let hashed = if proof.covers_body() { body.bytes().len().saturating_mul(receivers.len()) } else { 0 };
     if hashed > MAX_HASHED_BYTES {
         return Err(DeliveryRefusal::TooManySecrets { bytes: body.bytes().len(), secrets: receivers.len() });
@@ -246,7 +258,7 @@ fn verify_delivery(
     proof: &DeliveryProof,
     receivers: &[SharedSecretGroup],
     headers: &HeaderMap,
-    body: &DeliveryBody,
+    body: &RequestBody,
 ) -> Result<(WebhookDelivery, Vec<WebhookInbox>), WebhookError> {
     let group = find_receiver(proof, receivers, body.bytes())?;
     Ok((webhook::parse(host, headers, body.bytes())?, group.inboxes.clone()))

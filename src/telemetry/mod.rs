@@ -1,13 +1,15 @@
-//! What a process that runs for days says of itself while it runs: log lines and traces. What it counts is
-//! `controller::metrics`.
+//! What a process that runs for days says of itself while it runs: log lines and traces, and what a panic says. What it
+//! counts is `controller::metrics`.
 
 mod log;
+mod panics;
 pub mod traces;
 
 #[cfg(test)]
 mod tests;
 
 pub use log::{LogEncoding, SPAN_TARGET};
+pub use panics::describe_panic;
 
 use std::io::Write;
 use tracing_subscriber::EnvFilter;

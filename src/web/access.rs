@@ -3,6 +3,7 @@
 use super::link_gate::LinkGate;
 use super::token_gate::{TokenAccess, TokenGate};
 use super::visitor::Visitor;
+use crate::server::Peer;
 use http::HeaderMap;
 use stator_view::page::{FORM_SCRIPT, SCRIPT, STYLE};
 use stator_view::problem::{ProblemDetails, ProblemKind};
@@ -60,11 +61,11 @@ impl AccessGate {
     ///
     /// # Errors
     /// Where nobody signed in, or that is not known.
-    pub(super) async fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, ProblemDetails> {
+    pub(super) async fn visitor(&self, headers: &HeaderMap, peer: Peer) -> Result<Visitor, ProblemDetails> {
         match self {
             Self::Link(gate) if gate.has_session(headers) => Ok(Visitor::LinkHolder),
             Self::Link(_) => Err(ProblemDetails::new(ProblemKind::SignInRequired)),
-            Self::Tokens(gate) => Ok(Visitor::User(gate.signed_in_user(headers).await?, Arc::clone(gate))),
+            Self::Tokens(gate) => Ok(Visitor::User(gate.signed_in_user(headers, peer).await?, Arc::clone(gate))),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What every answer has, whatever it is: who may do what with it, and nothing that is not needed.
 
+use crate::server::{Peer, RefusalReason};
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -18,6 +19,7 @@ pub(super) struct WebRequest<'a> {
     pub(super) path: &'a str,
     pub(super) query: &'a str,
     pub(super) headers: &'a HeaderMap,
+    pub(super) peer: Peer,
 }
 
 impl WebRequest<'_> {
@@ -75,6 +77,7 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
         ProblemKind::TooManyStreams | ProblemKind::OutOfTime | ProblemKind::ReviewFailed => {
             insert(&mut response, header::RETRY_AFTER, "5");
         }
+        ProblemKind::TooManyAttempts => insert(&mut response, header::RETRY_AFTER, "60"),
         ProblemKind::InvalidParameter
         | ProblemKind::SignInRequired
         | ProblemKind::TokenRequired
@@ -87,7 +90,35 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
         | ProblemKind::InvalidModel
         | ProblemKind::ReplicasNotOwned => {}
     }
+    if is_logged(problem.of) {
+        let reason = format!("a request to the pages was refused: {}", problem.title);
+        response.extensions_mut().insert(RefusalReason(reason));
+    }
     response
+}
+
+/// Whether whoever runs the pages is told of it: what people do by mistake every day is no news.
+fn is_logged(kind: ProblemKind) -> bool {
+    match kind {
+        ProblemKind::Forbidden
+        | ProblemKind::WrongHost
+        | ProblemKind::CrossOrigin
+        | ProblemKind::BodyLate
+        | ProblemKind::BodyTooLarge
+        | ProblemKind::TooManyStreams
+        | ProblemKind::TooManyAttempts
+        | ProblemKind::OutOfTime => true,
+        ProblemKind::InvalidParameter
+        | ProblemKind::SignInRequired
+        | ProblemKind::TokenRequired
+        | ProblemKind::ReviewFailed
+        | ProblemKind::NotFound
+        | ProblemKind::MethodNotAllowed
+        | ProblemKind::Expired
+        | ProblemKind::MediaType
+        | ProblemKind::InvalidModel
+        | ProblemKind::ReplicasNotOwned => false,
+    }
 }
 
 /// Adds what every answer has. `policy` is the one of contents, where the request names this host.

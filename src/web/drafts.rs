@@ -1,22 +1,22 @@
 //! Models that somebody sends: what may send them, how much is read and for how long, and the thread that they are judged on.
 
+use super::answer::WebRequest;
 use super::request_scope::RequestScope;
 use super::state::WebState;
+use crate::fair_turns::Turn;
+use crate::server::BodyError;
 use axum::body::Body;
 use http::{HeaderMap, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use stator_view::draft::{DraftTarget, JudgedDraft, MAX_DRAFT_BYTES, ModelDraft};
 use stator_view::facts::SourceFacts;
 use stator_view::problem::{ProblemDetails, ProblemKind, RequestFault};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a body may take to come.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a draft may wait for its turn and be judged.
 const JUDGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a form sends beside two texts of a model, percent-encoded.
-pub(super) const MAX_FORM_BYTES: usize = 8 * MAX_DRAFT_BYTES;
+/// What a form sends: two texts of a model, percent-encoded, and little beside them. A model for which that is too little is
+/// data rather than what a form is for.
+pub(super) const MAX_FORM_BYTES: usize = 1 << 20;
 
 /// What a model may be sent as.
 const MODEL_TYPES: [&str; 4] = ["application/yaml", "application/json", "application/x-yaml", "text/yaml"];
@@ -61,60 +61,63 @@ pub(super) fn check_media_type(headers: &HeaderMap, allowed: &[&'static str]) ->
     })
 }
 
-/// Reads a body of at most so many bytes.
-pub(super) async fn read_body(headers: &HeaderMap, body: Body, most: usize) -> Result<String, ProblemDetails> {
-    let too_large = || ProblemDetails::new(ProblemKind::BodyTooLarge);
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > most) {
-        return Err(too_large());
-    }
-    let reading = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, most).collect());
-    let late = || ProblemDetails::new(ProblemKind::BodyLate);
-    let read = reading.await.map_err(|_| late())?;
-    let bytes = read.map_err(|error| if error.is::<LengthLimitError>() { too_large() } else { late() })?.to_bytes();
-    String::from_utf8(bytes.into())
-        .map_err(|_| ProblemDetails::new(ProblemKind::MediaType).with_detail("The text is not UTF-8."))
+/// Reads a body of at most so many bytes, and its part of the budget, to be kept for as long as anything of the body.
+pub(super) async fn read_body(
+    state: &WebState,
+    question: &WebRequest<'_>,
+    body: Body,
+    most: usize,
+) -> Result<(String, Option<Turn>), ProblemDetails> {
+    let read = state.bodies.read(question.peer, question.headers, body, most).await;
+    let (bytes, turn) = read.map_err(refuse_body)?.into_parts();
+    let text = String::from_utf8(bytes.into())
+        .map_err(|_| ProblemDetails::new(ProblemKind::MediaType).with_detail("The text is not UTF-8."))?;
+    Ok((text, turn))
 }
 
-/// That a text is no longer than a file may be.
-pub(super) fn check_length(text: &str) -> Result<(), ProblemDetails> {
-    if text.len() > MAX_DRAFT_BYTES { Err(ProblemDetails::new(ProblemKind::BodyTooLarge)) } else { Ok(()) }
+fn refuse_body(error: BodyError) -> ProblemDetails {
+    ProblemDetails::new(match error {
+        BodyError::TooLarge { .. } => ProblemKind::BodyTooLarge,
+        BodyError::TooSlow | BodyError::Incomplete => ProblemKind::BodyLate,
+        BodyError::Busy => ProblemKind::OutOfTime,
+    })
 }
 
 /// Judges a model that a program sends.
 pub(super) async fn judge_sent(
     state: &WebState,
     scope: &RequestScope,
-    headers: &HeaderMap,
+    question: &WebRequest<'_>,
     body: Body,
     target: &DraftTarget,
 ) -> Result<JudgedDraft, ProblemDetails> {
-    check_media_type(headers, &MODEL_TYPES)?;
-    let text = read_body(headers, body, MAX_DRAFT_BYTES).await?;
+    check_media_type(question.headers, &MODEL_TYPES)?;
     let source = target.find_source(&scope.observation)?;
+    scope.check_propose(state, source).await?;
+    let (text, turn) = read_body(state, question, body, MAX_DRAFT_BYTES).await?;
     let file = target.find_file(source, &text)?;
-    judge(state, scope, source, ModelDraft { file, text }).await
+    judge(state, scope, source, ModelDraft { file, text }, turn).await
 }
 
-/// Judges a draft for a source, on a thread that may take its time.
+/// Judges a draft for a source, which whoever sends it may propose, on a thread that may take its time.
 pub(super) async fn judge(
     state: &WebState,
     scope: &RequestScope,
     source: &SourceFacts,
     draft: ModelDraft,
+    body_turn: Option<Turn>,
 ) -> Result<JudgedDraft, ProblemDetails> {
-    scope.check_propose(state, source).await?;
     let basis = state.board.draft_basis(&source.namespace, &source.name).ok_or_else(|| {
         ProblemDetails::new(ProblemKind::NotFound)
             .with_detail(format!("The files of {} were not read yet.", source.label()))
     })?;
     let out_of_time = || ProblemDetails::new(ProblemKind::OutOfTime);
-    let places = Arc::clone(&state.judging);
+    let reader = scope.visitor.name().map(str::to_owned);
     let judging = async {
-        let place = places.acquire_owned().await.map_err(|_| out_of_time())?;
+        let turn = state.judging.wait(reader, 1).await;
         let thread = tokio::task::spawn_blocking(move || {
             // Held to the end, also where nobody waits any more.
-            let _place = place;
+            let _turns = (turn, body_turn);
             basis.judge(draft)
         });
         thread.await.map_err(|_| out_of_time())

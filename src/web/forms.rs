@@ -4,6 +4,7 @@ use super::answer::{self, HTML, WebRequest};
 use super::drafts::{self, FORM_TYPES, MAX_FORM_BYTES};
 use super::request_scope::RequestScope;
 use super::state::WebState;
+use crate::fair_turns::Turn;
 use axum::body::Body;
 use axum::response::Response;
 use http::{StatusCode, header};
@@ -15,16 +16,6 @@ use stator_view::page::{FormInput, FormPlace, form_page, is_shown_as_it_is, text
 use stator_view::problem::{ProblemDetails, ProblemKind, RequestFault};
 
 const PATCH: &str = "text/x-diff; charset=utf-8";
-
-/// What a path of the form is for; `None` for any other path.
-pub(super) fn place_of(path: &str) -> Option<FormPlace<'_>> {
-    let segments: Vec<&str> = path.split('/').skip(1).collect();
-    match segments.as_slice() {
-        ["new"] => Some(FormPlace::New),
-        ["models", namespace, name, "edit"] => Some(FormPlace::Edit { namespace, name }),
-        _ => None,
-    }
-}
 
 /// What a form is about: its source, and the file as the source has it.
 struct FormSubject<'a> {
@@ -51,7 +42,7 @@ pub(super) async fn open(
         seen: subject.stored.as_deref().map(text_digest).unwrap_or_default(),
         ..FormSubmission::default()
     };
-    let judged = judge(state, scope, &subject, &sent, sent.yaml.clone()).await?;
+    let judged = judge(state, scope, &subject, &sent, (sent.yaml.clone(), None)).await?;
     Ok(page(StatusCode::OK, observation, place, &subject, &sent, &judged, &[]))
 }
 
@@ -64,10 +55,11 @@ pub(super) async fn submit(
     body: Body,
 ) -> Result<Response, ProblemDetails> {
     drafts::check_media_type(question.headers, &FORM_TYPES)?;
-    let body = drafts::read_body(question.headers, body, MAX_FORM_BYTES).await?;
+    // Which source a new model is for stands in the body: before it is read, there has to be one that it may be for.
+    find_subject(state, scope, place, DraftTarget::default()).await?;
+    let (body, turn) = drafts::read_body(state, question, body, MAX_FORM_BYTES).await?;
     let sent = FormSubmission::parse(&body);
-    drafts::check_length(&sent.yaml)?;
-    drafts::check_length(&sent.base)?;
+    drop(body);
     let observation = &scope.observation;
     let target = DraftTarget { source: Some(sent.source.clone()).filter(|source| !source.is_empty()), file: None };
     let subject = find_subject(state, scope, place, target).await?;
@@ -76,7 +68,7 @@ pub(super) async fn submit(
         // As its lines end in git; browsers do not tell.
         text = text.replace('\n', "\r\n");
     }
-    let judged = judge(state, scope, &subject, &sent, text).await?;
+    let judged = judge(state, scope, &subject, &sent, (text, turn)).await?;
     if place == FormPlace::New && judged.stored.is_some() {
         faults.push(RequestFault {
             pointer: "#/file".to_owned(),
@@ -120,8 +112,9 @@ async fn find_subject<'a>(
             Some(source) => Some(source),
             None => first_source(state, scope).await?,
         };
-        let target = DraftTarget { source, ..target };
-        return Ok(FormSubject { source: target.find_source(observation)?, file: None, stored: None });
+        let source = DraftTarget { source, ..target }.find_source(observation)?;
+        scope.check_propose(state, source).await?;
+        return Ok(FormSubject { source, file: None, stored: None });
     };
     let found = observation.model(namespace, name)?;
     scope.check_propose(state, found.source).await?;
@@ -155,14 +148,14 @@ async fn judge(
     scope: &RequestScope,
     subject: &FormSubject<'_>,
     sent: &FormSubmission,
-    text: String,
+    (text, turn): (String, Option<Turn>),
 ) -> Result<JudgedDraft, ProblemDetails> {
     let named = Some(sent.file.clone()).filter(|file| !file.is_empty());
     let file = match &subject.file {
         Some(file) => file.clone(),
         None => DraftTarget { source: None, file: named }.find_file(subject.source, &text)?,
     };
-    drafts::judge(state, scope, subject.source, ModelDraft { file, text }).await
+    drafts::judge(state, scope, subject.source, ModelDraft { file, text }, turn).await
 }
 
 fn page(

@@ -10,7 +10,8 @@
 //! | `sign_in` | the page where a token signs in, and out |
 //! | `request_scope`, `visitor` | who sends a request, and what they see |
 //! | `secrets` | what nobody can guess |
-//! | `routes` | from a path to a page or to an endpoint of the API |
+//! | `route` | what a path is, and what holds for it |
+//! | `routes` | from a request to its answer |
 //! | `drafts` | models that are sent: where from, how much, for how long; and judging them |
 //! | `forms` | the form: opened, sent, and downloaded as a patch |
 //! | `state` | what every request is answered from |
@@ -24,6 +25,7 @@ mod forms;
 mod link_gate;
 mod listener;
 mod request_scope;
+mod route;
 mod routes;
 mod secrets;
 mod sessions;
@@ -38,4 +40,5 @@ mod visitor;
 
 pub use access::WebAccess;
 pub use listener::{WebListenError, WebListener};
+pub use route::route_rules;
 pub use token_gate::TokenAccess;

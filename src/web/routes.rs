@@ -4,22 +4,23 @@ use super::access::AccessGate;
 use super::answer::{self, HTML, JSON, WebRequest};
 use super::link_gate::LinkGate;
 use super::request_scope::RequestScope;
+use super::route::WebRoute;
 use super::state::WebState;
 use super::{drafts, forms, sign_in, stream};
+use crate::server::Peer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode, header};
 use jiff::Timestamp;
-use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, STREAM_PATH, openapi};
+use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, openapi};
 use stator_view::draft::DraftTarget;
-use stator_view::observation::FleetObservation;
 use stator_view::page;
 use stator_view::problem::{ProblemDetails, ProblemKind};
 
-/// Where the link leads.
-const ENTER_PATH: &str = "/enter";
+/// The methods of what is not there.
+const READING_METHODS: &str = "GET, HEAD";
 
 /// The routes of the listener. There is one for everything, so that nothing is answered without the checks.
 pub(super) fn routes(state: WebState) -> Router {
@@ -33,19 +34,23 @@ async fn answer_request(State(state): State<WebState>, request: Request) -> Resp
         path: parts.uri.path(),
         query: parts.uri.query().unwrap_or_default(),
         headers: &parts.headers,
+        peer: Peer::of(&parts.extensions),
     };
     let authority = parts.uri.authority().map(|authority| authority.as_str());
+    let route = WebRoute::find(&state.gate, question.path, question.query);
+    let methods = route.as_ref().map_or(READING_METHODS, |route| route.rule().methods);
     let (policy, response) = match state.gate.check_host(&parts.headers, authority) {
-        Ok(host) => (Some(state.gate.content_policy(host)), answer_checked(&state, &question, host, body).await),
+        Ok(host) => {
+            let answer = answer_checked(&state, &question, (route, methods), host, body).await;
+            (Some(state.gate.content_policy(host)), answer)
+        }
         Err(problem) => (None, Err(problem)),
     };
     let response = response.unwrap_or_else(|problem| match &*state.gate {
         AccessGate::Tokens(gate) if problem.of == ProblemKind::TokenRequired => {
             sign_in::required(gate, &question, problem)
         }
-        AccessGate::Tokens(_) | AccessGate::Link(_) => {
-            answer::problem(&question, &problem, allowed_methods(&state.gate, &question))
-        }
+        AccessGate::Tokens(_) | AccessGate::Link(_) => answer::problem(&question, &problem, methods),
     });
     answer::finish(response, &question, policy)
 }
@@ -54,61 +59,68 @@ async fn answer_request(State(state): State<WebState>, request: Request) -> Resp
 async fn answer_checked(
     state: &WebState,
     question: &WebRequest<'_>,
+    (route, methods): (Option<WebRoute<'_>>, &str),
     host: &str,
     body: Body,
 ) -> Result<Response, ProblemDetails> {
     let is_read = matches!(*question.method, Method::GET | Method::HEAD);
-    if let Some(asset) = page::find_asset(question.path).filter(|_| is_read) {
-        // The same for everybody, and the page that asks to sign in needs it.
-        let mut response = answer::text(StatusCode::OK, asset.media_type, asset.text.to_owned());
-        answer::insert(&mut response, header::CACHE_CONTROL, "max-age=31536000, immutable");
-        return Ok(response);
-    }
-    let allowed = || allowed_methods(&state.gate, question).split(", ").any(|one| one == question.method.as_str());
-    match &*state.gate {
-        AccessGate::Link(gate) if question.path == ENTER_PATH && question.method == Method::GET => {
-            return enter(state, gate, question);
+    let is_allowed = methods.split(", ").any(|one| one == question.method.as_str());
+    match (&route, &*state.gate) {
+        (Some(WebRoute::Asset(asset)), _) if is_read => {
+            // The same for everybody, and the page that asks to sign in needs it.
+            let mut response = answer::text(StatusCode::OK, asset.media_type, asset.text.to_owned());
+            answer::insert(&mut response, header::CACHE_CONTROL, "max-age=31536000, immutable");
+            return Ok(response);
         }
-        AccessGate::Tokens(gate) if sign_in::methods_of(question.path).is_some() && allowed() => {
-            return sign_in::answer(gate, question, host, body).await;
+        (Some(WebRoute::Enter), AccessGate::Link(gate)) if is_allowed => return enter(state, gate, question),
+        (Some(WebRoute::SignIn | WebRoute::SignOut), AccessGate::Tokens(gate)) if is_allowed => {
+            return sign_in::answer(state, gate, question, host, body).await;
         }
-        AccessGate::Link(_) | AccessGate::Tokens(_) => {}
+        (Some(_) | None, AccessGate::Link(_) | AccessGate::Tokens(_)) => {}
     }
-    let visitor = state.gate.visitor(question.headers).await?;
-    if !allowed() {
+    let visitor = state.gate.visitor(question.headers, question.peer).await?;
+    if !is_allowed {
         return Err(ProblemDetails::new(ProblemKind::MethodNotAllowed));
     }
     if !is_read && !visitor.has_token() {
         drafts::check_origin(question.headers, &state.gate.origins(host))?;
     }
-    if question.path == STREAM_PATH && question.method != Method::HEAD {
-        return stream::open(state, visitor, question.headers).await;
+    let route = route.ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))?;
+    if matches!(route, WebRoute::Stream) && question.method != Method::HEAD {
+        return stream::open(state, visitor, question).await;
     }
-    let asked = find_endpoint(question).map(|(_, request)| request.path);
-    let about = match asked.as_deref() {
-        Some([namespace, name]) => Some((namespace.as_str(), name.as_str())),
-        Some(_) | None => asked_page(question.path),
+    let scope = RequestScope::new(state, visitor, route.model()).await?;
+    if let Some(place) = route.form() {
+        return match is_read {
+            true => forms::open(state, &scope, question, place).await,
+            false => forms::submit(state, &scope, question, place, body).await,
+        };
+    }
+    let (observation, now) = (&scope.observation, Timestamp::now());
+    let html = match route {
+        WebRoute::Draft(endpoint, request) => {
+            return answer_draft(state, &scope, question, (endpoint, &request), body).await;
+        }
+        WebRoute::Document(endpoint, request) => return answer_document(&scope, question, endpoint, &request),
+        // The rest of it is opened before.
+        WebRoute::Stream => return Ok(answer::text(StatusCode::OK, "text/event-stream", String::new())),
+        WebRoute::Models => page::models_page(observation, question.query, now)?,
+        WebRoute::Model(namespace, name) => page::model_page(observation, namespace, name, now)?,
+        WebRoute::Sources => page::sources_page(observation, now),
+        WebRoute::Capacity => page::capacity_page(observation, now),
+        WebRoute::ApiPage => page::api_page(),
+        WebRoute::Problem(slug) => {
+            page::problem_kind_page(slug).ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))?
+        }
+        // Answered before.
+        WebRoute::Asset(_)
+        | WebRoute::Enter
+        | WebRoute::SignIn
+        | WebRoute::SignOut
+        | WebRoute::NewModel
+        | WebRoute::EditModel(..) => return Err(ProblemDetails::new(ProblemKind::NotFound)),
     };
-    let scope = RequestScope::new(state, visitor, about).await?;
-    if !is_read {
-        return answer_sent(state, &scope, question, body).await;
-    }
-    if question.is_for_api() {
-        answer_program(&scope, question)
-    } else if let Some(place) = forms::place_of(question.path) {
-        forms::open(state, &scope, question, place).await
-    } else {
-        answer_person(&scope.observation, question)
-    }
-}
-
-/// The namespace and the name of the model whose page a path is.
-fn asked_page(path: &str) -> Option<(&str, &str)> {
-    let segments: Vec<&str> = path.split('/').skip(1).collect();
-    match segments.as_slice() {
-        ["models", namespace, name] => Some((namespace, name)),
-        _ => None,
-    }
+    Ok(answer::text(StatusCode::OK, HTML, html))
 }
 
 /// Takes the token of the link, and gives the cookie for it.
@@ -128,64 +140,32 @@ fn enter(state: &WebState, gate: &LinkGate, question: &WebRequest<'_>) -> Result
     Ok(response)
 }
 
-/// The methods of an address; what is not there would be read.
-fn allowed_methods(gate: &AccessGate, question: &WebRequest<'_>) -> &'static str {
-    if let (AccessGate::Tokens(_), Some(methods)) = (gate, sign_in::methods_of(question.path)) {
-        return methods;
-    }
-    match find_endpoint(question) {
-        Some((endpoint, _)) if endpoint.answer.takes_body() => "POST",
-        None if forms::place_of(question.path).is_some() => "GET, HEAD, POST",
-        Some(_) | None => "GET, HEAD",
-    }
-}
-
-fn find_endpoint(question: &WebRequest<'_>) -> Option<(&'static ApiEndpoint, ApiRequest)> {
-    ENDPOINTS.iter().find_map(|one| Some((one, one.request(question.path, question.query)?)))
-}
-
-/// Answers what has a body, and comes from these pages.
-async fn answer_sent(
+/// Judges a model that a program sends.
+async fn answer_draft(
     state: &WebState,
     scope: &RequestScope,
     question: &WebRequest<'_>,
+    (endpoint, request): (&ApiEndpoint, &ApiRequest),
     body: Body,
 ) -> Result<Response, ProblemDetails> {
-    if let Some(place) = forms::place_of(question.path) {
-        return forms::submit(state, scope, question, place, body).await;
-    }
-    let not_found = || ProblemDetails::new(ProblemKind::NotFound);
-    let (endpoint, request) = find_endpoint(question).ok_or_else(not_found)?;
-    let ApiAnswer::Draft { schema: _, body: document } = endpoint.answer else { return Err(not_found()) };
+    let ApiAnswer::Draft { schema: _, body: document } = endpoint.answer else {
+        return Err(ProblemDetails::new(ProblemKind::NotFound));
+    };
     let target = DraftTarget::parse(&request.query, &endpoint.query_names())?;
-    let judged = drafts::judge_sent(state, scope, question.headers, body, &target).await?;
+    let judged = drafts::judge_sent(state, scope, question, body, &target).await?;
     Ok(answer::text(StatusCode::OK, JSON, document(&judged)?))
 }
 
-fn answer_program(scope: &RequestScope, question: &WebRequest<'_>) -> Result<Response, ProblemDetails> {
-    let (endpoint, request) = find_endpoint(question).ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))?;
+fn answer_document(
+    scope: &RequestScope,
+    question: &WebRequest<'_>,
+    endpoint: &ApiEndpoint,
+    request: &ApiRequest,
+) -> Result<Response, ProblemDetails> {
     match endpoint.answer {
-        // Refused before.
-        ApiAnswer::Draft { .. } => Err(ProblemDetails::new(ProblemKind::MethodNotAllowed)),
-        ApiAnswer::Json { schema: _, body } => Ok(answer::tagged(question, JSON, body(&scope.observation, &request)?)),
+        ApiAnswer::Json { schema: _, body } => Ok(answer::tagged(question, JSON, body(&scope.observation, request)?)),
         ApiAnswer::OpenApi => Ok(answer::tagged(question, JSON, openapi(ENDPOINTS).to_string())),
-        // The rest of it is opened before.
-        ApiAnswer::Stream => Ok(answer::text(StatusCode::OK, "text/event-stream", String::new())),
+        // Routes of their own.
+        ApiAnswer::Draft { .. } | ApiAnswer::Stream => Err(ProblemDetails::new(ProblemKind::NotFound)),
     }
-}
-
-fn answer_person(observation: &FleetObservation, question: &WebRequest<'_>) -> Result<Response, ProblemDetails> {
-    let now = Timestamp::now();
-    let not_found = || ProblemDetails::new(ProblemKind::NotFound);
-    let segments: Vec<&str> = question.path.split('/').skip(1).collect();
-    let html = match segments.as_slice() {
-        [""] => page::models_page(observation, question.query, now)?,
-        ["models", namespace, name] => page::model_page(observation, namespace, name, now)?,
-        ["sources"] => page::sources_page(observation, now),
-        ["capacity"] => page::capacity_page(observation, now),
-        ["api"] => page::api_page(),
-        ["problems", slug] => page::problem_kind_page(slug).ok_or_else(not_found)?,
-        _ => return Err(not_found()),
-    };
-    Ok(answer::text(StatusCode::OK, HTML, html))
 }

@@ -2,6 +2,7 @@
 
 use super::answer::{self, HTML, WebRequest};
 use super::drafts::{self, FORM_TYPES};
+use super::state::WebState;
 use super::token_gate::TokenGate;
 use axum::body::Body;
 use axum::response::Response;
@@ -16,19 +17,11 @@ pub(super) const SIGN_IN_PATH: &str = "/sign-in";
 /// Where one signs out.
 pub(super) const SIGN_OUT_PATH: &str = "/sign-out";
 /// The most bytes of what is sent: a token and where it leads, percent-encoded.
-const MAX_SIGN_IN_BYTES: usize = 64 << 10;
-
-/// What a path of signing in is asked with; `None` for any other path.
-pub(super) fn methods_of(path: &str) -> Option<&'static str> {
-    match path {
-        SIGN_IN_PATH => Some("GET, HEAD, POST"),
-        SIGN_OUT_PATH => Some("POST"),
-        _ => None,
-    }
-}
+pub(super) const MAX_SIGN_IN_BYTES: usize = 64 << 10;
 
 /// Answers at a path of signing in.
 pub(super) async fn answer(
+    state: &WebState,
     gate: &TokenGate,
     question: &WebRequest<'_>,
     host: &str,
@@ -43,13 +36,14 @@ pub(super) async fn answer(
         return Ok(lead(SIGN_IN_PATH, &gate.sign_out(question.headers)));
     }
     drafts::check_media_type(question.headers, &FORM_TYPES)?;
-    let body = SecretString::from(drafts::read_body(question.headers, body, MAX_SIGN_IN_BYTES).await?);
+    let (body, _turn) = drafts::read_body(state, question, body, MAX_SIGN_IN_BYTES).await?;
+    let body = SecretString::from(body);
     let field = |name: &str| {
         let mut pairs = form_urlencoded::parse(body.expose_secret().as_bytes());
         pairs.find(|(own, _)| own == name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
     };
     let to = own_address(&field("to")).unwrap_or("/").to_owned();
-    match gate.sign_in(SecretString::from(field("token"))).await? {
+    match gate.sign_in(SecretString::from(field("token")), question.peer).await? {
         Some(cookie) => Ok(lead(&to, &cookie)),
         None => Ok(page(gate, StatusCode::UNAUTHORIZED, &to, Some(&gate.refused_token()))),
     }

@@ -1,10 +1,12 @@
 //! Server-sent events: that something changed. What changed is read again where it is shown, so that nothing is missed and no
 //! event is larger than a line.
 
+use super::answer::WebRequest;
 use super::request_scope::RequestScope;
 use super::state::WebState;
 use super::stream_places::{StreamPlace, StreamPlaces};
 use super::visitor::Visitor;
+use crate::server::Peer;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
@@ -31,6 +33,7 @@ struct OpenStream {
     state: WebState,
     /// Of the request that opened it: who reads is found out again and again.
     headers: HeaderMap,
+    peer: Peer,
     changes: watch::Receiver<Arc<FleetObservation>>,
     /// The version that was told last.
     told: u64,
@@ -38,7 +41,12 @@ struct OpenStream {
 }
 
 /// Opens a stream, where there is a place for it.
-pub(super) async fn open(state: &WebState, visitor: Visitor, headers: &HeaderMap) -> Result<Response, ProblemDetails> {
+pub(super) async fn open(
+    state: &WebState,
+    visitor: Visitor,
+    question: &WebRequest<'_>,
+) -> Result<Response, ProblemDetails> {
+    let headers = question.headers;
     let too_many = || ProblemDetails::new(ProblemKind::TooManyStreams);
     let place = StreamPlaces::take(&state.streams, &visitor).ok_or_else(too_many)?;
     let mut changes = state.board.subscribe();
@@ -52,7 +60,14 @@ pub(super) async fn open(state: &WebState, visitor: Visitor, headers: &HeaderMap
         }
         None => RequestScope::new(state, visitor, None).await?.observation.version,
     };
-    let open = OpenStream { state: state.clone(), headers: headers.clone(), changes, told, _place: place };
+    let open = OpenStream {
+        state: state.clone(),
+        headers: headers.clone(),
+        peer: question.peer,
+        changes,
+        told,
+        _place: place,
+    };
     let events = stream::unfold(open, |mut open| async move {
         let event = open.next_event().await?;
         Some((Ok::<_, Infallible>(event), open))
@@ -97,7 +112,7 @@ impl OpenStream {
 
     /// What whoever reads sees now.
     async fn look(&self) -> Result<FleetObservation, ProblemDetails> {
-        let visitor = self.state.gate.visitor(&self.headers).await?;
+        let visitor = self.state.gate.visitor(&self.headers, self.peer).await?;
         Ok(RequestScope::new(&self.state, visitor, None).await?.observation)
     }
 }

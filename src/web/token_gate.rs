@@ -4,7 +4,7 @@
 use super::secrets::{cookie_values, random_token};
 use super::sessions::SessionStore;
 use crate::server::tls::CertificateFiles;
-use crate::server::{AccessQuestion, AccessReviewer, ReviewedUser, Unanswered, bearer_token};
+use crate::server::{AccessQuestion, AccessReviewer, Peer, ReviewError, ReviewedUser, bearer_token};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, header};
 use kube::Client;
@@ -145,16 +145,16 @@ impl TokenGate {
     }
 
     /// Who sends a request: by its token, else by its cookie.
-    pub(super) async fn signed_in_user(&self, headers: &HeaderMap) -> Result<SignedInUser, ProblemDetails> {
+    pub(super) async fn signed_in_user(&self, headers: &HeaderMap, peer: Peer) -> Result<SignedInUser, ProblemDetails> {
         let required = |detail: &str| ProblemDetails::new(ProblemKind::TokenRequired).with_detail(detail);
         if headers.contains_key(header::AUTHORIZATION) {
             let token = bearer_token(headers).ok_or_else(|| required("`Authorization` must be `Bearer TOKEN`."))?;
-            let user = self.identify(token).await?.ok_or_else(|| required(&self.refused_token()))?;
+            let user = self.identify(token, peer).await?.ok_or_else(|| required(&self.refused_token()))?;
             return Ok(SignedInUser { user, has_token: true });
         }
         for cookie in cookie_values(headers, self.cookie_name()) {
             let Some(token) = self.sessions.token(cookie) else { continue };
-            if let Some(user) = self.identify(token.expose_secret()).await? {
+            if let Some(user) = self.identify(token.expose_secret(), peer).await? {
                 return Ok(SignedInUser { user, has_token: false });
             }
             self.sessions.remove(cookie);
@@ -168,13 +168,13 @@ impl TokenGate {
         format!("The API server does not know this token, or it is not for the audience `{}`.", self.audience)
     }
 
-    async fn identify(&self, token: &str) -> Result<Option<Arc<ReviewedUser>>, ProblemDetails> {
-        self.reviewer.identify(token).await.map_err(review_failed)
+    async fn identify(&self, token: &str, peer: Peer) -> Result<Option<Arc<ReviewedUser>>, ProblemDetails> {
+        self.reviewer.identify(token, peer).await.map_err(review_failed)
     }
 
     /// Signs in: the cookie for who has a token; `None` where it is nobody's.
-    pub(super) async fn sign_in(&self, token: SecretString) -> Result<Option<String>, ProblemDetails> {
-        let Some(user) = self.identify(token.expose_secret()).await? else { return Ok(None) };
+    pub(super) async fn sign_in(&self, token: SecretString, peer: Peer) -> Result<Option<String>, ProblemDetails> {
+        let Some(user) = self.identify(token.expose_secret(), peer).await? else { return Ok(None) };
         // Without random numbers there was no listener.
         let Some(cookie) = random_token() else { return Ok(None) };
         tracing::info!(user = user.name(), "signed in to the pages");
@@ -291,6 +291,9 @@ impl TokenGate {
     }
 }
 
-fn review_failed(_: Unanswered) -> ProblemDetails {
-    ProblemDetails::new(ProblemKind::ReviewFailed)
+fn review_failed(error: ReviewError) -> ProblemDetails {
+    ProblemDetails::new(match error {
+        ReviewError::Unanswered => ProblemKind::ReviewFailed,
+        ReviewError::TooManyRefused => ProblemKind::TooManyAttempts,
+    })
 }

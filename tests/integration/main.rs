@@ -6,6 +6,7 @@
     reason = "a test that cannot go on must stop, in its helpers too"
 )]
 
+mod canaries;
 mod chaos;
 mod cli;
 mod cluster;

@@ -1,5 +1,7 @@
 //! Text from outside, made fit for a message.
 
+use crate::mask;
+
 /// The most that a text may be, with the ellipsis that marks a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextLimit {
@@ -25,14 +27,14 @@ impl TextLimit {
 }
 
 /// A text on one line within a limit: white space, control characters and what shows as nothing become single spaces, none
-/// at the ends, and `…` stands for what was cut off.
+/// at the ends, and `…` stands for what was cut off. Tokens are hidden first: a part of one looks like none.
 pub fn one_line(text: &str, limit: TextLimit) -> String {
     let most = limit.size();
     let mut line = String::with_capacity(text.len().min(most.saturating_mul(4)));
     let (mut used, mut gap) = (0_usize, false);
     // How much of the line leaves room for the ellipsis.
     let mut cut_at = 0;
-    for character in text.chars() {
+    for character in mask::redact_tokens(text).chars() {
         if character.is_control() || character.is_whitespace() || is_invisible(character) {
             gap = !line.is_empty();
             continue;

@@ -27,6 +27,8 @@ pub enum ProblemKind {
     Expired,
     /// More is open than may be.
     TooManyStreams,
+    /// Too many tokens that nobody knows came from the same address.
+    TooManyAttempts,
     /// The request comes from another site.
     CrossOrigin,
     /// The body took too long to come.
@@ -44,7 +46,7 @@ pub enum ProblemKind {
 }
 
 /// Every kind.
-pub const KINDS: [ProblemKind; 17] = [
+pub const KINDS: [ProblemKind; 18] = [
     ProblemKind::InvalidParameter,
     ProblemKind::SignInRequired,
     ProblemKind::TokenRequired,
@@ -55,6 +57,7 @@ pub const KINDS: [ProblemKind; 17] = [
     ProblemKind::MethodNotAllowed,
     ProblemKind::Expired,
     ProblemKind::TooManyStreams,
+    ProblemKind::TooManyAttempts,
     ProblemKind::CrossOrigin,
     ProblemKind::BodyLate,
     ProblemKind::BodyTooLarge,
@@ -78,6 +81,7 @@ impl ProblemKind {
             Self::MethodNotAllowed => "method-not-allowed",
             Self::Expired => "expired",
             Self::TooManyStreams => "too-many-streams",
+            Self::TooManyAttempts => "too-many-attempts",
             Self::CrossOrigin => "cross-origin",
             Self::BodyLate => "body-late",
             Self::BodyTooLarge => "body-too-large",
@@ -103,6 +107,7 @@ impl ProblemKind {
             Self::MediaType => 415,
             Self::WrongHost => 421,
             Self::InvalidModel => 422,
+            Self::TooManyAttempts => 429,
             Self::TooManyStreams | Self::OutOfTime | Self::ReviewFailed => 503,
         }
     }
@@ -120,6 +125,7 @@ impl ProblemKind {
             Self::MethodNotAllowed => "This address does not support the method",
             Self::Expired => "The list changed its filters or its order",
             Self::TooManyStreams => "Too many streams are open",
+            Self::TooManyAttempts => "Too many tokens were refused",
             Self::CrossOrigin => "The request comes from another site",
             Self::BodyLate => "The request took too long to arrive",
             Self::BodyTooLarge => "The request is too large",
@@ -157,6 +163,10 @@ impl ProblemKind {
             }
             Self::Expired => "Start again from the first page of the list.",
             Self::TooManyStreams => "Close pages that are open elsewhere, or read the list again from time to time.",
+            Self::TooManyAttempts => {
+                "The API server refused many tokens from your address, and is asked about no more for a minute. Wait, and \
+                 sign in with a token that is valid."
+            }
             Self::CrossOrigin => {
                 "A request with a body must show that it comes from these pages: browsers do so by themselves. A \
                  program must send the header `Origin` with the address of these pages, `http://` included."

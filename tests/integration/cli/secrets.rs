@@ -1,10 +1,10 @@
 //! A secret that somebody wrote out all the same: it goes to the cluster, and nowhere else.
 
 use super::{MOCK, fleet};
+use crate::canaries::{assert_no_canary, canaries, secret_lines, write_canaries, write_refused_canaries};
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
-use serde::Deserialize;
-use stator_core::mask::find_tokens;
+use std::collections::BTreeSet;
 
 const FIRST: &str = "first-s3cr3t";
 const SECOND: &str = "second-s3cr3t";
@@ -91,71 +91,19 @@ fn a_secret_in_git_reaches_the_cluster_and_no_report() {
     "#);
 }
 
-/// The table of known forms, as far as tests need it.
-#[derive(Deserialize)]
-struct TokenForm {
-    id: String,
-    examples: Vec<Vec<String>>,
-}
-
-/// Tokens of every known form, each with what must stand before it. In the table they are in pieces.
-fn canaries() -> Vec<String> {
-    let table = include_str!("../../../crates/stator-core/src/mask/token_forms.yaml");
-    let forms: Vec<TokenForm> = serde_saphyr::from_str(table).unwrap();
-    assert!(forms.iter().all(|form| !form.examples.is_empty() && !form.id.is_empty()));
-    forms.iter().flat_map(|form| form.examples.iter().map(|pieces| pieces.concat())).collect()
-}
-
-/// The lines of the secret in a canary: a text may be printed with other characters in place of line breaks.
-fn secret_lines(canary: &str) -> Vec<&str> {
-    let secrets = find_tokens(canary).into_iter().filter_map(|token| canary.get(token.range));
-    let lines: Vec<&str> = secrets
-        .flat_map(str::lines)
-        .filter(|line| line.len() > 7 && !line.contains("-----") && !line.contains(' '))
-        .collect();
-    assert!(!lines.is_empty(), "{canary}");
-    lines
-}
-
-/// A model with every canary wherever a model has text, under names that say nothing. `turn` moves them by so many places.
-fn full_of_canaries(turn: usize) -> Workbench {
+/// A fleet whose model has every canary wherever a model has text.
+fn full_of_canaries() -> Workbench {
     let bench = fleet();
-    write_canaries(&bench, turn);
+    write_canaries(&bench, "models/mock", MOCK, 0);
     bench
 }
 
-fn write_canaries(bench: &Workbench, turn: usize) {
-    let mut all = canaries();
-    all.rotate_left(turn);
-    let quoted: Vec<String> = all.iter().map(|canary| serde_json::to_string(canary).unwrap()).collect();
-    let lines = |indent: &str, form: &dyn Fn(usize, &str) -> String| -> String {
-        quoted.iter().enumerate().map(|(index, text)| format!("{indent}{}\n", form(index, text))).collect()
-    };
-    let env = lines("        ", &|index, text| format!("NOTE_{index}: {text}"));
-    let args = lines("        ", &|_, text| format!("- {text}"));
-    let annotations = lines("    ", &|index, text| format!("example.com/note-{index}: {text}"));
-    let merged = lines("                    ", &|index, text| format!("example.com/more-{index}: {text}"));
-    let worker =
-        format!("    worker:\n      env:\n{env}      args:\n        - --model-path\n        - Qwen/Qwen3-0.6B\n{args}");
-    let model = MOCK
-        .replace("  name: mock\n", &format!("  name: mock\n  annotations:\n{annotations}"))
-        .replace("    worker:\n", &worker);
-    let rest = format!(
-        "  files:\n    notes:\n      from: notes.txt\n      mountPath: /notes/notes.txt\n  overrides:\n    - target: {{kind: DynamoGraphDeployment}}\n      merge:\n        spec:\n          components:\n            - name: frontend\n              podTemplate:\n                metadata:\n                  annotations:\n{merged}"
-    );
-    bench.write("models/mock/model.yaml", model + &rest);
-    bench.write("models/mock/notes.txt", all.iter().map(|canary| format!("note {canary}\n\n")).collect::<String>());
-}
-
 fn no_canary_is_shown(bench: &Workbench, runs: &[&[&str]]) {
-    let canaries = canaries();
     for args in runs {
         let run = bench.run(*args);
         assert!(run.code.is_some_and(|code| code < 2), "{args:?} {run}");
-        for line in canaries.iter().flat_map(|canary| secret_lines(canary)) {
-            assert!(!run.stdout.contains(line), "{args:?} shows {line}");
-            assert!(!run.stderr.contains(line), "{args:?} says {line}");
-        }
+        assert_no_canary(&run.stdout, &format!("the result of {args:?}"));
+        assert_no_canary(&run.stderr, &format!("the notes of {args:?}"));
     }
 }
 
@@ -192,7 +140,7 @@ const VIEWS_OF_THE_LIVE: &[&[&str]] = &[
 
 #[test]
 fn a_token_of_any_known_form_reaches_the_cluster_and_no_report() {
-    let bench = full_of_canaries(0);
+    let bench = full_of_canaries();
     no_canary_is_shown(&bench, VIEWS);
     no_canary_is_shown(&bench, &[&["sync", "-e", "prod", "--yes", "-vv"]]);
     let live = bench.read(&live(&bench));
@@ -201,7 +149,7 @@ fn a_token_of_any_known_form_reaches_the_cluster_and_no_report() {
     }
     no_canary_is_shown(&bench, VIEWS_OF_THE_LIVE);
     // Every value changes.
-    write_canaries(&bench, 1);
+    write_canaries(&bench, "models/mock", MOCK, 1);
     no_canary_is_shown(&bench, VIEWS);
     no_canary_is_shown(&bench, VIEWS_OF_THE_LIVE);
     no_canary_is_shown(&bench, &[&["sync", "-e", "prod", "--yes", "-o", "json"]]);
@@ -209,8 +157,24 @@ fn a_token_of_any_known_form_reaches_the_cluster_and_no_report() {
 }
 
 #[test]
+fn a_message_that_quotes_a_token_is_told_without_it() {
+    let bench = fleet();
+    write_refused_canaries(&bench, "models/refused", MOCK);
+    let found = bench.run(["validate", "--format", "json"]).exits(1).json();
+    let refused: BTreeSet<&str> = found["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["severity"] == "error")
+        .map(|one| one["file"].as_str().unwrap())
+        .collect();
+    assert_eq!(refused.len(), canaries().len(), "{found}");
+    no_canary_is_shown(&bench, VIEWS);
+}
+
+#[test]
 fn render_shows_secrets_where_that_is_asked_for_and_counts_them_elsewhere() {
-    let bench = full_of_canaries(0);
+    let bench = full_of_canaries();
     let shown = bench.run(["render", "-e", "prod", "--show-secrets", "-o", "json"]).success();
     for line in canaries().iter().flat_map(|canary| secret_lines(canary)) {
         assert!(shown.stdout.contains(line), "{line}");

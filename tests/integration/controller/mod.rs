@@ -2,6 +2,7 @@
 
 mod asked;
 mod attacked;
+mod canaries;
 mod drifting;
 mod granted;
 mod hanging;
@@ -14,7 +15,7 @@ pub mod process;
 mod protected;
 mod replaced;
 mod rewound;
-mod scene;
+pub mod scene;
 mod served;
 mod stopped;
 mod told;
@@ -40,7 +41,7 @@ spec:
 ";
 
 /// Models `mock-0`, `mock-1` and so on.
-fn fleet(models: usize) -> Workbench {
+pub fn fleet(models: usize) -> Workbench {
     let bench = Workbench::with(&[("stator.yaml", STATOR)]);
     for number in 0..models {
         add(&bench, number);
@@ -65,8 +66,9 @@ fn scale(bench: &Workbench, number: usize, replicas: u32) -> String {
     bench.commit(&format!("scale mock-{number} to {replicas}"))
 }
 
-const HOOK: &str = "  forge: {type: gitea}\n  webhook: {secretRef: {name: hook}}\n";
-const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: hook}\nstringData: {token: canary-hook}\n---\n";
+pub const HOOK: &str = "  forge: {type: gitea}\n  webhook: {secretRef: {name: hook}}\n";
+pub const SECRET: &str =
+    "apiVersion: v1\nkind: Secret\nmetadata: {name: hook}\nstringData: {token: canary-hook}\n---\n";
 
 fn deliver(scene: &Scene, id: &str, secret: &str) -> (u16, String) {
     let body = r#"{"ref":"refs/heads/master"}"#;

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 
 /// Somebody who is told: keeps each request, and answers with the next status, 200 when there is none.
 #[derive(Clone)]
-struct Receiver {
-    address: std::net::SocketAddr,
+pub(super) struct Receiver {
+    pub(super) address: std::net::SocketAddr,
     taken: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Receiver {
-    fn start(answers: &'static [&'static str]) -> Self {
+    pub(super) fn start(answers: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let receiver = Self { address: listener.local_addr().unwrap(), taken: Arc::default() };
         let taken = Arc::clone(&receiver.taken);
@@ -50,7 +50,7 @@ impl Receiver {
         receiver
     }
 
-    fn taken(&self) -> Vec<(String, String)> {
+    pub(super) fn taken(&self) -> Vec<(String, String)> {
         self.taken.lock().unwrap().clone()
     }
 }

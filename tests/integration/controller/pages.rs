@@ -4,12 +4,14 @@
 use super::objects::{Stage, hosted, spec};
 use super::told::Operator;
 use crate::testbed::{self, until};
+use crate::web::doors::{knock, request};
 use crate::web::scene::{Answer, Pages};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
+use stator::server::Caller;
 
 fn rule(verbs: &[&str], group: &str, resources: &[&str]) -> PolicyRule {
     let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -308,4 +310,61 @@ fn over_tls_a_cookie_goes_nowhere_else() {
         stage.runtime.block_on(async { client.get(format!("{own}/")).send().await.unwrap().text().await.unwrap() });
     assert!(page.contains("--audience pages.example.com"), "{page}");
     assert_eq!(pages.end().code(), Some(0));
+}
+
+/// Rights come before bodies: whoever may not is told so while the body has still to come.
+#[test]
+fn nothing_is_read_of_who_may_not_and_wrong_tokens_are_soon_refused() {
+    let Some(plane) = testbed::shared() else { return };
+    let stage = Stage::on(plane);
+    let fleet = Fleet::start(&stage, "doors");
+    let Fleet { pages, blue, .. } = &fleet;
+    let alice = token(&stage, blue, "alice", everything(), "stator");
+    let lists = vec![rule(&["list"], "stator.dev", &["models", "modelsources"]), rule(&["get"], "nvidia.com", &["*"])];
+    let bob = token(&stage, blue, "bob", lists, "stator");
+    let nobody = token(&stage, blue, "nobody", Vec::new(), "stator");
+    fleet.settled(&alice, 2);
+    fleet.settled(&bob, 2);
+    let address = pages.address.as_str();
+    let begin = |login: &str, path: &str, (length, sent): (usize, usize)| {
+        let kind = if path.starts_with("/api") { "application/yaml" } else { "application/x-www-form-urlencoded" };
+        let headers = [("Host", address), ("Authorization", login), ("Content-Type", kind)];
+        knock(address, &request("POST", path, &headers, length, sent))
+    };
+    let login = |token: &str| format!("Bearer {token}");
+    let (alice, bob, nobody) = (login(&alice), login(&bob), login(&nobody));
+    let (begin, alice) = (&begin, alice.as_str());
+    std::thread::scope(|scope| {
+        for rule in stator::web::route_rules().into_iter().filter(|rule| rule.caller == Caller::Proposer) {
+            let path = rule.path.replace("{namespace}", blue).replace("{name}", "mock-0");
+            assert_eq!(begin("Bearer made-up", &path, (1000, 1)), Some(401), "{path}");
+            for login in [&bob, &nobody] {
+                let status = begin(login, &path, (1000, 1));
+                assert!(matches!(status, Some(403 | 404)), "{path}: {status:?}");
+            }
+            let much = rule.most_bytes + 1;
+            assert_eq!(begin(alice, &path, (much, much)), Some(413), "{path}");
+            scope.spawn(move || assert_eq!(begin(alice, &path, (1000, 1)), Some(408), "a body that never comes"));
+        }
+        // Signing in is for everybody: so much of it is read, and no more.
+        let origin = format!("http://{address}");
+        let form = [("Host", address), ("Origin", &origin), ("Content-Type", "application/x-www-form-urlencoded")];
+        for rule in stator::web::route_rules().into_iter().filter(|rule| rule.path.starts_with("/sign-")) {
+            let much = rule.most_bytes + 1;
+            let status = knock(address, &request("POST", rule.path, &form, much, much));
+            assert_eq!(status, Some(if rule.most_bytes == 0 { 303 } else { 413 }), "{}", rule.path);
+            assert_eq!(knock(address, &request("POST", rule.path, &form[..1], 1000, 1)), Some(403), "{}", rule.path);
+            if rule.most_bytes > 0 {
+                let slow = request("POST", rule.path, &form, 1000, 1);
+                scope.spawn(move || assert_eq!(knock(address, &slow), Some(408), "a body that never comes"));
+            }
+        }
+    });
+    // Wrong tokens cost the API server little, and whoever signed in goes on.
+    let statuses: Vec<u16> =
+        (0..60).map(|number| read(pages, &format!("made-up-{number}"), "/api/v1/models").status).collect();
+    assert!(statuses.contains(&401) && statuses.last() == Some(&429), "{statuses:?}");
+    let models =
+        knock(address, &request("GET", "/api/v1/models", &[("Host", address), ("Authorization", alice)], 0, 0));
+    assert_eq!(models, Some(200));
 }

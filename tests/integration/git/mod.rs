@@ -1,5 +1,6 @@
 //! Stories on a real git host: see `tests/support/gitea`.
 
+mod canaries;
 mod forge;
 mod host;
 mod previews;

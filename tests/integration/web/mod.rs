@@ -2,6 +2,7 @@
 
 mod contract;
 mod controller;
+pub mod doors;
 mod drafts;
 mod form;
 mod kubernetes;

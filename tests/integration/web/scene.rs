@@ -85,6 +85,13 @@ impl Pages {
         pages
     }
 
+    /// The memory that the process has now.
+    pub fn resident_bytes(&self) -> usize {
+        let status = fs_err::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
     /// All that it said so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()

@@ -23,6 +23,7 @@ mod outline;
 mod patterns;
 pub mod policy;
 pub mod repository;
+mod repository_recovery;
 pub mod rules;
 pub mod scaffold;
 pub mod scalar;

@@ -9,6 +9,7 @@ use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::{Context, Program, Value};
 use rayon::prelude::*;
 use stator_core::finding::{Finding, Severity, closest_match};
+use stator_core::mask;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -154,7 +155,7 @@ pub(crate) fn compile_expression(expression: &str) -> Result<Program, String> {
         // The first says what is wrong; the parser's attempts to go on make the others.
         match errors.errors.first() {
             Some(error) => {
-                let reason: String = error.msg.chars().take(MAX_REASON_LENGTH).collect();
+                let reason: String = mask::redact_tokens(&error.msg).chars().take(MAX_REASON_LENGTH).collect();
                 format!("{reason} (column {} of the expression)", error.pos.1)
             }
             None => "it cannot be parsed".to_owned(),

@@ -5,8 +5,9 @@ use super::decode::decode;
 use super::git_secrets::token_findings;
 use super::origins::FileNames;
 use super::policy::{MAX_RULES, compile_expression};
-use super::repository::{Defaults, Environment, Repository, RepositoryKind, RepositoryMetadata, RepositorySpec};
-use super::scalar::{DnsName, ModelName};
+use super::repository::{Defaults, Repository};
+use super::repository_recovery::{fallback_environments, fallback_repository, recover_repository};
+use super::scalar::ModelName;
 use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlNode, YamlValue, parse_yaml};
 use super::{BrokenIntent, FileRole, SourceFile, SourceTree, UnreadCause, UnreadPlace, rules};
@@ -19,8 +20,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const LFS_POINTER_START: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// The file name of a repository's and a folder's settings.
 const SETTINGS_FILE_NAME: &str = "stator.yaml";
-/// The name of the environment and namespace of a repository that declares none.
-const DEFAULT_NAME: &str = "default";
 
 /// A repository as parsed: everything that does not depend on the environment.
 #[derive(Debug)]
@@ -459,49 +458,4 @@ pub(super) fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
         )
         | None => &[],
     }
-}
-
-fn parse_name<T: std::str::FromStr>(text: &str) -> Option<T> {
-    text.parse().ok()
-}
-
-fn fallback_environments() -> BTreeMap<ModelName, Environment> {
-    let environment = parse_name::<DnsName>(DEFAULT_NAME).map(|namespace| Environment {
-        namespace,
-        context: None,
-        defaults: serde_json::Map::new(),
-        include: Vec::new(),
-        exclude: Vec::new(),
-        policy: Vec::new(),
-        guards: None,
-        platform: None,
-    });
-    parse_name(DEFAULT_NAME).into_iter().zip(environment).collect()
-}
-
-#[expect(clippy::expect_used, reason = "a constant that a test covers")]
-fn fallback_repository() -> Repository {
-    Repository {
-        api_version: super::model::ApiVersion::V1Alpha1,
-        kind: RepositoryKind::Repository,
-        metadata: RepositoryMetadata { name: parse_name(DEFAULT_NAME).expect("`default` is a name") },
-        spec: RepositorySpec::default(),
-    }
-}
-
-/// What can still be read of a root file with faults: its name, and the environments that are whole.
-fn recover_repository(node: &YamlNode) -> Repository {
-    let mut repository = fallback_repository();
-    if let Some(name) = node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(YamlNode::as_str)
-        && let Some(name) = parse_name(name)
-    {
-        repository.metadata.name = name;
-    }
-    let environments = node.get("spec").and_then(|spec| spec.get("environments"));
-    for entry in environments.map(YamlNode::entries).unwrap_or_default() {
-        if let (Some(name), Ok(environment)) = (parse_name(&entry.key), decode(&entry.value)) {
-            repository.spec.environments.insert(name, environment);
-        }
-    }
-    repository
 }

@@ -1,5 +1,6 @@
 //! Making hostile text harmless, one function a face.
 
+use stator_core::mask;
 use unicode_width::UnicodeWidthChar;
 
 /// Text for one line of a terminal: control characters, line ends, and the characters that reorder or hide text are
@@ -164,8 +165,10 @@ pub fn display_width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// Text cut to at most `columns` columns, with an ellipsis where something is missing.
+/// Text cut to at most `columns` columns, with an ellipsis where something is missing. Tokens in it are hidden first: a part
+/// of one looks like none.
 pub fn truncate(text: &str, columns: usize) -> String {
+    let text = &*mask::redact_tokens(text);
     if display_width(text) <= columns {
         return text.to_owned();
     }

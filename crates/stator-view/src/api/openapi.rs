@@ -72,7 +72,12 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
     let mut answers = Map::new();
     answers.insert("200".to_owned(), success(endpoint.answer, generator));
     let has = |place: ParameterPlace| endpoint.parameters.iter().any(|one| one.place == place);
-    let mut problems = vec![ProblemKind::SignInRequired, ProblemKind::WrongHost, ProblemKind::ReviewFailed];
+    let mut problems = vec![
+        ProblemKind::SignInRequired,
+        ProblemKind::WrongHost,
+        ProblemKind::ReviewFailed,
+        ProblemKind::TooManyAttempts,
+    ];
     match endpoint.answer {
         ApiAnswer::Json { .. } => {
             problems.push(ProblemKind::InvalidParameter);

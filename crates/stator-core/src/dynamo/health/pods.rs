@@ -4,6 +4,7 @@
 //! all look alike in a graph's status, and stay so for ever; the pods tell them apart.
 
 use crate::dynamo::kinds::{JOB, POD};
+use crate::mask;
 use crate::object::{Object, ObjectRef};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -177,8 +178,9 @@ fn str_field<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The first line of a message, cut where it is long.
+/// The first line of a message, cut where it is long. Tokens are hidden before the cut: a part of one looks like none.
 fn truncate_message(message: &str) -> String {
+    let message = mask::redact_tokens(message);
     let line = message.trim().lines().next().unwrap_or_default();
     let short: String = line.chars().take(MAX_MESSAGE_LENGTH).collect();
     if short.len() < line.len() { format!("{short}…") } else { short }

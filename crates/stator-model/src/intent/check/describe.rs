@@ -2,14 +2,16 @@
 
 use super::compile::{ExtraKeys, SchemaShape, ShapeId, ShapeTable};
 use crate::intent::yaml::{YamlNode, YamlValue};
+use stator_core::mask;
 
 /// The longest piece of a user's text in a message, in characters.
 const MAX_TEXT_LENGTH: usize = 60;
 /// How many words a message lists before it stops.
 const MAX_LISTED_WORDS: usize = 40;
 
-/// A user's text, cut short and without control characters.
+/// A user's text, cut short and without control characters. Tokens are hidden before the cut: a part of one looks like none.
 pub(super) fn truncate_text(text: &str) -> String {
+    let text = &*mask::redact_tokens(text);
     let mut short: String = text.chars().take(MAX_TEXT_LENGTH).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().nth(MAX_TEXT_LENGTH).is_some() {
         short.push('…');
