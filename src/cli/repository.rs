@@ -5,6 +5,7 @@ use super::error::CliError;
 use super::files;
 use super::output::Output;
 use super::targets::{TargetArgs, TargetedModels};
+use jiff::Timestamp;
 pub use stator_cluster::sync::DesiredState;
 pub use stator_cluster::sync::desired::target_of;
 use stator_core::dynamo::admission::Platform;
@@ -145,9 +146,28 @@ impl OpenedRepository {
     /// Renders an environment that is chosen already, as that of the repository that this is a checkout of, held to what
     /// administrators allow.
     pub fn render_selection(&self, selection: ResolvedEnvironment, policies: FleetPolicies) -> DesiredState {
+        self.render_judged(selection, policies, None)
+    }
+
+    /// The same, to be written at `now`: also held to the windows of policies.
+    pub fn render_for_writing(
+        &self,
+        selection: ResolvedEnvironment,
+        policies: FleetPolicies,
+        now: Timestamp,
+    ) -> DesiredState {
+        self.render_judged(selection, policies, Some(now))
+    }
+
+    fn render_judged(
+        &self,
+        selection: ResolvedEnvironment,
+        policies: FleetPolicies,
+        written_at: Option<Timestamp>,
+    ) -> DesiredState {
         let claim = source::origin::find_claim(&self.checkout.root);
-        let policies = SourcePolicies { policies, source: JudgedSource::of_claim(&claim) };
-        DesiredState::render(selection, &policies).owned_by(claim)
+        let source = JudgedSource { written_at, ..JudgedSource::of_claim(&claim) };
+        DesiredState::render(selection, &SourcePolicies { policies, source }).owned_by(claim)
     }
 
     /// What the repository that this is a checkout of is held to.

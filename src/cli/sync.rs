@@ -18,6 +18,7 @@ use super::{connect, progress, repository, saved_plan};
 use crate::controller::sources::folder_watch::FolderWatch;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use jiff::Timestamp;
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster as _};
 use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport};
 use stator_core::outcome::{OutcomeClass, SyncOutcome};
@@ -163,7 +164,7 @@ async fn sync_once(
     })
     .await?;
     let policies = connect::with_timeout(&arguments.cluster, arguments.policies.read(cluster)).await?;
-    let mut desired = opened.render_selection(selection, policies);
+    let mut desired = opened.render_for_writing(selection, policies, Timestamp::now());
     opened.workspace.forget_models();
     let looking = live_plan::gather_live_state(cluster, &opened, &mut desired);
     let found = connect::with_timeout(&arguments.cluster, looking).await?;

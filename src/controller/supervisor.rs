@@ -19,6 +19,7 @@ use crate::controller::sources::registry::{
     PreviousState, ProblemReason, ProblemScope, RegisteredSource, SourceProblem, SourceRegistry, SourceState,
 };
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
+use crate::controller::sources::source_order::SourceOrder;
 use crate::controller::sources::sync_windows::WindowClock;
 use crate::observation::ObservationBoard;
 use crate::telemetry::SPAN_TARGET;
@@ -76,6 +77,7 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     notifier: Notifier,
     window_clock: WindowClock,
+    order: SourceOrder,
     mirrors: MirrorResources,
     shutdown: CancellationToken,
     budgets: BTreeMap<String, Arc<ForgeWriteBudget>>,
@@ -126,6 +128,7 @@ impl Controller {
             resources: None,
             metrics,
             window_clock: WindowClock::default(),
+            order: SourceOrder::default(),
             mirrors,
             shutdown: CancellationToken::new(),
             budgets: BTreeMap::new(),
@@ -166,6 +169,11 @@ impl Controller {
     /// one that changed ends between two writes and is started anew; nothing that a source synced is deleted because it is
     /// gone. Never waits: one that takes long to end keeps nobody waiting but its own successor.
     pub fn apply(&mut self, sources: Vec<ResolvedSource>) -> SourceChanges {
+        self.order.set_by_position(&sources);
+        self.run_sources(sources)
+    }
+
+    fn run_sources(&mut self, sources: Vec<ResolvedSource>) -> SourceChanges {
         let mut applied = SourceChanges::default();
         let wanted: BTreeMap<SourceKey, ResolvedSource> = sources
             .into_iter()
@@ -222,7 +230,8 @@ impl Controller {
     /// Does what a cluster's objects ask for: starts, replaces and ends sources as [`Controller::apply`] does, and hands on
     /// what people ask of those that run.
     pub fn apply_desired(&mut self, desired: DesiredSources) {
-        let changes = self.apply(desired.sources);
+        self.order.set(desired.order);
+        let changes = self.run_sources(desired.sources);
         for (key, requests) in desired.requests {
             self.set_requests(&key, requests);
         }
@@ -310,6 +319,7 @@ impl Controller {
             state,
             metrics: self.metrics(),
             window_clock: self.window_clock.clone(),
+            order: self.order.clone(),
             mirrors: self.mirrors.clone(),
             budget,
             shutdown: ending.clone(),
@@ -368,6 +378,7 @@ struct SourceTask {
     state: watch::Sender<SourceState>,
     metrics: Arc<Metrics>,
     window_clock: WindowClock,
+    order: SourceOrder,
     mirrors: MirrorResources,
     budget: Arc<ForgeWriteBudget>,
     shutdown: CancellationToken,
@@ -432,6 +443,7 @@ impl SourceTask {
                     path: self.options.policies.clone(),
                     cluster: Some(self.options.cluster.clone()),
                 },
+                order: self.order.clone(),
                 hints: Arc::clone(&self.hints),
                 registry: Arc::clone(&self.registry),
                 in_cluster: self.in_cluster,

@@ -25,12 +25,12 @@ impl Caller {
     /// The same for a person.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Anybody => "whoever reaches the port",
-            Self::Signer => "whoever signs with a source's secret",
-            Self::MetricsReader => "whoever may `get` `/metrics`, with `--authorize-metrics`",
-            Self::LinkHolder => "whoever has the unused link",
-            Self::Reader => "whoever opened the link, or has a token of the audience; each sees what they may list",
-            Self::Proposer => "a reader with the right to `propose`, checked before the body",
+            Self::Anybody => "everybody who reaches the port",
+            Self::Signer => "a sender who signs with a source's secret",
+            Self::MetricsReader => "with `--authorize-metrics`, a token with the right to `get` `/metrics`",
+            Self::LinkHolder => "the first to open the printed link",
+            Self::Reader => "a browser that opened the link, or a token of the audience; each sees what it may list",
+            Self::Proposer => "a reader with the right to `propose`; stator checks it before the body",
         }
     }
 }

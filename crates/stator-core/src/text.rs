@@ -80,6 +80,14 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_hidden_before_the_text_is_cut() {
+        let token = ["gh", "p_9aQ2mZxW7LkP0vRtY4bNc6HdJs8UfE1gTiKo"].concat();
+        let text = format!("refused: {token} is no token");
+        assert_eq!(one_line(&text, TextLimit::Characters(30)), "refused: *** is no token");
+        assert_eq!(one_line(&text, TextLimit::Utf16Units(14)), "refused: ***…");
+    }
+
+    #[test]
     fn what_steers_a_terminal_becomes_a_space() {
         assert_eq!(one_line(" two\r\n\n\u{1b}[31mlines\u{202e} ", TextLimit::Characters(140)), "two [31mlines");
     }

@@ -13,3 +13,4 @@ pub mod intent;
 pub mod plan;
 pub mod present;
 pub mod render;
+pub mod windows;

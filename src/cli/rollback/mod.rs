@@ -9,6 +9,7 @@ use super::targets::{Target, TargetedModels, parse_target};
 use super::{repository, revisions};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
+use jiff::Timestamp;
 use stator_core::commit::short_commit;
 use stator_core::finding::{self, Finding};
 use stator_core::mask;
@@ -121,6 +122,7 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
         let refused = format!("the model has errors at {}, so nothing is rolled back", short_commit(&rollback.to));
         return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("choose another state with --to"));
     }
+    refuse_outside_windows(arguments, &here, &plans, &policies, output)?;
     if arguments.dry_run {
         output.write_result(&format!("\n{}", file_diff(&restorer, &rollback)?))?;
         output.note(&format!("Dry run: nothing was created. Without --dry-run, the branch is `{branch}`."));
@@ -152,6 +154,29 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
         None => pull_request::print_next_step(&restorer, &branch, output),
     }
     Ok(ExitStatus::Success)
+}
+
+/// Refuses a rollback of an environment that the windows of a policy let no sync into now.
+fn refuse_outside_windows(
+    arguments: &RollbackArgs,
+    here: &Workspace,
+    plans: &[Plan],
+    policies: &SourcePolicies,
+    output: &Output,
+) -> Result<(), CliError> {
+    let now = Timestamp::now();
+    let mut closed = Vec::new();
+    for plan in plans {
+        let named = EnvironmentArgs { environment: Some(plan.environment.clone()), ..arguments.environment.clone() };
+        let selection = repository::select_environment(here, &named)?;
+        closed.extend(policies.bind(selection.environment.namespace.as_str()).refuse_windows(now));
+    }
+    finding::sort_and_dedup(&mut closed);
+    if closed.is_empty() {
+        return Ok(());
+    }
+    output.write_stderr(&findings::brief(&closed, &output.stderr_style));
+    Err(CliError::new(CliErrorKind::Refused, "no sync window is open, so nothing is rolled back"))
 }
 
 /// The checked-out commit.

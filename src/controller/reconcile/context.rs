@@ -15,6 +15,7 @@ use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::registry::source_events;
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceState};
 use crate::controller::sources::resolved_source::ResolvedSource;
+use crate::controller::sources::source_order::SourceOrder;
 use crate::controller::sources::sync_windows::WindowClock;
 use stator_cluster::cluster::Fence;
 use stator_cluster::fleet_policies::FleetPolicyReader;
@@ -36,6 +37,8 @@ pub(in crate::controller) struct ReconcileContext {
     pub(in crate::controller) implied_cluster: Option<String>,
     /// What administrators allow.
     pub(in crate::controller) policies: FleetPolicyReader,
+    /// Which sources are older.
+    pub(in crate::controller) order: SourceOrder,
     pub(in crate::controller) hints: Arc<SourceHints>,
     /// Where events are published.
     pub(in crate::controller) registry: Arc<SourceRegistry>,

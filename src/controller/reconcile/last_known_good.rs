@@ -73,6 +73,7 @@ impl ReconcileContext {
             prepared = prepared.boxed() => prepared?,
             () = wait_for_cancel(&mut cancelled) => return Ok((RestoreOutcome::Cancelled, DriftFindings::default())),
         };
+        self.check_policy_windows(&rendered).await?;
         let parameters = PlanParameters {
             revision: good.to_owned(),
             folder: self.recorded_folder(rendered.is_named),

@@ -31,6 +31,10 @@ impl fmt::Display for RejectedRequest {
                 f,
                 "a sync was requested, but no sync window is open: annotate the source with {OUTSIDE_WINDOWS_ANNOTATION}=<commit> to sync that commit anyway"
             ),
+            Self::SyncWithoutPolicyWindow => write!(
+                f,
+                "a sync was requested, but the windows of a fleet policy are closed; {OUTSIDE_WINDOWS_ANNOTATION} does not open them"
+            ),
         }
     }
 }

@@ -38,6 +38,7 @@ mod commit;
 mod context;
 mod drift_repairs;
 mod failure;
+mod fleet_policies;
 mod last_known_good;
 mod lineage;
 mod machine;

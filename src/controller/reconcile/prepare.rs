@@ -11,7 +11,7 @@ use crate::controller::report::commit_reporter::CommitReporter;
 use futures_util::FutureExt as _;
 use stator_cluster::cluster::{Cluster, FilteredCluster};
 use stator_cluster::sync::incremental::PlanDelta;
-use stator_cluster::sync::{self, DesiredState, GatherError, GatheredState, PlanParameters};
+use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::ObjectRef;
 use stator_model::fleet_policy::SourcePolicies;
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// How long the cluster is read, page by page; each request has a shorter deadline of its own.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long the cluster is asked what is installed.
-const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The environment's name in statuses where neither the source nor the repository tells it.
 pub(super) const UNNAMED_ENVIRONMENT: &str = "default";
@@ -117,7 +117,7 @@ impl ReconcileContext {
         let tree = self.git.read_commit(commit, &self.source.folder);
         let (tree, reading) = self.measure_stage(SyncStage::Read, tree).boxed().await?;
         let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
-        let policies = self.read_policies().await?;
+        let policies = self.read_policies(commit).await?;
         // What models take together is known when all of them are looked at.
         let whole = if policies.has_quotas() { commit } else { "" };
         let made_from =
@@ -189,25 +189,6 @@ impl ReconcileContext {
                 None => {}
             }
         }
-    }
-
-    /// What administrators allow the source, as it is now. Nothing is done while that is not known.
-    async fn read_policies(&self) -> Result<Arc<SourcePolicies>, AttemptFailure> {
-        let source = Arc::clone(&self.source);
-        let facts = tokio::task::spawn_blocking(move || source.policy_facts());
-        let facts = facts.await.map_err(|_| AttemptFailure::panicked("reading the policies"))?;
-        let read = tokio::time::timeout(DISCOVERY_TIMEOUT, self.policies.read())
-            .await
-            .map_err(|_| AttemptFailure::timeout("the policies of the fleet could not be read", DISCOVERY_TIMEOUT))?;
-        let policies = read.map_err(|cause| {
-            AttemptFailure::from(GatherError { what: "the policies of the fleet".to_owned(), cause })
-        })?;
-        if let Some(reason) = policies.unreadable().next() {
-            let message = format!("nothing is written: a policy of the fleet has errors: {reason}");
-            let help = "an administrator has to correct the policy";
-            return Err(AttemptFailure::error(message, help, RetryPolicy::Slowly));
-        }
-        Ok(Arc::new(SourcePolicies { policies, source: facts }))
     }
 
     /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.

@@ -52,7 +52,7 @@ impl ReconcileContext {
                 tracing::info!(source = %self.source.key, revision, "live objects were changed");
             }
             // Work and the end are the runner's.
-            ReconcileEffect::CheckGate
+            ReconcileEffect::CheckGate { .. }
             | ReconcileEffect::StartAttempt { .. }
             | ReconcileEffect::CancelWork(_)
             | ReconcileEffect::RestoreLastGood { .. }

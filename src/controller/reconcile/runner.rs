@@ -101,8 +101,9 @@ impl<'a> ReconcileRunner<'a> {
     async fn carry_out(&mut self, effect: ReconcileEffect) {
         let context = self.context;
         match effect {
-            ReconcileEffect::CheckGate => {
-                self.work = Some(async { (None, ReconcileEvent::GateChecked(context.check_gate().await)) }.boxed());
+            ReconcileEffect::CheckGate { commit } => {
+                let gate = async move { (None, ReconcileEvent::GateChecked(context.check_gate(&commit).await)) };
+                self.work = Some(gate.boxed());
             }
             ReconcileEffect::StartAttempt { commit, pass } => self.start_attempt(commit, pass),
             ReconcileEffect::RestoreLastGood { commit, uncovered, limits } => {

@@ -154,6 +154,7 @@ impl ReconcileContext {
             prepared = prepared => prepared?,
             () = wait_for_cancel(&mut cancelled) => return Ok(RevisionResult::Cancelled),
         };
+        self.check_policy_windows(&rendered).await?;
         let faulty = faulty_models(&rendered.desired);
         let rewound = self.rewound_branch(&commit.commit, &mut memory.lineage).await?;
         let parameters = PlanParameters {

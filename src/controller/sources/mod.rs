@@ -9,7 +9,7 @@ pub mod objects;
 pub mod owned_shards;
 pub mod registry;
 pub mod resolved_source;
-pub mod schedule;
+pub mod source_order;
 pub mod spec;
 pub mod sync_windows;
 pub mod tenancy;

@@ -1,14 +1,14 @@
 //! Sources, checked: what a reconciler works with, wherever it was read from.
 
-use super::schedule::CronSchedule;
 use super::tenancy::TenantAccess;
 use stator_git::source::credentials::{CredentialError, GitCredentials};
-use stator_git::source::model_source::{ModelSourceSpec, Reference, WindowKind};
+use stator_git::source::model_source::{ModelSourceSpec, Reference};
 use stator_git::source::origin;
 use stator_git::source::secret::SecretValues;
 use stator_git::source::url::{RepositoryUrl, UrlScheme};
 use stator_model::fleet_policy::JudgedSource;
 use stator_model::plan::{RepositoryAddress, RepositoryOrigin, SourceClaim, SourceIdentity};
+use stator_model::windows::{CronSchedule, SyncWindow};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub struct ResolvedSource {
     pub key: SourceKey,
     /// The uid of its object; `None` for a source of a file.
     pub uid: Option<String>,
+    /// Where its document begins in its file; 0 for an object of a cluster.
+    pub position: u32,
     /// What it says.
     pub spec: ModelSourceSpec,
     /// `spec.url`, read.
@@ -77,17 +79,6 @@ pub(in crate::controller) enum TargetNamespace<'a> {
     Named(&'a str),
     /// What the repository says, which nobody has read yet; compared among sources of this owner.
     FromRepository(&'a str),
-}
-
-/// A time span in which syncs may, or may not, run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SyncWindow {
-    /// Which of both.
-    pub kind: WindowKind,
-    /// When it opens.
-    pub opens: CronSchedule,
-    /// How long it stays open.
-    pub duration: Duration,
 }
 
 /// The secrets that a source names, where it does.
@@ -154,15 +145,24 @@ impl ResolvedSource {
 
     /// What this source syncs. Where only the repository says to which namespace, sources of one `owner` are compared.
     pub(in crate::controller) fn sync_target<'a>(&'a self, owner: &'a str) -> SyncTarget<'a> {
-        let named = self.spec.target_namespace.as_ref().map(|name| name.as_str());
         SyncTarget {
             origin: self.origin_by_address(),
             environment: self.spec.environment.as_ref().map(|name| name.as_str()),
-            namespace: match named.or(self.access.only_namespace.as_deref()) {
+            namespace: match self.destination() {
                 Some(namespace) => TargetNamespace::Named(namespace),
                 None => TargetNamespace::FromRepository(owner),
             },
         }
+    }
+
+    /// The namespace that it syncs to, where it or who it acts as says so.
+    pub fn named_destination(&self) -> Option<String> {
+        self.destination().map(str::to_owned)
+    }
+
+    fn destination(&self) -> Option<&str> {
+        let named = self.spec.target_namespace.as_ref().map(|name| name.as_str());
+        named.or(self.access.only_namespace.as_deref())
     }
 
     /// Where its models come from by its address alone, however that is written.
@@ -198,7 +198,6 @@ impl ResolvedSource {
         JudgedSource {
             namespace: Some(self.key.namespace.clone()),
             name: Some(self.key.name.clone()),
-            verifies: Some(self.spec.verify.is_some()),
             ..JudgedSource::of_claim(&self.find_owner())
         }
     }

@@ -156,3 +156,80 @@ fn a_tenant_sees_the_policies_of_the_cluster_that_is_used() {
     Using the embedded cluster in .stator/cluster.
     ");
 }
+
+/// Outside of the windows of a policy nothing is written, and what only reads goes on.
+#[test]
+fn nothing_is_written_outside_of_the_windows_of_a_policy() {
+    let bench = fleet();
+    bench.commit("first");
+    bench.replace("models/mock/model.yaml", "replicas: 2", "replicas: 3");
+    bench.commit("scale");
+    let closed = "{windows: [{kind: deny, schedule: '* * * * *', duration: 1h}]}";
+    bench.write("../policies.yaml", policy(closed));
+    let held = |verb: &[&str]| bench.run([verb, &["--policies", "../policies.yaml"]].concat());
+    assert_snapshot!(held(SYNC).exits(1), @r#"
+    exit 1
+    ----- stdout -----
+    0 of 2 models synced, 0 writes.
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster.
+    fleet / prod at 4f0110d against live
+
+    error[fleet/window]: fleet policy `tenants`: no sync window of the policy is open; none will open
+      --> stator.yaml
+      = help: Ask an administrator to correct `windows` of the policy.
+      = rule: https://stator.dev/docs/rules#fleet/window
+
+    No plan: the selected models have errors.
+    1 error in intents, so their models were not changed; run `stator validate`
+    "#);
+    assert_snapshot!(held(&["rollback", "mock", "-e", "prod"]).exits(1), @r#"
+    exit 1
+    ----- stdout -----
+    mock: 4f0110d -> a50aeb0
+    Undoes:
+      4f0110d scale
+
+    fleet / prod at a50aeb0 against 4f0110d
+
+    mock  models/mock/model.yaml
+      ~ update DynamoGraphDeployment models/mock   scale
+          ~ spec.components[name=worker].replicas   3 → 2
+
+    Plan: 0 to create, 1 to change, 0 to delete, 0 unchanged.
+    ----- stderr -----
+    error[fleet/window]: fleet policy `tenants`: no sync window of the policy is open; none will open
+      --> stator.yaml
+      = help: Ask an administrator to correct `windows` of the policy.
+      = rule: https://stator.dev/docs/rules#fleet/window
+    error: no sync window is open, so nothing is rolled back
+    "#);
+    assert!(bench.files(".stator/cluster/models").is_empty());
+    for verb in [&["validate"][..], &["plan", "-e", "prod"], &["render", "-e", "prod"]] {
+        held(verb).success();
+    }
+    // Those of the cluster hold as well, and an open one lets all through.
+    of_cluster(&bench, closed);
+    bench.run(SYNC).exits(1);
+    of_cluster(&bench, "{windows: [{kind: allow, schedule: '* * * * *', duration: 1h}]}");
+    bench.run(SYNC).success();
+}
+
+/// No commit can satisfy a policy that requires signatures and names no keys: that is told wherever it is read.
+#[test]
+fn a_policy_that_requires_signatures_without_keys_is_told() {
+    let bench = fleet();
+    bench.write("../policies.yaml", policy("{signatures: {required: true}}"));
+    assert_snapshot!(bench.run(["validate", "--policies", "../policies.yaml"]).exits(1), @r#"
+    exit 1
+    ----- stdout -----
+    error[fleet/signature]: fleet policy `tenants`: signatures are required, but the policy names no keys
+      --> stator.yaml
+      = help: Ask an administrator to add the public keys that may sign to `signatures.keys` of the policy; keys that a source names for itself do not count.
+      = rule: https://stator.dev/docs/rules#fleet/signature
+
+    Found 1 error (1 model checked).
+    ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    "#);
+}

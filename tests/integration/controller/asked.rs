@@ -125,6 +125,15 @@ impl Room {
         self.controller.set_requests(&key(), requests);
     }
 
+    /// Writes a policy of the administrators.
+    pub(super) fn allow(&self, name: &str, spec: &str) {
+        let folder = self.folder.path().join("cluster/fleetpolicies.stator.dev");
+        fs_err::create_dir_all(&folder).unwrap();
+        let text =
+            format!("apiVersion: stator.dev/v1alpha1\nkind: FleetPolicy\nmetadata: {{name: {name}}}\nspec: {spec}\n");
+        fs_err::write(folder.join(format!("{name}.yaml")), text).unwrap();
+    }
+
     fn place(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("cluster/models/dynamographdeployments/{name}.yaml"))
     }

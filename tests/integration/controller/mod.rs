@@ -11,6 +11,7 @@ mod notified;
 mod objects;
 mod pages;
 mod panicking;
+mod policies;
 pub mod process;
 mod protected;
 mod replaced;

@@ -18,22 +18,22 @@ const ABOUT_TO_OPEN: &str = "21:59:59Z";
 
 /// A clock that stands where it was put until it is let go on.
 #[derive(Clone)]
-struct MovedClock(Arc<Mutex<(Timestamp, Option<Instant>)>>);
+pub(super) struct MovedClock(Arc<Mutex<(Timestamp, Option<Instant>)>>);
 
 impl MovedClock {
-    fn at(day: u32, time: &str) -> Self {
+    pub(super) fn at(day: u32, time: &str) -> Self {
         Self(Arc::new(Mutex::new((moment(day, time), None))))
     }
 
-    fn put(&self, day: u32, time: &str) {
+    pub(super) fn put(&self, day: u32, time: &str) {
         *self.0.lock().unwrap() = (moment(day, time), None);
     }
 
-    fn goes_on(&self) {
+    pub(super) fn goes_on(&self) {
         self.0.lock().unwrap().1 = Some(Instant::now());
     }
 
-    fn window_clock(&self) -> WindowClock {
+    pub(super) fn window_clock(&self) -> WindowClock {
         let clock = self.clone();
         WindowClock::new(move || {
             let (from, left) = *clock.0.lock().unwrap();
@@ -42,7 +42,7 @@ impl MovedClock {
     }
 }
 
-fn moment(day: u32, time: &str) -> Timestamp {
+pub(super) fn moment(day: u32, time: &str) -> Timestamp {
     format!("2026-11-{day:02}T{time}").parse().unwrap()
 }
 

@@ -2,6 +2,7 @@
 
 use super::at;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// One instruction, its continuation lines joined.
 #[derive(Debug)]
@@ -36,6 +37,29 @@ fn stages(all: &[Instruction]) -> Vec<&[Instruction]> {
     starts.iter().zip(ends).map(|(start, end)| &all[*start..end]).collect()
 }
 
+/// Whether an image is named by a tag that is not the newest one's, and by its digest.
+fn is_pinned(image: &str) -> bool {
+    static PINNED: LazyLock<regex::Regex> =
+        LazyLock::new(|| regex::Regex::new("^[^:@]+(:[0-9]+/[^:@]+)?:([^:@]+)@sha256:[0-9a-f]{64}$").unwrap());
+    PINNED.captures(image).is_some_and(|found| &found[2] != "latest")
+}
+
+/// The image that reads the file is one as well.
+#[test]
+fn whatever_is_fetched_to_build_the_image_is_named_by_its_digest() {
+    let text = fs_err::read_to_string(at("deploy/Dockerfile")).unwrap();
+    let frontend = text.lines().next().unwrap().strip_prefix("# syntax=").unwrap();
+    assert!(is_pinned(frontend), "{frontend}");
+    for (image, is_fine) in [
+        ("rust:1.95.0-slim", false),
+        ("rust@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082", false),
+        ("rust:latest@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082", false),
+        ("host:5000/rust:1@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082", true),
+    ] {
+        assert_eq!(is_pinned(image), is_fine, "{image}");
+    }
+}
+
 #[test]
 fn the_image_is_small_unprivileged_and_made_for_two_architectures() {
     let text = fs_err::read_to_string(at("deploy/Dockerfile")).unwrap();
@@ -49,9 +73,8 @@ fn the_image_is_small_unprivileged_and_made_for_two_architectures() {
     for stage in &stages {
         let words: Vec<&str> = stage[0].rest.split_whitespace().filter(|word| !word.starts_with("--")).collect();
         let base = words[0];
-        // A base is a stage before, or an image with a tag that is not the newest one's.
-        let tag = base.rsplit_once(':').map(|(_, tag)| tag);
-        assert!(names.contains(base) || tag.is_some_and(|tag| tag != "latest"), "{base} is not pinned");
+        // A base is a stage before, or an image with a tag and a digest.
+        assert!(names.contains(base) || is_pinned(base), "{base} is not pinned");
         // What a stage copies from is a stage before it.
         for copy in stage.iter().filter(|one| one.word == "COPY") {
             let from = copy.rest.split_whitespace().find_map(|word| word.strip_prefix("--from="));
@@ -64,7 +87,7 @@ fn the_image_is_small_unprivileged_and_made_for_two_architectures() {
     // Only the compiler's own architecture runs anything; the last stage is the target's, and runs nothing.
     assert!(stages[0][0].rest.starts_with("--platform=$BUILDPLATFORM "));
     let last = stages.last().unwrap();
-    assert!(last[0].rest.contains("distroless") && last[0].rest.ends_with(":nonroot"), "{:?}", last[0]);
+    assert!(last[0].rest.contains("distroless") && last[0].rest.contains(":nonroot@sha256:"), "{:?}", last[0]);
     assert!(last.iter().all(|one| one.word != "RUN"), "there is no shell to run anything");
     let of = |word: &str| last.iter().rfind(|one| one.word == word).map(|one| one.rest.as_str()).unwrap_or_default();
     assert_eq!(of("USER"), "65532:65532");
@@ -91,7 +114,7 @@ fn its_versions_are_the_repositorys() {
     let text = fs_err::read_to_string(at("deploy/Dockerfile")).unwrap();
     let toolchain = fs_err::read_to_string(at("rust-toolchain.toml")).unwrap();
     let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
-    assert!(text.contains(&format!("ARG RUST_VERSION={channel}\n")), "the Dockerfile's Rust is not {channel}");
+    assert!(text.contains(&format!(" rust:{channel}-slim-")), "the Dockerfile's Rust is not {channel}");
     let version = env!("CARGO_PKG_VERSION");
     assert!(text.contains(&format!("ARG VERSION={version}\n")), "the Dockerfile's version is not {version}");
     let chart = fs_err::read_to_string(at("deploy/helm/stator/Chart.yaml")).unwrap();

@@ -80,3 +80,19 @@ fn renovate_finds_every_runtime_and_image() {
     registry.example.com:5000/team/engine 2.1 sha256:DIGEST
     ");
 }
+
+/// The image of stator is renewed as those of models are.
+#[test]
+fn renovate_renews_the_base_images_and_their_digests() {
+    let read = |path: &str| -> Value { serde_json::from_str(&fs_err::read_to_string(at(path)).unwrap()).unwrap() };
+    let extends = |config: &Value| -> Vec<String> {
+        config["extends"].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+    };
+    let (own, preset) = (read(".github/renovate.json"), read("integrations/renovate/default.json"));
+    assert!(extends(&own).iter().any(|one| one.ends_with("//integrations/renovate/default")), "{own}");
+    assert!(extends(&preset).contains(&"docker:pinDigests".to_owned()), "{preset}");
+    // The manager of Dockerfiles is one of its own, and is on where nobody turns it off.
+    for config in [&own, &preset] {
+        assert!(config["enabledManagers"].is_null() && config["dockerfile"].is_null(), "{config}");
+    }
+}

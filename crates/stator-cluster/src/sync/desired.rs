@@ -9,7 +9,7 @@ use stator_core::finding::{self, Finding, Location};
 use stator_core::object::ObjectRef;
 use stator_model::fleet_policy::{BoundPolicies, SourcePolicies};
 use stator_model::intent::model::ReplacementOrder;
-use stator_model::intent::policy::CompiledPolicy;
+use stator_model::intent::policy::{CompiledPolicy, JudgedModel};
 use stator_model::intent::{ResolvedEnvironment, rules};
 use stator_model::plan::{
     self, HoldKind, PlanInput, PlanScope, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
@@ -261,7 +261,12 @@ fn apply_policy(selection: &ResolvedEnvironment, rendered: &mut [RenderedModel])
         used.fold(0, u64::saturating_add)
     };
     // Rendering keeps the order of the intents.
-    let models: Vec<_> = selection.intents.iter().zip(rendered.iter().map(gpus)).collect();
+    let judged_models = selection.intents.iter().zip(rendered.iter()).map(|(intent, model)| JudgedModel {
+        intent,
+        gpus: gpus(model),
+        objects: model.objects.iter().map(|desired| desired.object.value()).collect(),
+    });
+    let models: Vec<_> = judged_models.collect();
     let judged = policy.judge(&models, &selection.name);
     let mut told = 0_usize;
     for (rendered, found) in rendered.iter_mut().zip(judged) {

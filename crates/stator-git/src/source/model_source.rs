@@ -5,16 +5,13 @@
 pub mod crd;
 pub mod status;
 
+pub use stator_model::windows::{DURATION_PATTERN, Window, WindowKind};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use stator_model::intent::model::ApiVersion;
 use stator_model::intent::scalar::{DnsName, ModelName};
-
-/// How long something takes: whole numbers of hours, minutes, seconds and milliseconds, in this order, or one of them with
-/// a fraction. Every reader of durations in the world of Kubernetes takes it.
-pub const DURATION_PATTERN: &str =
-    "^(([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?|[0-9]{1,9}[.][0-9]{1,9}(h|m|s|ms))$";
 
 /// A repository to sync into a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -309,34 +306,6 @@ impl SourceGuards {
     pub fn required_approvers(&self) -> usize {
         self.approvers.map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
     }
-}
-
-/// A time span in which syncs may, or may not, run.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Window {
-    /// Whether the window allows or denies syncs.
-    pub kind: WindowKind,
-    /// When it opens, as a cron expression of five fields.
-    #[schemars(length(min = 6, max = 512))]
-    pub schedule: String,
-    /// How long it stays open: `2h`.
-    #[schemars(length(min = 2, max = 64))]
-    pub duration: String,
-    /// The time zone, by its IANA name. Defaults to UTC.
-    #[schemars(length(min = 1, max = 64))]
-    pub time_zone: Option<String>,
-}
-
-/// Whether a window allows or denies syncs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum WindowKind {
-    /// Syncs run only inside.
-    Allow,
-    /// Syncs do not run inside.
-    Deny,
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use super::compiled::CompiledFleetPolicy;
 use super::document::FleetPolicy;
-use super::rules;
-use crate::plan::{RepositoryOrigin, SourceClaim};
+use super::source_facts::JudgedSource;
 use sha2::{Digest, Sha256};
-use stator_core::finding::{Finding, Location, Rule};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// All policies of the administrators.
@@ -13,19 +12,6 @@ use std::sync::Arc;
 pub struct FleetPolicies {
     policies: Vec<Arc<CompiledFleetPolicy>>,
     unreadable: Vec<String>,
-}
-
-/// What is known of a source that is held to policies.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JudgedSource {
-    /// Its namespace. A repository that no source is known of is taken for one in the namespace that it is synced to.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: Option<String>,
-    /// Where its repository is, as [`crate::plan::RepositoryAddress`] writes it; `None` for a folder of this machine.
-    pub repository: Option<String>,
-    /// Whether the signatures of its commits are verified, where that is known.
-    pub verifies: Option<bool>,
 }
 
 /// The policies of the administrators, and the source that is held to them, wherever it syncs to.
@@ -41,20 +27,9 @@ pub struct SourcePolicies {
 #[derive(Clone, Debug, Default)]
 pub struct BoundPolicies {
     pub(super) policies: Vec<Arc<CompiledFleetPolicy>>,
+    pub(super) source: JudgedSource,
+    pub(super) destination: String,
     unreadable: Vec<String>,
-    source: JudgedSource,
-    destination: String,
-}
-
-impl JudgedSource {
-    /// What is known of whoever owns records, when it is no object of a cluster: where its repository is.
-    pub fn of_claim(claim: &SourceClaim) -> Self {
-        let repository = match claim.identity.origin() {
-            RepositoryOrigin::Address { address, .. } => Some(address.to_string()),
-            RepositoryOrigin::RootCommit { .. } | RepositoryOrigin::Path { .. } => None,
-        };
-        Self { repository, ..Self::default() }
-    }
 }
 
 impl FleetPolicies {
@@ -96,6 +71,18 @@ impl FleetPolicies {
         self.unreadable.iter().map(String::as_str)
     }
 
+    /// Whether any policy has windows, whomever it binds.
+    pub fn has_windows(&self) -> bool {
+        self.policies.iter().any(|policy| !policy.document.spec.windows.is_empty())
+    }
+
+    /// The keys of each policy that requires signatures, whomever it binds.
+    pub fn signing_keys(&self) -> BTreeSet<&[String]> {
+        let signatures = self.policies.iter().filter_map(|policy| policy.document.spec.signatures.as_ref());
+        let required = signatures.filter(|signatures| signatures.required && !signatures.keys.is_empty());
+        required.map(|signatures| signatures.keys.as_slice()).collect()
+    }
+
     /// All of them, whomever they bind.
     pub fn all(&self) -> BoundPolicies {
         BoundPolicies {
@@ -114,7 +101,9 @@ impl SourcePolicies {
 
     /// Whether all models of the source have to be looked at together, wherever it syncs to.
     pub fn has_quotas(&self) -> bool {
-        self.policies.policies.iter().any(|policy| policy.document.spec.quotas.is_some())
+        let quotas = self.policies.policies.iter().filter_map(|policy| policy.document.spec.quotas.as_ref());
+        let mut of_models = quotas.map(|quotas| (&quotas.models, &quotas.gpus, &quotas.claims_size));
+        of_models.any(|(models, gpus, claims)| models.is_some() || gpus.is_some() || claims.is_some())
     }
 
     /// A digest that is another one whenever something else may be judged.
@@ -142,45 +131,5 @@ impl BoundPolicies {
     /// The policies, as they were written.
     pub fn documents(&self) -> impl Iterator<Item = &FleetPolicy> {
         self.policies.iter().map(|policy| &policy.document)
-    }
-
-    /// What keeps the whole source from being synced.
-    pub fn refusals(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut refuse = |rule: Rule, message: String, help: &str| {
-            findings.push(Finding::error(rule, Location::file("stator.yaml"), message, help));
-        };
-        for reason in &self.unreadable {
-            let help = "Ask an administrator to correct the policies; until then, nothing is written.";
-            refuse(rules::UNREADABLE, format!("the policies of the fleet cannot be read: {reason}"), help);
-        }
-        for policy in &self.policies {
-            let name = &policy.name;
-            if let Some(allowed) = policy.destinations.as_ref().filter(|allowed| !allowed.is_match(&self.destination)) {
-                let message = format!(
-                    "fleet policy `{name}`: objects would be written to namespace `{}`; allowed: {}",
-                    self.destination,
-                    allowed.describe()
-                );
-                let help = "Correct `namespace` of the environment in the root stator.yaml, or `targetNamespace` of the source.";
-                refuse(rules::DESTINATION, message, help);
-            }
-            if let Some(allowed) = &policy.repositories {
-                let address = self.source.repository.as_deref();
-                if !address.is_some_and(|address| allowed.is_match(address)) {
-                    let found = address.map_or("a local folder".to_owned(), |at| format!("`{at}`"));
-                    let message =
-                        format!("fleet policy `{name}`: the repository is {found}; allowed: {}", allowed.describe());
-                    refuse(rules::REPOSITORY, message, "Follow a repository that the policy allows.");
-                }
-            }
-            let required = policy.document.spec.signatures.is_some_and(|signatures| signatures.required);
-            if required && self.source.verifies == Some(false) {
-                let message =
-                    format!("fleet policy `{name}`: the source does not verify signatures; they are required");
-                refuse(rules::SIGNATURE, message, "Add `verify` to the source, with the keys that may sign.");
-            }
-        }
-        findings
     }
 }

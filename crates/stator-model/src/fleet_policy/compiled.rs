@@ -1,10 +1,12 @@
 //! A policy made ready for judging many models.
 
-use super::document::{FleetPolicy, PodException};
+use super::document::{FleetPolicy, FleetPolicySpec, PodException};
 use super::patterns::CompiledPatterns;
-use super::pod_security::{PodField, PodViolation};
+use super::pod_security::{PodField, PodList, PodViolation};
 use crate::intent::policy::CompiledPolicy;
 use stator_core::object::Quantity;
+use std::collections::BTreeMap;
+use strum::VariantArray as _;
 
 /// A policy whose patterns and expressions are compiled.
 #[derive(Debug)]
@@ -13,8 +15,6 @@ pub(super) struct CompiledFleetPolicy {
     pub(super) document: FleetPolicy,
     pub(super) repositories: Option<CompiledPatterns>,
     pub(super) destinations: Option<CompiledPatterns>,
-    pub(super) registries: Option<CompiledPatterns>,
-    pub(super) service_accounts: Option<CompiledPatterns>,
     pub(super) secrets: Option<CompiledPatterns>,
     pub(super) claim_size: Option<Quantity>,
     pub(super) claims_size: Option<Quantity>,
@@ -22,6 +22,54 @@ pub(super) struct CompiledFleetPolicy {
     namespaces: CompiledPatterns,
     sources: CompiledPatterns,
     exceptions: Vec<(PodField, Option<CompiledPatterns>)>,
+    lists: BTreeMap<PodList, CompiledPatterns>,
+}
+
+impl FleetPolicySpec {
+    /// The patterns of a list, where it is there.
+    pub(super) fn listed(&self, list: PodList) -> Option<Vec<&str>> {
+        macro_rules! texts {
+            ($list:expr) => {
+                $list.as_ref().map(|list| list.iter().map(|one| one.as_str()).collect())
+            };
+        }
+        let pods = &self.pods;
+        match list {
+            PodList::ServiceAccounts => texts!(self.service_accounts),
+            PodList::Images => texts!(self.images.as_ref().and_then(|images| images.registries.as_ref())),
+            PodList::Tolerations => texts!(pods.tolerations),
+            PodList::PriorityClasses => texts!(pods.priority_classes),
+            PodList::RuntimeClasses => texts!(pods.runtime_classes),
+            PodList::Schedulers => texts!(pods.schedulers),
+            PodList::Volumes => texts!(pods.volumes),
+            PodList::Labels => texts!(pods.labels),
+        }
+    }
+}
+
+impl PodList {
+    /// Whether a pattern means everything below a folder too.
+    pub(super) fn means_folders(self) -> bool {
+        match self {
+            Self::Images => true,
+            Self::ServiceAccounts
+            | Self::Tolerations
+            | Self::PriorityClasses
+            | Self::RuntimeClasses
+            | Self::Schedulers
+            | Self::Volumes
+            | Self::Labels => false,
+        }
+    }
+
+    fn compile(self, patterns: &[&str]) -> CompiledPatterns {
+        let patterns = patterns.iter().copied();
+        if self.means_folders() {
+            CompiledPatterns::of_addresses(patterns)
+        } else {
+            CompiledPatterns::of_names(patterns)
+        }
+    }
 }
 
 impl CompiledFleetPolicy {
@@ -50,8 +98,6 @@ impl CompiledFleetPolicy {
             name: document.metadata.name.to_string(),
             repositories: addresses!(spec.repositories),
             destinations: names!(spec.destinations),
-            registries: addresses!(spec.images.as_ref().and_then(|images| images.registries.as_ref())),
-            service_accounts: names!(spec.service_accounts),
             secrets: names!(spec.secrets),
             claim_size: size(quotas.and_then(|quotas| quotas.claim_size.as_ref())),
             claims_size: size(quotas.and_then(|quotas| quotas.claims_size.as_ref())),
@@ -59,6 +105,10 @@ impl CompiledFleetPolicy {
             namespaces: CompiledPatterns::of_names(scope.namespaces.iter().map(|one| one.as_str())),
             sources: CompiledPatterns::of_addresses(scope.sources.iter().map(|one| one.as_str())),
             exceptions: spec.pods.exceptions.iter().map(exception).collect(),
+            lists: PodList::VARIANTS
+                .iter()
+                .filter_map(|list| Some((*list, list.compile(&spec.listed(*list)?))))
+                .collect(),
             document,
         }
     }
@@ -76,6 +126,11 @@ impl CompiledFleetPolicy {
             }),
         };
         by_namespace || by_source
+    }
+
+    /// What pods may name of a list; nothing where the policy does not limit it.
+    pub(super) fn allowed(&self, list: PodList) -> Option<&CompiledPatterns> {
+        self.lists.get(&list)
     }
 
     /// Whether an exception covers what a level does not allow: all of its values.

@@ -1,10 +1,11 @@
 //! `FleetPolicy`: what administrators allow the sources of tenants.
 
-use super::patterns::{AddressPattern, KindName, NamePattern, SkuName, SourcePattern};
+use super::patterns::{AddressPattern, KeyPattern, KindName, NamePattern, SkuName, SourcePattern, VolumeKind};
 use super::pod_security::{PodField, PodSecurityLevel};
 use crate::intent::model::ApiVersion;
 use crate::intent::repository::PolicyRule;
 use crate::intent::scalar::{DnsName, Quantity};
+use crate::windows::Window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -70,9 +71,13 @@ pub struct FleetPolicySpec {
     /// What pods may ask of their node, by Kubernetes' Pod Security Standards.
     #[serde(default)]
     pub pods: PodPolicy,
-    /// Whether commits must be signed.
+    /// Whether commits must be signed, and by whom.
     pub signatures: Option<SignaturePolicy>,
-    /// Quotas of one source.
+    /// When syncs may run, in addition to the windows of the source. No permission for a commit opens them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub windows: Vec<Window>,
+    /// Quotas of one source, and of sources.
     pub quotas: Option<Quotas>,
     /// Rules in CEL that every model must comply with, with the same variables as rules of a repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,7 +113,8 @@ pub struct ImagePolicy {
     pub require_digest: bool,
 }
 
-/// What pods may ask of their node.
+/// What pods may ask of their node and of the scheduler. A list that is omitted limits nothing.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodPolicy {
@@ -119,6 +125,24 @@ pub struct PodPolicy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub exceptions: Vec<PodException>,
+    /// The keys of taints that pods may tolerate. A toleration without a key tolerates every taint, and needs `*`.
+    #[schemars(length(max = 64))]
+    pub tolerations: Option<Vec<KeyPattern>>,
+    /// The priority classes that pods may name. A pod of a higher priority displaces others.
+    #[schemars(length(max = 64))]
+    pub priority_classes: Option<Vec<NamePattern>>,
+    /// The runtime classes that pods may name.
+    #[schemars(length(max = 64))]
+    pub runtime_classes: Option<Vec<NamePattern>>,
+    /// The schedulers that pods may name.
+    #[schemars(length(max = 64))]
+    pub schedulers: Option<Vec<NamePattern>>,
+    /// The kinds of volumes that pods may have, as their fields spell them, such as `persistentVolumeClaim`.
+    #[schemars(length(max = 64))]
+    pub volumes: Option<Vec<VolumeKind>>,
+    /// The keys of labels that a model may give its pods. Services, quotas and policies of the network select pods by them.
+    #[schemars(length(max = 64))]
+    pub labels: Option<Vec<KeyPattern>>,
 }
 
 /// A field that may be set although the level forbids it.
@@ -133,19 +157,27 @@ pub struct PodException {
     pub values: Option<Vec<String>>,
 }
 
-/// Whether commits must be signed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Whether commits must be signed, and by whom.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SignaturePolicy {
-    /// Whether a source must verify signatures (`spec.verify`).
+    /// Whether every commit must be signed by one of `keys`. If true without `keys`, every source is refused.
     pub required: bool,
+    /// The public keys that may sign: each an OpenPGP public key block, an SSH public key, or a line of allowed signers.
+    /// Keys that a source names for itself (`spec.verify`) do not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 65536)))]
+    pub keys: Vec<String>,
 }
 
-/// Quotas of one source.
+/// Quotas of one source, and of sources.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Quotas {
+    /// Maximum sources (`ModelSource`) of one namespace, of those that the policy binds. Those created last are refused.
+    #[schemars(range(max = 1_000_000))]
+    pub sources: Option<u32>,
     /// Maximum models.
     #[schemars(range(max = 1_000_000))]
     pub models: Option<u32>,

@@ -1,48 +1,99 @@
-//! The part of a policy that an API server can hold by itself: an admission policy over graphs and Jobs, for whoever writes
-//! them without stator.
+//! The part of a policy that an API server can hold by itself: an admission policy over Dynamo's kinds that become pods, in all
+//! their versions, and over Jobs, for whoever writes them without stator. Its rules are made of the same table as stator's own.
 
 use super::document::{FleetPolicy, PodException};
-use super::pod_security::{PodField, PodSecurityLevel};
+use super::pod_security::{
+    AllowedValue, CONTROLS, ControlledItems, NAMING_FIELDS, PodControl, PodField, PodList, PodPlace, PodSecurityLevel,
+    VOLUMES,
+};
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 
-/// The containers of a pod `p`.
-const CONTAINERS: &str =
-    "(p.?containers.orValue([]) + p.?initContainers.orValue([]) + p.?ephemeralContainers.orValue([]))";
-/// The pods of a graph, with those that the operator writes, or of a Job.
-const PODS: &str = "object.kind == 'Job' ? [dyn(object.spec.template.spec)] : \
-                    object.spec.?components.orValue([]).map(c, dyn(c.?podTemplate.?spec.orValue({})))";
+/// The containers of a pod `t`.
+const CONTAINERS: &str = "(t.spec.?containers.orValue([]) + t.spec.?initContainers.orValue([]) + \
+                          t.spec.?ephemeralContainers.orValue([]) + t.more)";
 
-/// What one field of a pod may be: an expression over a pod `p`, and what is told to whom it refuses.
-struct PodRule {
-    field: PodField,
-    expression: String,
-    message: &'static str,
+/// The parts of a graph that become pods, whatever its version calls them; of a component, itself.
+const COMPONENTS: &str = "object.kind == 'DynamoGraphDeployment' ? \
+     object.spec.?components.orValue([]).map(c, dyn(c)) + \
+     (has(object.spec.services) ? object.spec.services.map(n, dyn(object.spec.services[n])) : []) : \
+     object.kind == 'DynamoComponentDeployment' ? [dyn(object.spec)] : []";
+
+/// The pods, in lists: `spec`, `more` containers beside those of the spec, and `metadata`, which are several maps.
+fn pods() -> String {
+    let empty = "dyn({})";
+    let template = |of: &str| {
+        format!(
+            "dyn({{'spec': dyn({of}.?spec.orValue({empty})), 'more': dyn([]), 'metadata': dyn([{of}.?metadata.orValue({empty})])}})"
+        )
+    };
+    let component = format!(
+        "dyn({{'spec': dyn(c.?podTemplate.?spec.orValue(c.?extraPodSpec.orValue({empty}))), \
+         'more': dyn((has(c.extraPodSpec) && has(c.extraPodSpec.mainContainer) ? [dyn(c.extraPodSpec.mainContainer)] : []) + \
+         (has(c.frontendSidecar) && type(c.frontendSidecar) != string ? [dyn(c.frontendSidecar)] : [])), \
+         'metadata': dyn([c.?podTemplate.?metadata.orValue({empty}), c.?extraPodMetadata.orValue({empty}), c, dyn(object.spec)])}})"
+    );
+    let checkpoint =
+        |job: &str| format!("(c{job}.?podTemplate.hasValue() ? [{}] : [])", template(&format!("c{job}.podTemplate")));
+    let clients = |service: &str| {
+        format!("c{service}.?extraClientPods.orValue([]).map(e, {})", template("dyn(e.?podTemplate.orValue({}))"))
+    };
+    let checkpoints = [".?experimental.?checkpoint.?job", ".?checkpoint.?job"].map(checkpoint).join(" + ");
+    let clients_of_components = [".?experimental.?gpuMemoryService", ".?gpuMemoryService"].map(clients).join(" + ");
+    format!(
+        "object.kind == 'Job' ? [[{job}]] : object.kind == 'DynamoCheckpoint' ? [[{checkpoint}] + {clients}] : \
+         variables.components.map(c, [{component}] + {checkpoints} + {clients_of_components})",
+        job = template("object.spec.template"),
+        checkpoint = template("object.spec.job.podTemplateSpec"),
+        clients = clients(".?gpuMemoryService").replacen("c.", "dyn(object.spec).", 1),
+    )
 }
+
+/// What reaches pods past everything that an API server can look at: patches of what Dynamo's operator makes of components.
+const OVERRIDES: &str = "!dyn(object.spec).?providerOverride.hasValue() && variables.components.all(c, \
+     !c.?providerOverride.hasValue() && !c.?multinode.?leader.?providerOverride.hasValue() && \
+     !c.?multinode.?worker.?providerOverride.hasValue())";
+
+/// The labels that an API server itself gives the pods of a Job, before it asks its policies.
+const JOB_LABELS: [&str; 4] =
+    ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
+
+/// What one field of a pod may be: an expression over a pod `t`, and what is told to whom it refuses.
+type FieldRule = (PodField, String, &'static str);
 
 /// The admission policies of a policy, and their bindings: objects of `admissionregistration.k8s.io/v1`.
 pub fn admission_policies(policy: &FleetPolicy) -> Vec<Value> {
     let name = format!("fleet-{}", policy.metadata.name);
+    let told = |message: &str| format!("fleet policy `{}`: {message}", policy.metadata.name);
+    let of_pods = |expression: &str| format!("variables.pods.all(l, l.all(t, {expression}))");
     let mut validations: Vec<Value> = Vec::new();
-    for rule in pod_rules(policy) {
-        let message = format!("fleet policy `{}`: {} ({})", policy.metadata.name, rule.message, rule.field.name());
-        validations
-            .push(json!({"expression": format!("variables.pods.all(p, {})", rule.expression), "message": message}));
+    for (field, expression, refusal) in level_rules(policy) {
+        let message = told(&format!("{refusal} ({})", field.name()));
+        validations.push(json!({"expression": of_pods(&expression), "message": message}));
     }
-    for (expression, message) in reference_rules(policy) {
-        let message = format!("fleet policy `{}`: {message}", policy.metadata.name);
-        validations.push(json!({"expression": format!("variables.pods.all(p, {expression})"), "message": message}));
+    for (expression, message) in list_rules(policy) {
+        validations.push(json!({"expression": of_pods(&expression), "message": told(&message)}));
+    }
+    if let Some(expression) = graph_priority_rule(policy) {
+        let message = told("a graph names a priority class that pods may not name");
+        validations.push(json!({"expression": expression, "message": message}));
     }
     if validations.is_empty() {
         return Vec::new();
     }
+    let message = told("a provider override changes pods in ways that cannot be checked (providerOverride)");
+    validations.push(json!({"expression": OVERRIDES, "message": message}));
     let mut spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [
-            {"apiGroups": ["nvidia.com"], "apiVersions": ["v1beta1"], "operations": ["CREATE", "UPDATE"],
-             "resources": ["dynamographdeployments"]},
+            {"apiGroups": ["nvidia.com"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+             "resources": ["dynamographdeployments", "dynamocomponentdeployments", "dynamocheckpoints"]},
             {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["jobs"]},
         ]},
-        "variables": [{"name": "pods", "expression": PODS}],
+        "variables": [
+            {"name": "components", "expression": COMPONENTS},
+            {"name": "pods", "expression": pods()},
+        ],
         "validations": validations,
     });
     if let Some(condition) = namespace_condition(policy) {
@@ -77,6 +128,9 @@ fn matches_any(text: &str, patterns: &[&str], below: bool) -> String {
 
 /// A pattern as a regular expression, with what `*` and `**` mean in it.
 fn to_regex(pattern: &str, below: bool) -> String {
+    if pattern == "*" {
+        return ".*".to_owned();
+    }
     let mut regex = String::new();
     let mut rest = pattern.trim_end_matches('/');
     while let Some(first) = rest.chars().next() {
@@ -109,22 +163,21 @@ fn cel_list(words: &[&str]) -> String {
 }
 
 /// The rules of a level, without what exceptions allow, and with the values that they add.
-fn pod_rules(policy: &FleetPolicy) -> Vec<PodRule> {
+fn level_rules(policy: &FleetPolicy) -> Vec<FieldRule> {
     let exceptions = &policy.spec.pods.exceptions;
     let is_free = |field: PodField| exceptions.iter().any(|one| one.field == field && one.values.is_none());
-    let level = policy.spec.pods.level;
-    let mut rules = match level {
+    let baseline =
+        || CONTROLS.iter().map(|control| (control.field, control_rule(control, exceptions), control.refusal)).collect();
+    let mut rules: Vec<FieldRule> = match policy.spec.pods.level {
         PodSecurityLevel::Privileged => Vec::new(),
-        PodSecurityLevel::Baseline => baseline_rules(exceptions),
-        PodSecurityLevel::Restricted => [baseline_rules(exceptions), restricted_rules(exceptions)].concat(),
+        PodSecurityLevel::Baseline => baseline(),
+        PodSecurityLevel::Restricted => [baseline(), restricted_rules(exceptions)].concat(),
     };
     rules.retain(|(field, _, _)| !is_free(*field));
-    rules.into_iter().map(|(field, expression, message)| PodRule { field, expression, message }).collect()
+    rules
 }
 
-type FieldRule = (PodField, String, &'static str);
-
-/// The values that exceptions add to a field, as an expression over `v`; `false` for none.
+/// The values that exceptions add to a field, as an expression over a text; `false` for none.
 fn excepted(exceptions: &[PodException], field: PodField, text: &str) -> String {
     let own = exceptions.iter().filter(|one| one.field == field);
     let patterns: Vec<&str> = own.flat_map(|one| one.values.iter().flatten()).map(String::as_str).collect();
@@ -134,102 +187,78 @@ fn excepted(exceptions: &[PodException], field: PodField, text: &str) -> String 
     format!("(!{text}.matches('(^|/)[.][.](/|$)') && {})", matches_any(text, &patterns, true))
 }
 
-fn baseline_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
-    use PodField as F;
-    let all = |condition: &str| format!("{CONTAINERS}.all(c, {condition})");
-    // Of the pod and of each of its containers.
-    let contexts = |condition: &str| {
-        let of_pod = condition.replace("$C", "p.?securityContext");
-        let of_container = condition.replace("$C", "c.?securityContext");
-        format!("{of_pod} && {}", all(&of_container))
-    };
-    let except = |field: F, text: &str| excepted(exceptions, field, text);
-    let capabilities = cel_list(&super::pod_security::CAPABILITIES);
-    let sysctls = cel_list(&super::pod_security::SYSCTLS);
-    let selinux = cel_list(&super::pod_security::SELINUX_TYPES);
-    let profiles = "in ['RuntimeDefault', 'Localhost']";
-    let probe = |probe: &str| {
-        format!("c.{probe}.?httpGet.?host.orValue('') == '' && c.{probe}.?tcpSocket.?host.orValue('') == ''")
-    };
-    let probes = ["?livenessProbe", "?readinessProbe", "?startupProbe", "?lifecycle.?postStart", "?lifecycle.?preStop"];
-    let probes = probes.map(probe).join(" && ");
-    vec![
-        (F::HostNetwork, "!p.?hostNetwork.orValue(false)".to_owned(), "a pod may not use the node's network"),
-        (F::HostPid, "!p.?hostPID.orValue(false)".to_owned(), "a pod may not see the node's processes"),
-        (F::HostIpc, "!p.?hostIPC.orValue(false)".to_owned(), "a pod may not share the node's memory"),
-        (
-            F::HostPath,
-            format!("p.?volumes.orValue([]).all(v, !has(v.hostPath) || {})", except(F::HostPath, "v.hostPath.path")),
-            "a pod may not mount the node's files",
-        ),
-        (
-            F::HostProcess,
-            contexts("!$C.?windowsOptions.?hostProcess.orValue(false)"),
-            "a container may not run as a process of the node",
-        ),
-        (F::Privileged, all("!c.?securityContext.?privileged.orValue(false)"), "a container may not be privileged"),
-        (
-            F::Capabilities,
-            all(&format!(
-                "c.?securityContext.?capabilities.?add.orValue([]).all(v, v in {capabilities} || {})",
-                except(F::Capabilities, "v")
-            )),
-            "a container may not add other capabilities",
-        ),
-        (
-            F::HostPort,
-            all(&format!(
-                "c.?ports.orValue([]).all(v, v.?hostPort.orValue(0) == 0 || {})",
-                except(F::HostPort, "string(v.hostPort)")
-            )),
-            "a container may not use the node's ports",
-        ),
-        (F::ProbeHost, all(&probes), "a probe or hook may not name another host than its pod"),
-        (
-            F::AppArmorProfile,
-            contexts(&format!("$C.?appArmorProfile.?type.orValue('RuntimeDefault') {profiles}")),
-            "a container may not run without an AppArmor profile",
-        ),
-        (
-            F::SeLinuxOptions,
-            contexts(&format!(
-                "($C.?seLinuxOptions.?type.orValue('') in {selinux} && $C.?seLinuxOptions.?user.orValue('') == '' && \
-                 $C.?seLinuxOptions.?role.orValue('') == '')"
-            )),
-            "a container may not choose its SELinux user, role, or a type that is not for containers",
-        ),
-        (
-            F::ProcMount,
-            all("c.?securityContext.?procMount.orValue('Default') == 'Default'"),
-            "a container may not see all of /proc",
-        ),
-        (
-            F::SeccompProfile,
-            contexts(&format!("$C.?seccompProfile.?type.orValue('RuntimeDefault') {profiles}")),
-            "a container may not run without a seccomp profile",
-        ),
-        (
-            F::Sysctls,
-            format!(
-                "p.?securityContext.?sysctls.orValue([]).all(v, v.name in {sysctls} || {})",
-                except(F::Sysctls, "v.name")
+/// One row of the table, as an expression over a pod `t`.
+fn control_rule(control: &PodControl, exceptions: &[PodException]) -> String {
+    let path: String = control.path.iter().map(|name| format!(".?{name}")).collect();
+    let of = |owner: &str| {
+        let found = format!("{owner}{path}");
+        let condition = |value: &str| value_rule(control, exceptions, value);
+        match control.items {
+            ControlledItems::Whole => format!("(!{found}.hasValue() || {})", condition(&format!("{found}.value()"))),
+            ControlledItems::Each => format!("{found}.orValue([]).all(i, {})", condition("i")),
+            ControlledItems::FieldOfEach(field) => {
+                format!("{found}.orValue([]).all(i, !has(i.{field}) || {})", condition(&format!("i.{field}")))
+            }
+            ControlledItems::Keys => format!("dyn({found}.orValue({{}})).all(i, {})", condition("i")),
+            ControlledItems::ValuesBelow(prefix) => format!(
+                "dyn({found}.orValue({{}})).all(i, !i.startsWith({}) || {})",
+                cel_string(prefix),
+                condition(&format!("{found}.value()[i]"))
             ),
-            "a pod may not set parameters of the node's kernel",
-        ),
-    ]
+        }
+    };
+    in_place(control.place, of)
+}
+
+/// A condition of every value of a pod `t` that is a place.
+fn in_place(place: PodPlace, of: impl Fn(&str) -> String) -> String {
+    match place {
+        PodPlace::Pod => of("t.spec"),
+        PodPlace::Contexts => {
+            format!("{} && {CONTAINERS}.all(c, {})", of("t.spec.?securityContext"), of("c.?securityContext"))
+        }
+        PodPlace::Containers => format!("{CONTAINERS}.all(c, {})", of("c")),
+        PodPlace::Volumes => format!("t.spec.?volumes.orValue([]).all(v, {})", of("v")),
+        PodPlace::Metadata => format!("t.metadata.all(m, {})", of("dyn(m)")),
+    }
+}
+
+/// Whether a value is allowed, by the table or by an exception.
+fn value_rule(control: &PodControl, exceptions: &[PodException], value: &str) -> String {
+    let below = |prefixes: &[&str]| {
+        let each = prefixes.iter().map(|prefix| format!("{value}.startsWith({})", cel_string(prefix)));
+        format!("({})", each.collect::<Vec<_>>().join(" || "))
+    };
+    let (allowed, text) = match control.allowed {
+        AllowedValue::False => return format!("{value} == false"),
+        AllowedValue::Zero => (format!("{value} == 0"), format!("string({value})")),
+        AllowedValue::Nothing => ("false".to_owned(), value.to_owned()),
+        AllowedValue::Word(words) => (format!("{value} in {}", cel_list(words)), value.to_owned()),
+        AllowedValue::WordOrBelow(words, prefix) => {
+            (format!("({value} in {} || {})", cel_list(words), below(&[prefix])), value.to_owned())
+        }
+        AllowedValue::NotBelow(prefixes) => (format!("!{}", below(prefixes)), value.to_owned()),
+    };
+    match excepted(exceptions, control.field, &text).as_str() {
+        "false" => allowed,
+        excepted => format!("({allowed} || {excepted})"),
+    }
 }
 
 fn restricted_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
     use PodField as F;
     // The operator adds `main` where a component has none.
-    let main = "(object.kind == 'Job' || p.?containers.orValue([]).exists(c, c.name == 'main'))";
+    let main =
+        "(object.kind in ['Job', 'DynamoCheckpoint'] || t.spec.?containers.orValue([]).exists(c, c.name == 'main'))";
     let all = |condition: &str| format!("{main} && {CONTAINERS}.all(c, {condition})");
-    let volumes = cel_list(&[&["name"], &super::pod_security::VOLUMES[..]].concat());
-    let kept = except_volumes(exceptions);
+    let volumes = cel_list(&[&["name"], &VOLUMES[..]].concat());
+    let kept = excepted(exceptions, F::Volumes, "key");
     vec![
         (
             F::Volumes,
-            format!("p.?volumes.orValue([]).all(v, dyn(v).all(key, key in {volumes} || key == 'hostPath' || {kept}))"),
+            format!(
+                "t.spec.?volumes.orValue([]).all(v, dyn(v).all(key, key in {volumes} || key == 'hostPath' || {kept}))"
+            ),
             "a pod may not have volumes of other kinds",
         ),
         (
@@ -240,21 +269,21 @@ fn restricted_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
         (
             F::RunAsNonRoot,
             format!(
-                "p.?securityContext.?runAsNonRoot.orValue(true) && {}",
-                all("c.?securityContext.?runAsNonRoot.orValue(p.?securityContext.?runAsNonRoot.orValue(false))")
+                "t.spec.?securityContext.?runAsNonRoot.orValue(true) && {}",
+                all("c.?securityContext.?runAsNonRoot.orValue(t.spec.?securityContext.?runAsNonRoot.orValue(false))")
             ),
             "a container must not run as root",
         ),
         (
             F::RunAsUser,
             format!(
-                "p.?securityContext.?runAsUser.orValue(1) != 0 && {CONTAINERS}.all(c, c.?securityContext.?runAsUser.orValue(1) != 0)"
+                "t.spec.?securityContext.?runAsUser.orValue(1) != 0 && {CONTAINERS}.all(c, c.?securityContext.?runAsUser.orValue(1) != 0)"
             ),
             "a container must not run as user 0",
         ),
         (
             F::SeccompProfile,
-            all("c.?securityContext.?seccompProfile.hasValue() || p.?securityContext.?seccompProfile.hasValue()"),
+            all("c.?securityContext.?seccompProfile.hasValue() || t.spec.?securityContext.?seccompProfile.hasValue()"),
             "a container must have a seccomp profile",
         ),
         (
@@ -269,41 +298,78 @@ fn restricted_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
     ]
 }
 
-fn except_volumes(exceptions: &[PodException]) -> String {
-    excepted(exceptions, PodField::Volumes, "key")
-}
-
-/// What pods may name.
-fn reference_rules(policy: &FleetPolicy) -> Vec<(String, String)> {
+/// What pods name, held to the policy's lists.
+fn list_rules(policy: &FleetPolicy) -> Vec<(String, String)> {
     let mut rules = Vec::new();
-    if let Some(images) = &policy.spec.images {
-        if let Some(registries) = &images.registries {
-            let patterns: Vec<&str> = registries.iter().map(|one| one.as_str()).collect();
-            // An image without a registry is the default one's, and is written in full to be compared.
-            let has_registry = "c.image.matches('^(localhost|[^/]*[.:][^/]*)/')";
-            let full = format!(
-                "({has_registry} ? c.image : c.image.contains('/') ? 'docker.io/' + c.image : 'docker.io/library/' + c.image)"
-            );
-            let regex = patterns.iter().map(|one| to_regex(one, true)).collect::<Vec<_>>().join("|");
-            let is_allowed = if patterns.is_empty() {
-                "false".to_owned()
-            } else {
-                format!("{full}.matches({})", cel_string(&format!("^({regex})(:[^/@]*)?(@.*)?$")))
-            };
-            let expression = format!("{CONTAINERS}.all(c, !has(c.image) || {is_allowed})");
-            rules.push((expression, format!("images come from {}", patterns.join(", "))));
-        }
-        if images.require_digest {
-            let expression =
-                format!("{CONTAINERS}.all(c, !has(c.image) || c.image.matches('@sha256:[0-9a-f]{{64}}$'))");
-            rules.push((expression, "images are named by their digest".to_owned()));
-        }
+    for list in PodList::VARIANTS.iter().copied() {
+        let Some(patterns) = policy.spec.listed(list) else { continue };
+        let matches = |text: &str| match list {
+            PodList::Images => image_rule(text, &patterns),
+            PodList::ServiceAccounts
+            | PodList::Tolerations
+            | PodList::PriorityClasses
+            | PodList::RuntimeClasses
+            | PodList::Schedulers
+            | PodList::Volumes
+            | PodList::Labels => matches_any(text, &patterns, false),
+        };
+        let allowed = if patterns.is_empty() { "none".to_owned() } else { patterns.join(", ") };
+        let message = format!("pods name {} of {allowed}", list.describe_all());
+        let expression = match list {
+            PodList::Images => images(matches),
+            PodList::Tolerations => {
+                format!("t.spec.?tolerations.orValue([]).all(i, {})", matches("dyn(i).?key.orValue('')"))
+            }
+            PodList::Volumes => in_place(PodPlace::Volumes, |volume| {
+                format!("dyn({volume}).all(key, key == 'name' || {})", matches("key"))
+            }),
+            PodList::Labels => in_place(PodPlace::Metadata, |metadata| {
+                let of_jobs = format!("(object.kind == 'Job' && key in {})", cel_list(&JOB_LABELS));
+                format!("dyn({metadata}.?labels.orValue({{}})).all(key, {of_jobs} || {})", matches("key"))
+            }),
+            PodList::ServiceAccounts | PodList::PriorityClasses | PodList::RuntimeClasses | PodList::Schedulers => {
+                let fields = NAMING_FIELDS.iter().filter(|(of, _)| *of == list).map(|(_, field)| {
+                    let value = format!("string(t.spec.?{field}.orValue(''))");
+                    format!("({value} == '' || {})", matches(&value))
+                });
+                fields.collect::<Vec<_>>().join(" && ")
+            }
+        };
+        rules.push((expression, message));
     }
-    if let Some(accounts) = &policy.spec.service_accounts {
-        let patterns: Vec<&str> = accounts.iter().map(|one| one.as_str()).collect();
-        let account = "p.?serviceAccountName.orValue('')";
-        let expression = format!("{account} == '' || {}", matches_any(account, &patterns, false));
-        rules.push((expression, format!("pods name service accounts of {}", patterns.join(", "))));
+    if policy.spec.images.as_ref().is_some_and(|images| images.require_digest) {
+        let expression = images(|image| format!("{image}.matches('@sha256:[0-9a-f]{{64}}$')"));
+        rules.push((expression, "images are named by their digest".to_owned()));
     }
     rules
+}
+
+/// A condition of every image of a pod `t`: those of containers, and those that are volumes.
+fn images(condition: impl Fn(&str) -> String) -> String {
+    let of_containers =
+        in_place(PodPlace::Containers, |one| format!("(!has({one}.image) || {})", condition(&format!("{one}.image"))));
+    let of_volumes = in_place(PodPlace::Volumes, |one| {
+        format!("(!{one}.?image.?reference.hasValue() || {})", condition(&format!("{one}.image.reference")))
+    });
+    format!("{of_containers} && {of_volumes}")
+}
+
+/// An image without a registry is the default one's, and is written in full to be compared.
+fn image_rule(image: &str, patterns: &[&str]) -> String {
+    if patterns.is_empty() {
+        return "false".to_owned();
+    }
+    let has_registry = format!("{image}.matches('^(localhost|[^/]*[.:][^/]*)/')");
+    let full = format!(
+        "({has_registry} ? {image} : {image}.contains('/') ? 'docker.io/' + {image} : 'docker.io/library/' + {image})"
+    );
+    let regex = patterns.iter().map(|one| to_regex(one, true)).collect::<Vec<_>>().join("|");
+    format!("{full}.matches({})", cel_string(&format!("^({regex})(:[^/@]*)?(@.*)?$")))
+}
+
+/// Beside those of its pods, a graph names a priority class for all of them.
+fn graph_priority_rule(policy: &FleetPolicy) -> Option<String> {
+    let patterns = policy.spec.listed(PodList::PriorityClasses)?;
+    let class = "dyn(object.spec).?priorityClassName.orValue('')";
+    Some(format!("{class} == '' || {}", matches_any(class, &patterns, false)))
 }

@@ -2,15 +2,17 @@
 
 use super::binding::BoundPolicies;
 use super::compiled::CompiledFleetPolicy;
-use super::pod_security::{self, PodSecurityLevel};
+use super::pod_security::{self, PodList, PodSecurityLevel};
 use super::pods::{Pod, find_pods};
 use super::quotas;
 use super::references::{References, describe_size, has_digest, image_repository};
 use super::rules;
 use crate::intent::Intent;
+use crate::intent::policy::JudgedModel;
 use crate::present::escape;
 use crate::render::RenderedModel;
 use crate::render::field_location::locate_field;
+use serde_json::Value;
 use stator_core::dynamo::{gpus, kinds};
 use stator_core::finding::{self, Finding, Rule};
 use stator_core::object::{FieldPath, Object};
@@ -52,7 +54,8 @@ fn judge_rules(
     findings: &mut Vec<Finding>,
 ) {
     let gpus = model.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total()).fold(0, u64::saturating_add);
-    for found in policy.rules.evaluate(intent, environment, gpus) {
+    let objects = model.objects.iter().map(|desired| desired.object.value()).collect();
+    for found in policy.rules.evaluate(&JudgedModel { intent, gpus, objects }, environment) {
         let message =
             format!("fleet {}", found.message.replacen("policy `", &format!("policy `{}`, rule `", policy.name), 1));
         let help = if found.rule == crate::intent::rules::POLICY_FAILED {
@@ -110,6 +113,19 @@ impl<'a> ObjectJudge<'a> {
     fn judge_pods(&mut self, policy: &CompiledFleetPolicy, pods: &[Pod<'_>]) {
         let level = policy.document.spec.pods.level;
         for pod in pods {
+            for (path, volume) in pod.volumes().into_iter().filter(|_| pod.is_whole) {
+                for kind in
+                    volume.as_object().into_iter().flatten().map(|(kind, _)| kind).filter(|kind| *kind != "name")
+                {
+                    self.judge_name(policy, PodList::Volumes, &path.field(kind), kind);
+                }
+            }
+            for (path, metadata) in &pod.metadata {
+                let labels = metadata.get("labels").and_then(Value::as_object);
+                for label in labels.into_iter().flatten().map(|(label, _)| label) {
+                    self.judge_name(policy, PodList::Labels, &path.field("labels").field(label), label);
+                }
+            }
             for violation in pod_security::judge_pod(pod, level) {
                 if policy.excepts(&violation) {
                     continue;
@@ -132,9 +148,21 @@ impl<'a> ObjectJudge<'a> {
         }
     }
 
+    /// Holds what a pod names to the policy's list.
+    fn judge_name(&mut self, policy: &CompiledFleetPolicy, list: PodList, path: &FieldPath, name: &str) {
+        let Some(allowed) = policy.allowed(list).filter(|allowed| !allowed.is_match(name)) else { return };
+        let what = list.describe();
+        let found = match name {
+            "" => format!("names every {what}; allowed: {}", allowed.describe()),
+            name => format!("names the {what} `{}`; allowed: {}", escape::line(name), allowed.describe()),
+        };
+        let rule = if list == PodList::ServiceAccounts { rules::SERVICE_ACCOUNT } else { rules::POD };
+        self.refuse(policy, rule, path, &found, format!("Name another {what}, {ASK}."));
+    }
+
     fn judge_references(&mut self, policy: &CompiledFleetPolicy, references: &References) {
         for (path, image) in &references.images {
-            if let Some(allowed) = &policy.registries
+            if let Some(allowed) = policy.allowed(PodList::Images)
                 && !allowed.is_match(&image_repository(image))
             {
                 let found = format!("is `{}`; allowed: {}", escape::line(image), allowed.describe());
@@ -147,14 +175,13 @@ impl<'a> ObjectJudge<'a> {
                 self.refuse(policy, rules::IMAGE, path, &found, help);
             }
         }
-        for (rule, named, allowed, what) in [
-            (rules::SERVICE_ACCOUNT, &references.service_accounts, &policy.service_accounts, "service account"),
-            (rules::SECRET, &references.secrets, &policy.secrets, "Secret"),
-        ] {
-            let Some(allowed) = allowed else { continue };
-            for (path, name) in named.iter().filter(|(_, name)| !allowed.is_match(name)) {
-                let found = format!("names the {what} `{}`; allowed: {}", escape::line(name), allowed.describe());
-                self.refuse(policy, rule, path, &found, format!("Name another {what}, {ASK}."));
+        for (list, path, name) in &references.named {
+            self.judge_name(policy, *list, path, name);
+        }
+        if let Some(allowed) = &policy.secrets {
+            for (path, name) in references.secrets.iter().filter(|(_, name)| !allowed.is_match(name)) {
+                let found = format!("names the Secret `{}`; allowed: {}", escape::line(name), allowed.describe());
+                self.refuse(policy, rules::SECRET, path, &found, format!("Name another Secret, {ASK}."));
             }
         }
         if let Some(most) = policy.claim_size {

@@ -15,15 +15,19 @@ mod pods;
 mod quotas;
 mod read;
 mod references;
+mod refusals;
 pub mod rules;
+mod source_facts;
 #[cfg(test)]
 mod tests;
 
-pub use binding::{BoundPolicies, FleetPolicies, JudgedSource, SourcePolicies};
+pub use binding::{BoundPolicies, FleetPolicies, SourcePolicies};
 pub use document::{
     FleetPolicy, FleetPolicyMetadata, FleetPolicySpec, ImagePolicy, PodException, PodPolicy, PolicyScope, Quotas,
     SignaturePolicy,
 };
-pub use patterns::{AddressPattern, KindName, NamePattern, SkuName, SourcePattern};
+pub use patterns::{AddressPattern, KeyPattern, KindName, NamePattern, SkuName, SourcePattern, VolumeKind};
 pub use pod_security::{PodField, PodSecurityLevel};
 pub use read::{read_policies, read_policy};
+pub use refusals::ClosedWindows;
+pub use source_facts::{EarlierSource, JudgedSource, KeyVerdict};

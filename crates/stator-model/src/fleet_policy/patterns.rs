@@ -33,6 +33,22 @@ text_type!(
     expected = "a host and a path with `*` for any part of a name and `**` for anything, such as `git.example.com/team-a/**`"
 );
 text_type!(
+    /// A pattern of keys of labels or taints. `*` stands for any part of what is between two slashes; alone, for any key.
+    KeyPattern,
+    pattern = "^[A-Za-z0-9*][-A-Za-z0-9._/*]*$",
+    max = 317,
+    example = "nvidia.com/*",
+    expected = "a key of labels or taints, with `*` for any part of it, such as `nvidia.com/*`"
+);
+text_type!(
+    /// A kind of volume, as its field is called.
+    VolumeKind,
+    pattern = "^[a-z][A-Za-z]*$",
+    max = 63,
+    example = "persistentVolumeClaim",
+    expected = "the field of a volume, such as `persistentVolumeClaim`"
+);
+text_type!(
     /// A kind of object.
     KindName,
     pattern = "^[A-Z][A-Za-z0-9]*$",
@@ -72,7 +88,9 @@ impl CompiledPatterns {
         let mut globs = GlobSetBuilder::new();
         for pattern in &written {
             let folder = format!("{}/**", pattern.trim_end_matches('/'));
-            for text in std::iter::once(pattern.as_str()).chain(below.then_some(folder.as_str())) {
+            // Alone, it means whatever there is: a key with a domain as well, or none.
+            let whole = if pattern == "*" { "**" } else { pattern.as_str() };
+            for text in std::iter::once(whole).chain(below.then_some(folder.as_str())) {
                 if let Ok(glob) = GlobBuilder::new(text).literal_separator(true).build() {
                     globs.add(glob);
                 }

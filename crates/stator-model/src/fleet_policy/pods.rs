@@ -5,7 +5,7 @@ use stator_core::dynamo::kinds;
 use stator_core::dynamo::registry::MAIN_CONTAINER;
 use stator_core::fields::{self, DeclaredValue};
 use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A pod as an object describes it, or what may become part of one.
 #[derive(Clone, Debug)]
@@ -14,8 +14,8 @@ pub(super) struct Pod<'a> {
     pub(super) path: FieldPath,
     /// Its spec; `null` where the object has none and the operator writes it.
     pub(super) spec: &'a Value,
-    /// The annotations beside it, and where they are.
-    pub(super) annotations: Option<(FieldPath, &'a Value)>,
+    /// The metadata that its pods get, and where they are: beside the spec, and further up for all pods of an object.
+    pub(super) metadata: Vec<(FieldPath, &'a Value)>,
     /// Its containers of all sorts, one that the operator adds included.
     pub(super) containers: Vec<Container<'a>>,
     /// False for a part of what may become a pod: of what it lacks, nothing can be said.
@@ -41,7 +41,7 @@ impl<'a> Pod<'a> {
                 containers: vec![Container { path: path.clone(), value: spec }],
                 path,
                 spec,
-                annotations: None,
+                metadata: Vec::new(),
                 is_whole,
             };
         }
@@ -62,7 +62,7 @@ impl<'a> Pod<'a> {
             let keys = BTreeMap::from([("name".to_owned(), KeyValue::new(&Value::from(MAIN_CONTAINER)))]);
             containers.push(Container { path: path.field("containers").join(PathSegment::Key(keys)), value: &NULL });
         }
-        Self { path, spec, annotations: None, containers, is_whole }
+        Self { path, spec, metadata: Vec::new(), containers, is_whole }
     }
 
     /// Its volumes, with their places.
@@ -87,7 +87,7 @@ fn named(item: &Value, index: usize) -> PathSegment {
 /// A pod's place, found while the object is walked.
 struct FoundPod {
     path: Vec<PathSegment>,
-    annotations: Option<Vec<PathSegment>>,
+    metadata: Option<Vec<PathSegment>>,
     is_whole: bool,
 }
 
@@ -99,15 +99,29 @@ pub(super) fn find_pods(object: &Object) -> Vec<Pod<'_>> {
     let is_of_graph = object.kind() == kinds::GRAPH.kind;
     let pod = |place: FoundPod| {
         let spec = resolve(object.value(), &place.path).unwrap_or(&NULL);
-        let annotations = place.annotations.and_then(|path| {
-            let value = resolve(object.value(), &path)?;
-            Some((FieldPath(path), value))
-        });
-        let annotations = annotations.filter(|(_, value)| value.is_object());
-        Pod { annotations, ..Pod::new(FieldPath(place.path), spec, place.is_whole, is_of_graph) }
+        let metadata =
+            metadata_places(&place).filter_map(|path| Some((FieldPath(path.clone()), resolve(object.value(), &path)?)));
+        let metadata = metadata.filter(|(_, value)| value.is_object()).collect();
+        Pod { metadata, ..Pod::new(FieldPath(place.path), spec, place.is_whole, is_of_graph) }
     };
     found.into_iter().map(pod).collect()
 }
+
+/// Where the labels, annotations and the like of a pod are: beside its spec, and further up, where they are of all pods below.
+/// What may become a part of a pod may as well be its metadata.
+fn metadata_places(pod: &FoundPod) -> impl Iterator<Item = Vec<PathSegment>> {
+    let above = (1..pod.path.len()).filter_map(|length| Some(pod.path.get(..length)?.to_vec()));
+    let beside = pod.path.split_last().map(|(_, above)| {
+        let beside = PathSegment::Field(POD_METADATA.to_owned());
+        above.iter().cloned().chain([beside]).collect::<Vec<_>>()
+    });
+    let own = (!pod.is_whole).then(|| pod.path.clone());
+    let places: BTreeSet<Vec<PathSegment>> = above.chain(beside).chain(own).chain(pod.metadata.clone()).collect();
+    places.into_iter()
+}
+
+/// The metadata of a pod beside its spec, in version v1alpha1 of Dynamo's kinds.
+const POD_METADATA: &str = "extraPodMetadata";
 
 fn note_pods(value: &DeclaredValue<'_>, found: &mut Vec<FoundPod>) {
     let at = |names: &[&str]| {
@@ -116,19 +130,18 @@ fn note_pods(value: &DeclaredValue<'_>, found: &mut Vec<FoundPod>) {
     };
     let declares_pod = |below: &[&str]| value.declares(&[below, &["containers"]].concat());
     if declares_pod(&["spec"]) {
-        let annotations = Some(at(&["metadata", "annotations"]));
-        found.push(FoundPod { path: at(&["spec"]), annotations, is_whole: true });
+        found.push(FoundPod { path: at(&["spec"]), metadata: Some(at(&["metadata"])), is_whole: true });
     } else if declares_pod(&[]) {
         if !found.iter().any(|pod| pod.path == value.path) {
-            found.push(FoundPod { path: at(&[]), annotations: None, is_whole: true });
+            found.push(FoundPod { path: at(&[]), metadata: None, is_whole: true });
         }
     } else if value.is_open() && value.value.is_object() && !is_part_of_pod(value.path, found) {
         let is_whole = value.value.get("containers").is_some_and(Value::is_array);
-        found.push(FoundPod { path: at(&[]), annotations: Some(at(&["metadata", "annotations"])), is_whole });
+        found.push(FoundPod { path: at(&[]), metadata: Some(at(&["metadata"])), is_whole });
     }
     // A template that is left out is the operator's to write.
     for absent in value.absent_fields(&["spec", "containers"]) {
-        found.push(FoundPod { path: at(&[absent, "spec"]), annotations: None, is_whole: true });
+        found.push(FoundPod { path: at(&[absent, "spec"]), metadata: None, is_whole: true });
     }
 }
 

@@ -6,6 +6,8 @@ use crate::intent::check::DocumentSchema;
 use crate::intent::policy::compile_expression;
 use crate::intent::schema::strict_schema;
 use crate::intent::yaml::{YamlNode, YamlSpan, parse_yaml_documents};
+use crate::present::escape;
+use crate::windows::{self, CronSchedule, ScheduleError};
 use stator_core::finding::{self, Finding, Location};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -27,6 +29,8 @@ pub fn read_policy<P: Copy>(node: &YamlNode<P>) -> Result<FleetPolicy, Vec<Findi
             findings.push(Finding::error(crate::intent::rules::POLICY_COMPILE, expression.span, message, help));
         }
     }
+    let windows = node.get("spec").and_then(|spec| spec.get("windows"));
+    findings.extend(windows.into_iter().flat_map(YamlNode::items).flat_map(window_faults));
     if !findings.is_empty() {
         return Err(findings);
     }
@@ -34,6 +38,33 @@ pub fn read_policy<P: Copy>(node: &YamlNode<P>) -> Result<FleetPolicy, Vec<Findi
         let help = "Compare the document with the reference of FleetPolicy.";
         vec![Finding::error(rules::DOCUMENT, node.span, error.to_string(), help)]
     })
+}
+
+/// What is wrong with a window that its schema does not say.
+fn window_faults<P: Copy>(window: &YamlNode<P>) -> Vec<Finding<P>> {
+    let (schedule, zone) = (window.get("schedule"), window.get("timeZone"));
+    let text =
+        |node: Option<&YamlNode<P>>| node.and_then(|node| node.as_str().map(|text| (text.to_owned(), node.span)));
+    let mut findings = Vec::new();
+    if let Some((schedule, span)) = text(schedule) {
+        let zone = text(zone);
+        if let Err(error) = CronSchedule::parse(&schedule, zone.as_ref().map(|(zone, _)| zone.as_str())) {
+            let span = match &error {
+                ScheduleError::Zone { .. } => zone.map_or(span, |(_, span)| span),
+                ScheduleError::Fields { .. } | ScheduleError::Field { .. } | ScheduleError::Never { .. } => span,
+            };
+            let help = "Correct it: `0 22 * * *` means every evening at ten.";
+            findings.push(Finding::error(rules::DOCUMENT, span, error.to_string(), help));
+        }
+    }
+    if let Some((duration, span)) = text(window.get("duration"))
+        && windows::parse_duration(&duration).is_none()
+    {
+        let message =
+            format!("`duration` is `{}`; expected a duration from one second to a year", escape::line(&duration));
+        findings.push(Finding::error(rules::DOCUMENT, span, message, "Write it as `30s`, `5m` or `1h30m`."));
+    }
+    findings
 }
 
 /// Reads the policies of a file; `path` is what the file is called in findings.

@@ -1,5 +1,6 @@
 //! What an object names beside itself: images, service accounts, Secrets, and how large claims are; wherever it stands.
 
+use super::pod_security::{NAMING_FIELDS, PodList};
 use serde_json::Value;
 use stator_core::dynamo::kinds;
 use stator_core::fields;
@@ -9,7 +10,8 @@ use stator_core::object::{FieldPath, Object, PathSegment, Quantity};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct References {
     pub(super) images: Vec<(FieldPath, String)>,
-    pub(super) service_accounts: Vec<(FieldPath, String)>,
+    /// What pods name of what policies have lists of, but images.
+    pub(super) named: Vec<(PodList, FieldPath, String)>,
     pub(super) secrets: Vec<(FieldPath, String)>,
     /// The sizes that claims ask for. One that is no quantity is the API server's to refuse.
     pub(super) claims: Vec<(FieldPath, Quantity)>,
@@ -35,6 +37,15 @@ impl References {
 
     fn note(&mut self, name: &str, path: &[PathSegment], value: &Value) {
         let path = || FieldPath(path.to_vec());
+        if let Some((list, _)) = NAMING_FIELDS.iter().find(|(_, field)| *field == name) {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                Value::Number(number) => number.to_string(),
+                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return,
+            };
+            self.named.extend((!text.is_empty()).then(|| (*list, path(), text)));
+            return;
+        }
         match name {
             "image" => match value {
                 Value::String(image) => self.images.push((path(), image.clone())),
@@ -45,9 +56,13 @@ impl References {
                 }
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
             },
-            "serviceAccountName" | "serviceAccount" => {
-                let account = value.as_str().filter(|name| !name.is_empty());
-                self.service_accounts.extend(account.map(|name| (path(), name.to_owned())));
+            "tolerations" => {
+                for (index, toleration) in value.as_array().into_iter().flatten().enumerate() {
+                    // Without a key it tolerates every taint.
+                    let key = toleration.get("key").and_then(Value::as_str).unwrap_or_default();
+                    let path = path().join(PathSegment::Index(index)).field("key");
+                    self.named.push((PodList::Tolerations, path, key.to_owned()));
+                }
             }
             "requests" => {
                 let size = value.get("storage").and_then(Quantity::from_value);
@@ -176,7 +191,7 @@ mod tests {
         let names =
             |list: &[(FieldPath, String)]| list.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(" ");
         assert_eq!(names(&found.images), "one four ten");
-        assert_eq!(names(&found.service_accounts), "three");
+        assert_eq!(found.named.iter().map(|(_, _, name)| name.as_str()).collect::<Vec<_>>(), ["three"]);
         let mut secrets: Vec<_> = found.secrets.iter().map(|(_, name)| name.as_str()).collect();
         secrets.sort_unstable();
         assert_eq!(secrets, ["eight", "five", "nine", "seven", "six", "two"]);

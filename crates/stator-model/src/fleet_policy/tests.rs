@@ -166,6 +166,75 @@ fn what_all_models_take_together_is_held_to_quotas() {
     "#);
 }
 
+/// N5: a policy's expressions saw the intent alone, and not what is rendered of it.
+#[test]
+fn rules_in_cel_see_rendered_objects() {
+    let aliases =
+        with("serving: {worker: {gpus: 4, template: {spec: {hostAliases: [{ip: 10.0.0.1, hostnames: [a]}]}}}}\n");
+    let plain = with("serving: {worker: {gpus: 4}}\n");
+    let rule = "rules:
+  - name: names
+    message: Pods may not change names.
+    expression: >-
+      objects.all(o, o.kind != 'DynamoGraphDeployment' ||
+      o.spec.components.all(c, !has(c.podTemplate.spec.hostAliases)))
+";
+    assert_eq!(judged(rule, &[("chat", &plain)]), "");
+    insta::assert_snapshot!(judged(rule, &[("chat", &aliases)]), @"
+    chat/model.yaml:3:18 error fleet/expression: fleet policy `tenants`, rule `names`: Pods may not change names.
+      help: Change the model so that this is true: objects.all(o, o.kind != 'DynamoGraphDeployment' || o.spec.components.all(c, !has(c.podTemplate.spec.hostAliases)))
+    ");
+}
+
+/// N5: with every list set, all of this was allowed.
+#[test]
+fn what_asks_the_scheduler_for_more_is_held_to_lists() {
+    let model = with(
+        "serving:
+  worker:
+    gpus: 1
+    template:
+      metadata: {labels: {kai.scheduler/queue: of-others}}
+      spec:
+        nodeName: control-plane-1
+        tolerations: [{operator: Exists}, {key: nvidia.com/gpu, operator: Exists}]
+        priorityClassName: system-node-critical
+        hostUsers: true
+        runtimeClassName: other
+        schedulerName: mine
+        volumes: [{name: n, nfs: {server: a, path: /}}]
+",
+    );
+    let spec = "pods:
+  tolerations: [nvidia.com/gpu]
+  priorityClasses: [batch-*]
+  runtimeClasses: []
+  schedulers: [default-scheduler]
+  volumes: [emptyDir]
+  labels: [app.kubernetes.io/*]
+";
+    insta::assert_snapshot!(judged(spec, &[("chat", &model)]), @r#"
+    chat/model.yaml:12:7 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.tolerations[0].key` names every taint; allowed: `nvidia.com/gpu`
+      help: Name another taint, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
+    chat/model.yaml:13:50 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.metadata.labels["kai.scheduler/queue"]` names the label `kai.scheduler/queue`; allowed: `app.kubernetes.io/*`
+      help: Name another label, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
+    chat/model.yaml:15:21 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.nodeName` is `control-plane-1`; allowed at level `baseline`: nothing: the scheduler chooses
+      help: Change `nodeName` of the pod, or ask an administrator for an exception for it; `stator explain policy` shows what is allowed.
+    chat/model.yaml:17:30 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.priorityClassName` names the priority class `system-node-critical`; allowed: `batch-*`
+      help: Name another priority class, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
+    chat/model.yaml:18:22 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.hostUsers` is `true`; allowed at level `baseline`: `false`, or nothing
+      help: Change `hostUsers` of the pod, or ask an administrator for an exception for it; `stator explain policy` shows what is allowed.
+    chat/model.yaml:19:29 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.runtimeClassName` names the runtime class `other`; allowed: none
+      help: Name another runtime class, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
+    chat/model.yaml:20:26 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.schedulerName` names the scheduler `mine`; allowed: `default-scheduler`
+      help: Name another scheduler, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
+    chat/model.yaml:21:31 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.volumes[name=n].nfs` names the kind of volume `nfs`; allowed: `emptyDir`
+      help: Name another kind of volume, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
+    "#);
+    let any = "pods: {level: privileged, tolerations: ['*'], labels: ['*'], priorityClasses: ['*']}";
+    assert_eq!(judged(any, &[("chat", &model)]), "");
+}
+
 #[test]
 fn rules_in_cel_are_the_policys_own() {
     let model = with("serving: {worker: {gpus: 4}}\n");
@@ -186,22 +255,19 @@ fn rules_in_cel_are_the_policys_own() {
 fn a_source_is_refused_as_a_whole() {
     let spec = "destinations: [team-a, team-a-*]
 repositories: [git.example.com/team-a]
-signatures: {required: true}
 ";
-    let told = |destination: &str, repository: Option<&str>, verifies: Option<bool>| {
-        let source = JudgedSource { repository: repository.map(str::to_owned), verifies, ..JudgedSource::default() };
+    let told = |destination: &str, repository: Option<&str>| {
+        let source = JudgedSource { repository: repository.map(str::to_owned), ..JudgedSource::default() };
         report(&policies(spec).bind(&source, destination).refusals())
     };
-    assert_eq!(told("team-a-dev", Some("git.example.com/team-a/models"), Some(true)), "");
-    insta::assert_snapshot!(told("team-b", Some("git.example.com/team-abc/models"), Some(false)), @r#"
+    assert_eq!(told("team-a-dev", Some("git.example.com/team-a/models")), "");
+    insta::assert_snapshot!(told("team-b", Some("git.example.com/team-abc/models")), @r#"
     stator.yaml:0:0 error fleet/destination: fleet policy `tenants`: objects would be written to namespace `team-b`; allowed: `team-a`, `team-a-*`
       help: Correct `namespace` of the environment in the root stator.yaml, or `targetNamespace` of the source.
     stator.yaml:0:0 error fleet/repository: fleet policy `tenants`: the repository is `git.example.com/team-abc/models`; allowed: `git.example.com/team-a`
       help: Follow a repository that the policy allows.
-    stator.yaml:0:0 error fleet/signature: fleet policy `tenants`: the source does not verify signatures; they are required
-      help: Add `verify` to the source, with the keys that may sign.
     "#);
-    insta::assert_snapshot!(told("team-a", None, None), @"
+    insta::assert_snapshot!(told("team-a", None), @"
     stator.yaml:0:0 error fleet/repository: fleet policy `tenants`: the repository is a local folder; allowed: `git.example.com/team-a`
       help: Follow a repository that the policy allows.
     ");
@@ -277,7 +343,7 @@ spec:
     insta::assert_snapshot!(report(&read_policies("p.yaml", text.as_bytes()).unwrap_err()), @"
     p.yaml:5:17 error schema/unknown-word: `spec.pods.level` is `strict`; expected one of `privileged`, `baseline`, `restricted`
       help: Use one of these values.
-    p.yaml:5:46 error schema/unknown-word: `spec.pods.exceptions[0].field` is `hostNetworks`; expected one of `hostProcess`, `hostNetwork`, `hostPID`, `hostIPC`, `privileged`, `capabilities`, `hostPath`, `hostPort`, `probeHost`, `appArmorProfile`, `seLinuxOptions`, `procMount`, `seccompProfile`, `sysctls`, `volumes`, `allowPrivilegeEscalation`, `runAsNonRoot`, `runAsUser`
+    p.yaml:5:46 error schema/unknown-word: `spec.pods.exceptions[0].field` is `hostNetworks`; expected one of `hostProcess`, `hostNetwork`, `hostPID`, `hostIPC`, `hostUsers`, `nodeName`, `privileged`, `capabilities`, `hostPath`, `hostPort`, `probeHost`, `appArmorProfile`, `seLinuxOptions`, `procMount`, `seccompProfile`, `sysctls`, `finalizers`, `ownerReferences`, `selectingLabels`, `volumes`, `allowPrivilegeEscalation`, `runAsNonRoot`, `runAsUser`
       help: Did you mean `hostNetwork`?
     p.yaml:6:3 error schema/unknown-field: unknown field `destination` in `spec`
       help: Did you mean `destinations`?

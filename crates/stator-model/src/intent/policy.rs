@@ -1,7 +1,7 @@
 //! Policy: CEL expressions that every model must keep.
 //!
-//! An expression sees `model` (the merged intent as it would be written, `model.spec.serving.decode.gpus`),
-//! `environment` (its name) and `gpus` (how many GPUs the model takes). It must give `true`.
+//! An expression sees `model` (the merged intent as it would be written, `model.spec.serving.decode.gpus`), `objects` (what
+//! it renders to), `environment` (its name) and `gpus` (how many GPUs the model takes). It must give `true`.
 
 use super::repository::{PolicyRule, PolicySeverity};
 use super::{Intent, rules};
@@ -14,7 +14,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What an expression may refer to.
-const VARIABLES: [&str; 3] = ["environment", "gpus", "model"];
+const VARIABLES: [&str; 4] = ["environment", "gpus", "model", OBJECTS];
+/// The variable of the rendered objects, which few expressions look at.
+const OBJECTS: &str = "objects";
 /// How deep `all`, `exists`, `map` and `filter` may be nested: an intent is small, so two levels end in good time.
 const MAX_NESTED_LOOPS: usize = 2;
 /// How many of them one expression may have.
@@ -36,12 +38,28 @@ const MAX_REASON_LENGTH: usize = 200;
 #[derive(Debug)]
 pub struct CompiledPolicy {
     rules: Vec<(PolicyRule, Result<Program, String>)>,
+    /// Whether any looks at rendered objects.
+    sees_objects: bool,
+}
+
+/// A model that is judged.
+#[derive(Clone, Debug)]
+pub struct JudgedModel<'a> {
+    /// The model.
+    pub intent: &'a Intent,
+    /// The GPUs that it takes.
+    pub gpus: u64,
+    /// What it renders to.
+    pub objects: Vec<&'a serde_json::Value>,
 }
 
 impl CompiledPolicy {
     /// Compiles rules. One that does not compile fails for every model.
     pub fn new(rules: &[PolicyRule]) -> Self {
-        Self { rules: rules.iter().map(|rule| (rule.clone(), compile_expression(&rule.expression))).collect() }
+        let rules: Vec<_> = rules.iter().map(|rule| (rule.clone(), compile_expression(&rule.expression))).collect();
+        let programs = || rules.iter().filter_map(|(_, program)| program.as_ref().ok());
+        let sees_objects = programs().any(|program| program.references().variables().contains(&OBJECTS));
+        Self { rules, sees_objects }
     }
 
     /// True without a rule.
@@ -52,11 +70,11 @@ impl CompiledPolicy {
     /// What is said of each model, with the GPUs that it takes. All of a commit may cost so much and no more, counted in steps
     /// and not in seconds: the same commit has the same findings on every machine. What comes after that, in the order of the
     /// models, is refused.
-    pub fn judge(&self, models: &[(&Intent, u64)], environment: &str) -> Vec<Vec<Finding>> {
+    pub fn judge(&self, models: &[JudgedModel<'_>], environment: &str) -> Vec<Vec<Finding>> {
         if self.rules.is_empty() {
             return vec![Vec::new(); models.len()];
         }
-        let costs: Vec<u64> = models.par_iter().map(|(intent, _)| self.cost_of(intent)).collect();
+        let costs: Vec<u64> = models.par_iter().map(|model| self.cost_of(model)).collect();
         let mut spent = 0_u64;
         let is_affordable: Vec<bool> = costs
             .into_iter()
@@ -65,13 +83,13 @@ impl CompiledPolicy {
                 spent <= MAX_TOTAL_COST
             })
             .collect();
-        let judged = models.par_iter().zip(is_affordable).map(|((intent, gpus), is_affordable)| {
+        let judged = models.par_iter().zip(is_affordable).map(|(model, is_affordable)| {
             if is_affordable {
-                return self.evaluate(intent, environment, *gpus);
+                return self.evaluate(model, environment);
             }
             vec![Finding::error(
                 rules::POLICY_FAILED,
-                intent.origins.locate("metadata.name"),
+                model.intent.origins.locate("metadata.name"),
                 "the policies take too many steps for the models of this commit, so this model is not checked",
                 "Simplify the expressions in `stator.yaml`, or split the repository.",
             )]
@@ -80,21 +98,34 @@ impl CompiledPolicy {
     }
 
     /// What judging a model costs at most. A rule that is not begun costs nothing.
-    fn cost_of(&self, intent: &Intent) -> u64 {
-        let size = DataSize::measure(&serde_json::to_value(&intent.model).unwrap_or_default());
+    fn cost_of(&self, model: &JudgedModel<'_>) -> u64 {
+        let size = self.size_of(model, &serde_json::to_value(&model.intent.model).unwrap_or_default());
         let programs = self.rules.iter().filter_map(|(_, program)| program.as_ref().ok());
         let costs = programs.map(|program| evaluation_cost(program.expression(), size));
         costs.filter(|cost| *cost <= MAX_COST).fold(0, u64::saturating_add)
     }
 
+    /// How much data of a model expressions may see.
+    fn size_of(&self, model: &JudgedModel<'_>, written: &serde_json::Value) -> DataSize {
+        let objects = model.objects.iter().filter(|_| self.sees_objects).map(|object| DataSize::measure(object));
+        let own = DataSize { longest: model.objects.len() as u64, bytes: 0 };
+        objects.chain([DataSize::measure(written)]).fold(own, DataSize::and)
+    }
+
     /// A finding for every rule that a model breaks, and for every one that cannot be evaluated.
-    pub(crate) fn evaluate(&self, intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
+    pub(crate) fn evaluate(&self, judged: &JudgedModel<'_>, environment: &str) -> Vec<Finding> {
         if self.rules.is_empty() {
             return Vec::new();
         }
+        let JudgedModel { intent, gpus, objects } = judged;
+        let (intent, gpus) = (*intent, *gpus);
         let mut context = Context::default();
         let model = serde_json::to_value(&intent.model).unwrap_or_default();
-        let size = DataSize::measure(&model);
+        let size = self.size_of(judged, &model);
+        if self.sees_objects {
+            let objects: Vec<Value> = objects.iter().map(|object| to_cel_value(object)).collect();
+            context.add_variable_from_value(OBJECTS, Value::List(Arc::new(objects)));
+        }
         context.add_variable_from_value("model", to_cel_value(&model));
         context.add_variable_from_value("environment", environment);
         context.add_variable_from_value("gpus", Value::Int(i64::try_from(gpus).unwrap_or(i64::MAX)));
@@ -171,7 +202,7 @@ pub(crate) fn compile_expression(expression: &str) -> Result<Program, String> {
     collect_unknown_names(program.expression(), &mut Vec::new(), &mut unknown);
     if let Some(name) = unknown.first() {
         let meant = closest_match(name, VARIABLES).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-        return Err(format!("unknown variable `{name}`; known: `model`, `environment` and `gpus`{meant}"));
+        return Err(format!("unknown variable `{name}`; known: `model`, `objects`, `environment` and `gpus`{meant}"));
     }
     Ok(program)
 }
@@ -208,13 +239,15 @@ struct DataSize {
 }
 
 impl DataSize {
+    /// Of both.
+    fn and(self, other: Self) -> Self {
+        Self { longest: self.longest.max(other.longest), bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
     fn measure(value: &serde_json::Value) -> Self {
         let sum = |parts: &mut dyn Iterator<Item = Self>, count: usize| {
             let own = Self { longest: count as u64, bytes: 16 };
-            parts.fold(own, |sum, part| Self {
-                longest: sum.longest.max(part.longest),
-                bytes: sum.bytes.saturating_add(part.bytes),
-            })
+            parts.fold(own, Self::and)
         };
         match value {
             serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
@@ -338,7 +371,10 @@ mod tests {
         let workspace = workspace(&[("stator.yaml", &root), ("m/model.yaml", QWEN)]);
         let selection = workspace.resolve_environment(Some("prod")).unwrap();
         match selection.intents.first() {
-            Some(intent) => report(&CompiledPolicy::new(&selection.policy).evaluate(intent, "prod", 8)),
+            Some(intent) => report(
+                &CompiledPolicy::new(&selection.policy)
+                    .evaluate(&JudgedModel { intent, gpus: 8, objects: Vec::new() }, "prod"),
+            ),
             None => report(&selection.findings),
         }
     }
@@ -392,7 +428,7 @@ mod tests {
           help: Correct it; `stator explain policy` shows the variables of an expression.
         "#);
         insta::assert_snapshot!(judged("modle.spec.model != ''"), @r#"
-        stator.yaml:15:51 error policy/compile: not a CEL expression: unknown variable `modle`; known: `model`, `environment` and `gpus`; did you mean `model`?
+        stator.yaml:15:51 error policy/compile: not a CEL expression: unknown variable `modle`; known: `model`, `objects`, `environment` and `gpus`; did you mean `model`?
           help: Correct it; `stator explain policy` shows the variables of an expression.
         "#);
         insta::assert_snapshot!(judged("[1].all(a, [a].all(b, [b].all(c, c > 0)))"), @r#"
@@ -419,7 +455,10 @@ mod tests {
             let workspace = workspace(&[("stator.yaml", &root(expression)), ("m/model.yaml", &model)]);
             let selection = workspace.resolve_environment(Some("prod")).unwrap();
             let intent = selection.intents.first().unwrap_or_else(|| panic!("{}", report(&selection.findings)));
-            report(&CompiledPolicy::new(&selection.policy).evaluate(intent, "prod", 8))
+            report(
+                &CompiledPolicy::new(&selection.policy)
+                    .evaluate(&JudgedModel { intent, gpus: 8, objects: Vec::new() }, "prod"),
+            )
         };
         let args = "model.spec.serving.worker.args";
         let pairs = format!("{args}.all(a, {args}.exists(b, a == b + 'x' || true))");

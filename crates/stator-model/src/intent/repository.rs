@@ -95,7 +95,8 @@ pub struct Environment {
 pub struct PolicyRule {
     /// A short name, shown in findings.
     pub name: DnsName,
-    /// A CEL expression over `model` (the merged intent), `environment` (its name) and `gpus` (an int) that must be true.
+    /// A CEL expression over `model` (the merged intent), `objects` (what it renders to), `environment` (its name) and `gpus`
+    /// (an int) that must be true.
     #[schemars(length(min = 1, max = 4096))]
     pub expression: String,
     /// The message for a model that violates it.

@@ -2,6 +2,7 @@
 
 use super::SourceReconciler;
 use super::effect::{ReconcileEffect, RejectedRequest};
+use super::event::WindowOwner;
 use super::state::ReconcileMemory;
 use crate::controller::sources::manual_requests::HoldApproval;
 use std::collections::BTreeSet;
@@ -13,8 +14,8 @@ pub(super) enum AnswerContext {
     NoCommit,
     /// The source is suspended.
     Suspended,
-    /// No window is open.
-    OutsideWindow,
+    /// No window of this owner is open.
+    OutsideWindow(WindowOwner),
     /// Anywhere else: the request was carried out, well or not.
     Elsewhere,
 }
@@ -66,7 +67,7 @@ impl SourceReconciler {
                 }
             }
             if let Some(revision) = memory.taken_requests.outside_windows.as_ref().filter(|one| is_stale(one))
-                && context == AnswerContext::OutsideWindow
+                && context == AnswerContext::OutsideWindow(WindowOwner::Source)
             {
                 rejected.insert(RejectedRequest::StaleWindowOverride { revision: revision.clone(), newest });
             }
@@ -74,11 +75,14 @@ impl SourceReconciler {
         let is_answer = memory.answering.is_some();
         match context {
             AnswerContext::Suspended if is_answer => memory.rejected_sync = Some(RejectedRequest::SyncWhileSuspended),
-            AnswerContext::OutsideWindow if is_answer => {
-                memory.rejected_sync = Some(RejectedRequest::SyncWithoutWindow)
+            AnswerContext::OutsideWindow(owner) if is_answer => {
+                memory.rejected_sync = Some(match owner {
+                    WindowOwner::Source => RejectedRequest::SyncWithoutWindow,
+                    WindowOwner::Policy => RejectedRequest::SyncWithoutPolicyWindow,
+                });
             }
             // What was said of the last request stays said for as long as it is so.
-            AnswerContext::Suspended | AnswerContext::OutsideWindow => {}
+            AnswerContext::Suspended | AnswerContext::OutsideWindow(_) => {}
             AnswerContext::NoCommit | AnswerContext::Elsewhere => memory.rejected_sync = None,
         }
         rejected.extend(memory.rejected_sync.clone());

@@ -31,7 +31,10 @@ pub(in crate::controller::reconcile) enum ReconcileEffect {
         last_known_good: Option<String>,
     },
     /// Ask the sync windows; answered with [`GateChecked`](super::ReconcileEvent::GateChecked).
-    CheckGate,
+    CheckGate {
+        /// The commit that is to be written.
+        commit: String,
+    },
     /// What the windows say of a commit.
     ReportWindow {
         /// Which.
@@ -159,6 +162,8 @@ pub(in crate::controller::reconcile) enum RejectedRequest {
     SyncWhileSuspended,
     /// A sync was requested while no window is open.
     SyncWithoutWindow,
+    /// A sync was requested while the windows of a policy are closed.
+    SyncWithoutPolicyWindow,
 }
 
 /// How a source ended.

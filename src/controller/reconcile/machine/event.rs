@@ -52,7 +52,7 @@ pub(in crate::controller::reconcile) enum ReconcileEvent {
     Shutdown,
 }
 
-/// What the source's sync windows say.
+/// What the sync windows say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::controller::reconcile) enum GateDecision {
     /// Writes may be made now.
@@ -63,7 +63,18 @@ pub(in crate::controller::reconcile) enum GateDecision {
         opens: Option<Timestamp>,
         /// How long that is from now.
         opens_in: Option<Duration>,
+        /// Whose windows are closed.
+        owner: WindowOwner,
     },
+}
+
+/// Whose windows keep a sync out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::controller::reconcile) enum WindowOwner {
+    /// The source's own, which somebody may let one commit through.
+    Source,
+    /// Those of an administrators' policy, which nobody opens.
+    Policy,
 }
 
 /// How an attempt to sync a commit ended.

@@ -34,7 +34,7 @@ mod tests;
 
 pub(in crate::controller) use effect::ReconcileResult;
 pub(super) use effect::{AttemptPass, RecheckScope, ReconcileEffect, RejectedRequest, ReportedWindow};
-pub(super) use event::{AttemptOutcome, GateDecision, ReconcileEvent, RestoreOutcome};
+pub(super) use event::{AttemptOutcome, GateDecision, ReconcileEvent, RestoreOutcome, WindowOwner};
 pub(super) use state::{HeldRevisionPlan, ReconcilePhase, ReconcilerStart};
 
 use crate::controller::cache::drift_detector::DriftSignal;

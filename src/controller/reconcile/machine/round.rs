@@ -2,13 +2,14 @@
 
 use super::answer::AnswerContext;
 use super::effect::{AttemptPass, RecheckScope, ReconcileEffect, ReconcileResult, ReportedWindow};
-use super::event::GateDecision;
+use super::event::{GateDecision, WindowOwner};
 use super::state::{GateReason, ReconcilePhase};
 use super::{LONGEST_WINDOW_WAIT, SourceReconciler, UNWATCHED_LOOK};
 use crate::controller::reconcile::attempt_report::UncoveredModels;
 use crate::controller::reconcile::commit::PolledCommit;
 use crate::controller::reconcile::drift_repairs::RepairLimits;
 use crate::controller::sources::registry::SourcePhase;
+use jiff::Timestamp;
 use std::time::Duration;
 
 impl SourceReconciler {
@@ -48,7 +49,7 @@ impl SourceReconciler {
         } else if newest.refusal.is_some() {
             self.refuse(now, newest, effects);
         } else {
-            self.check_gate(GateReason::SyncCommit, effects);
+            self.check_gate(GateReason::SyncCommit, newest.commit, effects);
         }
     }
 
@@ -101,16 +102,15 @@ impl SourceReconciler {
         }
         effects.push(ReconcileEffect::SetLastKnownGood(good));
         effects.push(ReconcileEffect::SetPhase(SourcePhase::Idle));
-        if self.can_restore(now) {
-            self.check_gate(GateReason::KeepLastGood, effects);
-        } else {
-            self.phase = ReconcilePhase::Refused { next_look: self.next_look(now) };
+        match self.memory.last_good().cloned() {
+            Some(good) if self.can_restore(now) => self.check_gate(GateReason::KeepLastGood, good, effects),
+            Some(_) | None => self.phase = ReconcilePhase::Refused { next_look: self.next_look(now) },
         }
     }
 
-    fn check_gate(&mut self, reason: GateReason, effects: &mut Vec<ReconcileEffect>) {
+    fn check_gate(&mut self, reason: GateReason, commit: String, effects: &mut Vec<ReconcileEffect>) {
         self.phase = ReconcilePhase::CheckingGate { reason };
-        effects.push(ReconcileEffect::CheckGate);
+        effects.push(ReconcileEffect::CheckGate { commit });
     }
 
     pub(super) fn gate_checked(&mut self, now: Duration, decision: GateDecision, effects: &mut Vec<ReconcileEffect>) {
@@ -131,15 +131,14 @@ impl SourceReconciler {
                 self.phase = ReconcilePhase::Refused { next_look: self.next_look(now) };
             }
             (GateReason::SyncCommit, GateDecision::Open) => self.pass_gate(now, current, effects),
-            (GateReason::SyncCommit, GateDecision::Closed { opens, .. }) => {
-                if self.is_overridden(&current.commit) {
+            (GateReason::SyncCommit, GateDecision::Closed { opens, owner, .. }) => {
+                if owner == WindowOwner::Source && self.is_overridden(&current.commit) {
                     let window = ReportedWindow::Overridden { opens };
                     effects.push(ReconcileEffect::ReportWindow { commit: current.commit.clone(), window });
                     // Only this commit was meant: what another one says waits for a window.
                     self.start_attempt(now, current, effects);
                 } else {
-                    let window = ReportedWindow::Closed { opens };
-                    self.wait_for_window(now, current, window, effects);
+                    self.wait_for_window(now, current, (opens, owner), effects);
                 }
             }
         }
@@ -173,14 +172,15 @@ impl SourceReconciler {
         &mut self,
         now: Duration,
         current: PolledCommit,
-        window: ReportedWindow,
+        (opens, owner): (Option<Timestamp>, WindowOwner),
         effects: &mut Vec<ReconcileEffect>,
     ) {
         if self.memory.concluded.as_ref().is_some_and(|concluded| *concluded != current.commit) {
             (self.memory.concluded, self.memory.held) = (None, None);
         }
+        let window = ReportedWindow::Closed { opens };
         effects.push(ReconcileEffect::ReportWindow { commit: current.commit, window });
-        self.answer(AnswerContext::OutsideWindow, effects);
+        self.answer(AnswerContext::OutsideWindow(owner), effects);
         if self.once {
             return self.finish(ReconcileResult::NotSynced, effects);
         }

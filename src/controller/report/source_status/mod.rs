@@ -241,12 +241,17 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
         return summarize_problem(problem, state);
     }
     if state.phase == SourcePhase::WindowClosed && !well {
-        let (message, moves) = match state.next_window {
-            Some(opens) => (
-                format!("no sync window is open; the next one opens at {}", format_time(opens)),
+        let of = state.window_policy.as_ref().map(|policy| format!(" of fleet policy `{policy}`")).unwrap_or_default();
+        let (message, moves) = match (state.next_window, &state.window_policy) {
+            (Some(opens), _) => (
+                format!("no sync window{of} is open; the next one opens at {}", format_time(opens)),
                 ConditionProgress::Waiting,
             ),
-            None => ("no sync window will open; correct `spec.windows`".to_owned(), ConditionProgress::Stalled),
+            (None, None) => ("no sync window will open; correct `spec.windows`".to_owned(), ConditionProgress::Stalled),
+            (None, Some(_)) => (
+                format!("no sync window{of} will open; ask an administrator to correct `windows` of the policy"),
+                ConditionProgress::Stalled,
+            ),
         };
         return ConditionSummary::new(ConditionStatus::False, "WindowClosed", message, moves);
     }

@@ -9,7 +9,7 @@ mod documents;
 mod tests;
 
 use super::resolved_source::SyncTarget;
-pub use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets, SyncWindow};
+pub use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets};
 use super::spec::{self, SecretKey, rules};
 use documents::SourceFileDocument;
 use stator_core::finding::{self, Finding, Location};
@@ -66,7 +66,9 @@ pub fn parse_file(path: &str, bytes: &[u8]) -> ParsedSourceFile {
         let Some(node) = &document.node else { continue };
         match spec::read_source(node, spec::SourceSecretLookup::File(&secrets)) {
             Ok(source) if !document.findings.iter().any(Finding::is_error) => {
-                sources.push(PlacedSource { source, location: node.span.location(path) });
+                let location = node.span.location(path);
+                let source = ResolvedSource { position: location.line, ..source };
+                sources.push(PlacedSource { source, location });
             }
             Ok(_) => {}
             Err(faults) => {

@@ -91,6 +91,8 @@ pub struct DesiredSources {
     pub resources: BTreeMap<SourceKey, Arc<ModelSourceObject>>,
     /// Those that others run and whose webhooks are taken here.
     pub relayed: Vec<RelayedSource>,
+    /// All objects, whoever runs them, with the namespaces that they sync to, where they say so: the oldest first.
+    pub order: Vec<(SourceKey, Option<String>)>,
 }
 
 /// A source that others run and whose webhooks are taken here.
@@ -331,6 +333,11 @@ impl SourceIndex {
         let answered = || self.known.iter().filter(|(key, _)| ours.covers_namespace(&key.namespace));
         let sound = answered().filter_map(|(_, known)| Some((&*known.resource, known.draft.as_ref().ok()?)));
         let rivals = find_target_conflicts(sound);
+        let mut order: Vec<_> = answered().collect();
+        // One without a time is taken for new.
+        order.sort_by_key(|(key, known)| (known.resource.created.is_none(), known.resource.created, *key));
+        let destination = |known: &IndexedSource| known.draft.as_ref().ok().and_then(ResolvedSource::named_destination);
+        wanted.order = order.into_iter().map(|(key, known)| (key.clone(), destination(known))).collect();
         for (key, known) in answered() {
             let own = keys.get_mut(key);
             if self.role == ControllerRole::Server || !ours.runs_source(key) {

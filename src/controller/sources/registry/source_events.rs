@@ -130,7 +130,10 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
         all.push((
             SourceEventKind::WindowClosed,
             newest.clone(),
-            format!("{what} is waiting for a sync window: {opens}"),
+            match &now.window_policy {
+                Some(policy) => format!("{what} is waiting for a sync window of fleet policy `{policy}`: {opens}"),
+                None => format!("{what} is waiting for a sync window: {opens}"),
+            },
         ));
     }
     if now.counts.drifted > before.counts.drifted {

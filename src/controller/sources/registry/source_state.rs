@@ -52,6 +52,8 @@ pub struct SourceState {
     pub statuses: StatusPostingState,
     /// When the next sync window opens, while none is open.
     pub next_window: Option<Timestamp>,
+    /// The administrators' policy whose windows are closed; none where they are the source's own.
+    pub window_policy: Option<String>,
     /// The commit that is synced outside the sync windows, as requested.
     pub outside_windows: Option<String>,
     /// The last request for a look and a sync that was answered: [`ManualRequests::requested_at`](crate::controller::sources::manual_requests::ManualRequests::requested_at).

@@ -2,29 +2,26 @@
 
 pub mod rules;
 
-use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets, SyncWindow};
+use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets};
 use crate::controller::sources::notification_target::{self, NotificationTargetError};
-use crate::controller::sources::schedule::{CronSchedule, ScheduleError};
 use crate::controller::sources::tenancy::TenantAccess;
 use stator_core::finding::{Finding, Rule};
 use stator_git::source::credentials::{GitCredentials, GithubApp};
 use stator_git::source::mirror::version_range_error;
-use stator_git::source::model_source::{DURATION_PATTERN, ModelSource, WindowKind};
+use stator_git::source::model_source::{ModelSource, WindowKind};
 use stator_git::source::secret::SecretValues;
 use stator_git::source::signature::{self, KeyFault, SignatureError};
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlError, UrlScheme};
 use stator_model::intent::check::DocumentSchema;
 use stator_model::intent::rules::SCHEMA_UNKNOWN_FIELD;
 use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlValue};
+use stator_model::windows::{self, CronSchedule, ScheduleError, SyncWindow};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 /// How often a source is looked at that says nothing of it.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
-/// What an interval, a window or a timeout may be.
-const MIN_DURATION: Duration = Duration::from_secs(1);
-const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Most windows of one source.
 const MAX_WINDOWS: usize = 100;
 
@@ -44,9 +41,6 @@ pub(in crate::controller) enum SourceSecretLookup<'a> {
 
 static SPEC_SCHEMA: LazyLock<DocumentSchema> =
     LazyLock::new(|| DocumentSchema::new(&stator_model::intent::schema::strict_schema::<ModelSource>()));
-
-/// How a duration is written.
-static DURATION_REGEX: LazyLock<Option<regex::Regex>> = LazyLock::new(|| regex::Regex::new(DURATION_PATTERN).ok());
 
 /// Reads one document.
 ///
@@ -89,6 +83,7 @@ pub(in crate::controller) fn read_source<P: Copy + PartialEq>(
         access: TenantAccess { service_account: account, ..TenantAccess::default() },
         key: SourceKey::new(namespace, document.metadata.name.to_string()),
         uid: None,
+        position: 0,
         spec: document.spec,
         url,
         folder: folder.unwrap_or_default(),
@@ -256,13 +251,9 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
     fn read_duration(&mut self, entry: Option<&YamlEntry<P>>) -> Option<Duration> {
         let entry = entry?;
         let text = entry.value.as_str()?;
-        // jiff takes more: words for units, and signs. What a file may say, an object in a cluster may too, and the reverse.
-        let form = DURATION_REGEX.as_ref().is_some_and(|form| form.is_match(text));
-        let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
-        let parsed = parsed.filter(|_| form);
-        match parsed {
-            Some(duration) if (MIN_DURATION..=MAX_DURATION).contains(&duration) => Some(duration),
-            Some(_) | None => {
+        match windows::parse_duration(text) {
+            Some(duration) => Some(duration),
+            None => {
                 let message = format!(
                     "`{}` is `{}`; expected a duration from one second to a year",
                     entry.key,

@@ -16,6 +16,7 @@
 mod error;
 mod object;
 mod openpgp;
+mod policy_keys;
 mod ssh;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ mod verification;
 
 pub use error::{KeyFault, SignatureError};
 pub use object::{SignedObject, SignedRevision, SignedTag};
+pub use policy_keys::verify_with_policy_keys;
 pub use verification::{check_keys, verify_revision};
 
 /// How far ahead of this machine's clock a signer's may be.

@@ -49,7 +49,11 @@ fn told(result: Result<Vec<TrustedSigner>, SignatureError>) -> String {
         }
         Err(error) => error.to_string(),
     };
-    let text = regex::Regex::new("SHA256:[A-Za-z0-9+/]{43}").unwrap().replace_all(&text, "SHA256:…");
+    masked(&text)
+}
+
+fn masked(text: &str) -> String {
+    let text = regex::Regex::new("SHA256:[A-Za-z0-9+/]{43}").unwrap().replace_all(text, "SHA256:…");
     let text = regex::Regex::new("[0-9A-F]{40}").unwrap().replace_all(&text, "PRINT");
     regex::Regex::new("[0-9a-f]{12}").unwrap().replace_all(&text, "ID").into_owned()
 }
@@ -156,6 +160,41 @@ fn tags_pass_for_their_own_name_and_commit_only() {
     signed.commit = commit(data("commit-ssh-rsa"));
     signed.tag = Some(tag("v1.1.0", data("tag-ssh")));
     insta::assert_snapshot!(told(verify_revision(VerifyMode::Tag, &signed, &all, later())), @"tag v1.1.0 is signed for something else: it is on another commit");
+}
+
+/// A policy has its keys inline, in any of their forms.
+#[test]
+fn keys_of_a_policy_are_read_by_their_form() {
+    let (ssh, ring) = (line("ssh-ed25519.sshpub"), String::from_utf8(data("openpgp-ed.asc")).unwrap());
+    let judged = |file: &str, keys: &[String]| match verify_with_policy_keys(keys, &head(data(file)), later()) {
+        Ok(signers) => told(Ok(signers)),
+        Err(reason) => masked(&reason),
+    };
+    let all = [ring, format!("ada@example.com namespaces=\"git\" {ssh}"), line("ssh-rsa.sshpub")];
+    for file in ["commit-openpgp-ed", "commit-ssh-ed25519", "commit-ssh-rsa"] {
+        assert!(judged(file, &all).starts_with("commit ID by"), "{file}: {}", judged(file, &all));
+        assert!(judged(file, std::slice::from_ref(&ssh)).contains("commit ID by") == (file == "commit-ssh-ed25519"));
+    }
+    let refused = [
+        judged("commit-unsigned", &all),
+        judged("commit-ssh-ecdsa", &all),
+        judged("commit-ssh-ed25519", &[]),
+        judged(
+            "commit-ssh-ed25519",
+            &[
+                ssh.clone(),
+                "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nAAAA\n-----END PGP PRIVATE KEY BLOCK-----".to_owned(),
+            ],
+        ),
+        judged("commit-ssh-ed25519", &[ssh, "no key".to_owned(), " ".to_owned()]),
+    ];
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    commit ID is not signed
+    commit ID is signed with the key SHA256:…, which the policy does not name
+    the policy has no keys
+    the keys of the policy cannot be read: key 2.asc, line 1, is a private key; remove it from the secret and put the public one there
+    the keys of the policy cannot be read: allowed_signers, line 1, has no key; write `PRINCIPAL ssh-ed25519 AAAA…`
+    "#);
 }
 
 #[test]

@@ -5,16 +5,17 @@
 
 mod baseline;
 mod restricted;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use super::pods::Pod;
-pub(super) use baseline::{CAPABILITIES, SELINUX_TYPES, SYSCTLS};
 pub(super) use restricted::VOLUMES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stator_core::object::{FieldPath, PathSegment};
+pub(super) use table::{AllowedValue, CONTROLS, ControlledItems, NAMING_FIELDS, PodControl, PodList, PodPlace};
 
 /// A level of the Pod Security Standards.
 #[derive(
@@ -63,6 +64,10 @@ pub enum PodField {
     #[serde(rename = "hostIPC")]
     #[strum(serialize = "hostIPC")]
     HostIpc,
+    /// `hostUsers` of a pod.
+    HostUsers,
+    /// `nodeName` of a pod.
+    NodeName,
     /// `privileged` of a container.
     Privileged,
     /// `capabilities` of a container: what is added, and what is not dropped.
@@ -83,6 +88,12 @@ pub enum PodField {
     SeccompProfile,
     /// `sysctls` of a pod.
     Sysctls,
+    /// `finalizers` of a pod.
+    Finalizers,
+    /// `ownerReferences` of a pod.
+    OwnerReferences,
+    /// Labels by which Dynamo or stator selects pods and objects.
+    SelectingLabels,
     /// The kinds of volumes.
     Volumes,
     /// `allowPrivilegeEscalation` of a container.

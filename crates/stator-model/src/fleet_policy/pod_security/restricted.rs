@@ -1,6 +1,6 @@
 //! What the level `restricted` asks for beyond `baseline`.
 
-use super::baseline::is_profile;
+use super::table::PROFILES;
 use super::{PodField, PodJudge, SECURITY_CONTEXT, items, value_at};
 use serde_json::Value;
 
@@ -87,4 +87,9 @@ fn capabilities(judge: &mut PodJudge<'_>) {
             }
         }
     }
+}
+
+/// Whether it is a profile that a pod may choose.
+fn is_profile(name: &str) -> bool {
+    PROFILES.contains(&name)
 }

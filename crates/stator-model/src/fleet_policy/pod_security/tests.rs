@@ -86,6 +86,8 @@ fn pod_attacks() -> Vec<(PodField, Value)> {
         (F::HostNetwork, json!({"hostNetwork": true})),
         (F::HostPid, json!({"hostPID": true})),
         (F::HostIpc, json!({"hostIPC": true})),
+        (F::HostUsers, json!({"hostUsers": true})),
+        (F::NodeName, json!({"nodeName": "control-plane-1"})),
         (F::HostPath, json!({"volumes": [{"name": "n", "hostPath": {"path": "/"}}]})),
         (F::HostProcess, json!({"securityContext": {"windowsOptions": {"hostProcess": true}}})),
         (F::AppArmorProfile, json!({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}})),
@@ -122,6 +124,24 @@ fn container_attacks() -> Vec<(PodField, Value)> {
         attacks.push((F::ProbeHost, json!({"lifecycle": {hook: {"httpGet": {"host": "127.0.0.1", "port": 80}}}})));
     }
     attacks
+}
+
+/// What the metadata beside a pod's spec may say that `baseline` forbids, by control.
+fn metadata_attacks() -> Vec<(PodField, Value)> {
+    use PodField as F;
+    vec![
+        (
+            F::AppArmorProfile,
+            json!({"annotations": {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}}),
+        ),
+        (F::Finalizers, json!({"finalizers": ["example.com/never"]})),
+        (
+            F::OwnerReferences,
+            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}),
+        ),
+        (F::SelectingLabels, json!({"labels": {"nvidia.com/dynamo-graph-deployment-name": "of-somebody-else"}})),
+        (F::SelectingLabels, json!({"labels": {"stator.dev/owner": "x"}})),
+    ]
 }
 
 /// What `restricted` forbids beyond that.
@@ -210,7 +230,7 @@ fn every_control_of_the_level_restricted_is_attacked() {
 /// A control without an attack is one that nothing tests.
 #[test]
 fn no_control_is_left_out() {
-    let attacks = [pod_attacks(), container_attacks(), restricted_attacks()].concat();
+    let attacks = [pod_attacks(), container_attacks(), metadata_attacks(), restricted_attacks()].concat();
     let attacked: BTreeSet<PodField> = attacks.iter().map(|(field, _)| *field).collect();
     assert_eq!(attacked, PodField::VARIANTS.iter().copied().collect());
     // What a user writes is what serde reads.
@@ -219,15 +239,202 @@ fn no_control_is_left_out() {
     }
 }
 
+/// Wherever the metadata of pods stand: beside the spec, in a version of old, or further up for all pods of a graph.
 #[test]
-fn annotations_of_a_template_are_judged() {
-    let annotations = |profile: &str| {
-        let name = "container.apparmor.security.beta.kubernetes.io/main";
-        graph_with_template(json!({"metadata": {"annotations": {name: profile}}, "spec": hardened()}))
+fn metadata_of_pods_are_judged_wherever_they_stand() {
+    let graph_of = |version: &str, spec: Value| {
+        Object::from_value(json!({
+            "apiVersion": format!("nvidia.com/{version}"), "kind": "DynamoGraphDeployment",
+            "metadata": {"name": "chat", "namespace": "serving"}, "spec": spec,
+        }))
+        .unwrap()
     };
-    let found = judged(&annotations("unconfined"), PodSecurityLevel::Baseline);
-    assert_eq!(fields_of(&found), BTreeSet::from([PodField::AppArmorProfile]));
-    assert_eq!(judged(&annotations("localhost/x"), PodSecurityLevel::Baseline), []);
+    let services = |service: Value| graph_of("v1alpha1", json!({"services": {"decode": service}}));
+    for (field, metadata) in metadata_attacks() {
+        let mut job = job(&hardened()).into_value();
+        job["spec"]["template"]["metadata"] = metadata.clone();
+        for object in [
+            graph_with_template(json!({"metadata": metadata, "spec": hardened()})),
+            Object::from_value(job).unwrap(),
+            services(json!({"extraPodMetadata": metadata, "extraPodSpec": hardened()})),
+            request(&hardened(), &json!({"spec": {"services": {"x": {"extraPodMetadata": metadata}}}})),
+        ] {
+            let found = judged(&object, PodSecurityLevel::Baseline);
+            assert_eq!(fields_of(&found), BTreeSet::from([field]), "{}", object.value());
+            assert_eq!(judged(&object, PodSecurityLevel::Privileged), []);
+        }
+    }
+    let labels = json!({"nvidia.com/dynamo-namespace": "other"});
+    for object in [
+        graph_of("v1beta1", json!({"labels": labels, "components": [{"name": "x", "podTemplate": {"spec": {}}}]})),
+        graph_of("v1alpha1", json!({"labels": labels, "services": {"x": {"extraPodSpec": {}}}})),
+        services(json!({"labels": labels, "extraPodSpec": {}})),
+    ] {
+        let found = fields_of(&judged(&object, PodSecurityLevel::Baseline));
+        assert_eq!(found, BTreeSet::from([PodField::SelectingLabels]), "{}", object.value());
+    }
+    let name = "container.apparmor.security.beta.kubernetes.io/main";
+    let fine = json!({"annotations": {name: "localhost/x"}, "labels": {"app.kubernetes.io/name": "chat"}});
+    assert_eq!(
+        judged(&graph_with_template(json!({"metadata": fine, "spec": hardened()})), PodSecurityLevel::Baseline),
+        []
+    );
+}
+
+/// What of a pod gives nobody power over others, and why; everything else has to be in the table. A field that Kubernetes adds
+/// is in neither, and fails this test.
+#[test]
+fn every_field_of_a_pod_is_in_the_table_or_harmless() {
+    let of_container = "what runs in the container itself, with its image's rights";
+    let harmless: &[(&str, &[&str], &str)] = &[
+        (
+            "",
+            &[
+                "activeDeadlineSeconds",
+                "terminationGracePeriodSeconds",
+                "restartPolicy",
+                "readinessGates",
+                "schedulingGates",
+            ],
+            "when the pod itself begins and ends",
+        ),
+        (
+            "",
+            &["affinity", "nodeSelector", "topologySpreadConstraints", "os", "preemptionPolicy", "schedulingGroup"],
+            "wishes to the scheduler, which holds taints, quotas and priorities whatever they are",
+        ),
+        (
+            "",
+            &[
+                "dnsConfig",
+                "dnsPolicy",
+                "hostAliases",
+                "hostname",
+                "hostnameOverride",
+                "setHostnameAsFQDN",
+                "subdomain",
+            ],
+            "names that the pod itself has and knows",
+        ),
+        ("", &["enableServiceLinks", "shareProcessNamespace"], "what the pod's own containers see of each other"),
+        ("", &["overhead"], "set by the runtime class, and refused by the API server where it differs"),
+        ("", &["resources", "resourceClaims"], "quotas of the namespace and of the policy count them"),
+        ("", &["automountServiceAccountToken"], "the account is one of the policy's list"),
+        ("", &["imagePullSecrets"], "Secrets are held to the policy's list wherever they are named"),
+        (
+            "containers",
+            &[
+                "args",
+                "command",
+                "name",
+                "resizePolicy",
+                "resources",
+                "restartPolicy",
+                "restartPolicyRules",
+                "stdin",
+                "stdinOnce",
+                "terminationMessagePath",
+                "terminationMessagePolicy",
+                "tty",
+                "workingDir",
+                "imagePullPolicy",
+            ],
+            of_container,
+        ),
+        ("containers", &["env", "envFrom"], "Secrets are held to the policy's list wherever they are named"),
+        ("containers", &["volumeDevices", "volumeMounts"], "what is mounted is a volume, which the table has"),
+        ("containers.securityContext", &["readOnlyRootFilesystem", "runAsGroup"], of_container),
+        (
+            "securityContext",
+            &[
+                "fsGroup",
+                "fsGroupChangePolicy",
+                "runAsGroup",
+                "seLinuxChangePolicy",
+                "supplementalGroups",
+                "supplementalGroupsPolicy",
+            ],
+            "groups of the pod's own processes and volumes",
+        ),
+        (
+            "metadata",
+            &["name", "namespace", "annotations"],
+            "the controller that makes pods sets names; annotations by prefix are in the table",
+        ),
+    ];
+    // What `restricted` looks at beside the table.
+    let restricted = [
+        ("containers.securityContext", "allowPrivilegeEscalation"),
+        ("containers.securityContext", "runAsNonRoot"),
+        ("containers.securityContext", "runAsUser"),
+        ("securityContext", "runAsNonRoot"),
+        ("securityContext", "runAsUser"),
+    ];
+    // Lists, and what is looked into.
+    let inner = ["containers", "initContainers", "ephemeralContainers", "securityContext", "volumes", "tolerations"];
+    let mut known: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut add = |place: &str, field: &str| known.insert((place.to_owned(), field.to_owned()));
+    for (place, fields, _) in harmless {
+        fields.iter().for_each(|field| {
+            add(place, field);
+        });
+    }
+    restricted.iter().for_each(|(place, field)| {
+        add(place, field);
+    });
+    inner.iter().for_each(|field| {
+        add("", field);
+    });
+    add("containers", "securityContext");
+    add("containers", "image");
+    super::table::NAMING_FIELDS.iter().for_each(|(_, field)| {
+        add("", field);
+    });
+    for control in super::table::CONTROLS {
+        let (first, second) = (control.path[0], control.path.get(1).copied().unwrap_or_default());
+        match (control.place, first) {
+            (super::table::PodPlace::Pod, "securityContext") => add("securityContext", second),
+            (super::table::PodPlace::Pod, _) => add("", first),
+            (super::table::PodPlace::Contexts, _) => {
+                add("securityContext", first);
+                add("containers.securityContext", first)
+            }
+            (super::table::PodPlace::Containers, "securityContext") => add("containers.securityContext", second),
+            (super::table::PodPlace::Containers, _) => add("containers", first),
+            (super::table::PodPlace::Volumes, _) => add("volumes", first),
+            (super::table::PodPlace::Metadata, _) => add("metadata", first),
+        };
+    }
+    let text = include_str!("../../../../../crds/dynamo/1.5/nvidia.com_dynamographdeployments.yaml");
+    let definition: Value = serde_saphyr::from_str(text).unwrap();
+    let versions = definition["spec"]["versions"].as_array().unwrap();
+    let schema = &versions.iter().find(|one| one["name"] == "v1beta1").unwrap()["schema"]["openAPIV3Schema"];
+    let declared = |below: &[&str]| -> BTreeSet<String> {
+        let found = below.iter().fold(schema, |schema, name| {
+            let field = &schema["properties"][name];
+            if field["items"].is_object() { &field["items"] } else { field }
+        });
+        found["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    let pod = ["spec", "components", "podTemplate", "spec"];
+    let mut unknown = Vec::new();
+    for place in
+        ["", "containers", "initContainers", "ephemeralContainers", "containers.securityContext", "securityContext"]
+    {
+        let path: Vec<&str> = pod.iter().copied().chain(place.split('.').filter(|part| !part.is_empty())).collect();
+        let fields = declared(&path);
+        assert!(fields.len() > 8, "{path:?} {fields:?}");
+        let place = if place.ends_with("Containers") { "containers" } else { place };
+        let extra = ["targetContainerName"];
+        unknown.extend(
+            fields.into_iter().filter(|field| {
+                !known.contains(&(place.to_owned(), field.clone())) && !extra.contains(&field.as_str())
+            }),
+        );
+    }
+    let metadata = declared(&["spec", "components", "podTemplate", "metadata"]);
+    unknown.extend(metadata.into_iter().filter(|field| !known.contains(&("metadata".to_owned(), field.clone()))));
+    assert_eq!(unknown, Vec::<String>::new(), "decide what these give, and add them to the table");
 }
 
 /// What the operator writes has none of what `restricted` asks for, whichever part of the template is left to it.

@@ -71,9 +71,10 @@ fn outcome() -> impl Strategy<Value = AttemptOutcome> {
 fn happening() -> impl Strategy<Value = Happening> {
     let window = prop_oneof![
         2 => Just(GateDecision::Open),
-        1 => prop::option::of(0u64..200_000).prop_map(|seconds| GateDecision::Closed {
+        1 => (prop::option::of(0u64..200_000), any::<bool>()).prop_map(|(seconds, by_policy)| GateDecision::Closed {
             opens: None,
             opens_in: seconds.map(Duration::from_secs),
+            owner: if by_policy { WindowOwner::Policy } else { WindowOwner::Source },
         }),
     ];
     let signal = prop_oneof![

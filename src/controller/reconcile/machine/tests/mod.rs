@@ -198,6 +198,26 @@ fn a_commit_that_waited_for_a_window_gets_a_verdict_again() {
 }
 
 #[test]
+fn nobody_opens_the_windows_of_a_policy() {
+    let mut world = World::new(ReconcilerStart::default());
+    world.close_policy_window(Some(Duration::from_secs(60)));
+    world.override_windows("a");
+    world.tell(ReconcileEvent::CommitFound(commit("a")));
+    world.check_gate();
+    assert_eq!(world.work, None, "the windows of a policy are closed");
+    world.request("1");
+    world.tell(ReconcileEvent::PollFinished { request: Some("1".to_owned()) });
+    world.check_gate();
+    assert_eq!(world.rejected.iter().collect::<Vec<_>>(), [&RejectedRequest::SyncWithoutPolicyWindow]);
+    // When they open, what somebody permitted opens the source's own.
+    assert_eq!(world.machine.wake_at(), Some(world.now + Duration::from_secs(60)));
+    world.close_window(None);
+    world.pass_to_wake();
+    world.check_gate();
+    assert_eq!(world.work, Some(Work::Attempt));
+}
+
+#[test]
 fn a_commit_is_synced_outside_the_windows_once_where_somebody_asks_for_it() {
     let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
     world.close_window(None);

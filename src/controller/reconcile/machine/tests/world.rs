@@ -158,7 +158,7 @@ impl World {
                 self.ledger.record_progress(&commit, CommitStage::Suspended);
             }
             ReconcileEffect::ReportRefusal { commit, .. } => self.judge(&commit.commit, "refused", false),
-            ReconcileEffect::CheckGate => {
+            ReconcileEffect::CheckGate { .. } => {
                 assert_eq!(self.work, None);
                 self.work = Some(Work::Gate);
             }
@@ -166,7 +166,8 @@ impl World {
                 let requests = &self.machine.memory.taken_requests;
                 let asked = requests.outside_windows.as_ref();
                 let is_overridden = asked.is_some_and(|revision| commit.commit.starts_with(revision));
-                let is_open = gate == Some(GateDecision::Open) || (gate.is_some() && is_overridden);
+                let by_policy = matches!(gate, Some(GateDecision::Closed { owner: WindowOwner::Policy, .. }));
+                let is_open = gate == Some(GateDecision::Open) || (gate.is_some() && is_overridden && !by_policy);
                 assert!(is_open, "{} was written without the gate: {gate:?}", commit.commit);
                 assert!(commit.refusal.is_none(), "a refused commit was synced");
                 assert_eq!((self.announced.last(), &self.work), (Some(&commit.commit), &None));
@@ -262,7 +263,11 @@ impl World {
     }
 
     pub(super) fn close_window(&mut self, opens_in: Option<Duration>) {
-        self.gate = GateDecision::Closed { opens: None, opens_in };
+        self.gate = GateDecision::Closed { opens: None, opens_in, owner: WindowOwner::Source };
+    }
+
+    pub(super) fn close_policy_window(&mut self, opens_in: Option<Duration>) {
+        self.gate = GateDecision::Closed { opens: None, opens_in, owner: WindowOwner::Policy };
     }
 
     pub(super) fn open_window(&mut self) {

@@ -322,3 +322,30 @@ fn a_thousand_sources_are_settled_at_once() {
     assert!(scene.book.replace_all(Some("ns-7"), Vec::new()).is_empty());
     assert_eq!(scene.settled().lines().count(), 980);
 }
+
+/// Whoever runs it, and whatever is wrong with it: an object counts where policies limit how many there may be.
+#[test]
+fn all_objects_are_in_the_order_of_their_creation() {
+    let mut scene = Scene::new();
+    scene.mine.elsewhere.insert("a/m-second".to_owned());
+    scene.mine.not_ours.insert("b".to_owned());
+    scene.set("a/z-first", json!({}));
+    scene.set("a/m-second", json!({}));
+    scene.set("a/c-third", json!({"interval": "never"}));
+    scene.set("b/foreign", json!({}));
+    let mut same = scene.resource("a/d-third", json!({}));
+    same.created = scene.book.known[&SourceKey::new("a", "c-third")].resource.created;
+    scene.book.apply_object(same);
+    let mut untimed = scene.resource("a/a-last", json!({}));
+    untimed.created = None;
+    scene.book.apply_object(untimed);
+    let order = scene.book.resolve_sources(&scene.mine).order;
+    let told: Vec<String> = order.iter().map(|(key, destination)| format!("{key} {destination:?}")).collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    a/z-first Some("a")
+    a/m-second Some("a")
+    a/c-third None
+    a/d-third Some("a")
+    a/a-last Some("a")
+    "#);
+}
