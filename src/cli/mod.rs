@@ -203,6 +203,7 @@ pub fn run(arguments: Vec<OsString>) -> Pin<Box<dyn Future<Output = ExitStatus>>
 }
 
 async fn run_arguments(arguments: Vec<OsString>) -> ExitStatus {
+    signals::listen();
     let written = arguments.clone();
     let mut command = yielding_to_flags(without_empty_variables(command()), &written);
     let refused = guesses::refuse_single_dash(&written, &command).map_or(Ok(()), Err);
@@ -315,7 +316,7 @@ fn init_logging(common: &GlobalArgs, output: &Output, verb: &CliCommand) {
 }
 
 /// How long spans that wait are sent at the end.
-const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Traces of what runs for days, where the environment says where to. A problem with them is reported, but no reason not to
 /// run.

@@ -22,8 +22,8 @@ enum PolicyCommand {
     Export(ExportArgs),
 }
 
-/// Print admission policies that enforce the rules for pods, images and service accounts on the API server, also for
-/// clients other than stator
+/// Print admission policies that enforce the rules for pods and for what they name on the API server, also for clients
+/// other than stator
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 printed; 2 the policies cannot be read.\n\nExample:\n  stator policy export --policies policies.yaml | kubectl apply -f -"

@@ -1,8 +1,8 @@
 //! Being asked to stop, by Ctrl-C or SIGTERM.
 //!
-//! Until a command first waits for it, a signal ends the process as it ends any other. From then on a thread of its own hears
-//! every signal, however busy the process is: it tells whoever waits, and ends the process itself where nobody does, where it
-//! is asked again, or where ending takes too long.
+//! A thread of its own hears every signal, however busy the process is: it tells who waits, and ends the process itself where
+//! nobody does, where it is asked again, or where ending takes too long. A container's first process has no other end: to it
+//! the system's own answer to SIGTERM is nothing.
 
 use super::error::ExitStatus;
 use std::sync::OnceLock;
@@ -17,16 +17,20 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How often the process was asked to stop. Whoever waits has subscribed.
 static REQUESTS: OnceLock<watch::Sender<u32>> = OnceLock::new();
 
-/// Ends on Ctrl-C, or when the process is asked to end.
-pub async fn wait_for_interrupt() {
-    let requests = REQUESTS.get_or_init(|| {
+/// Hears signals from now on.
+pub fn listen() -> &'static watch::Sender<u32> {
+    REQUESTS.get_or_init(|| {
         let (requests, _) = watch::channel(0);
         let heard = requests.clone();
-        // Without a thread nobody can interrupt, and the next try to start one says so.
+        // Without a thread, signals end the process as they end any other.
         let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || hear_signals(&heard));
         requests
-    });
-    let mut requests = requests.subscribe();
+    })
+}
+
+/// Ends on Ctrl-C, or when the process is asked to end.
+pub async fn wait_for_interrupt() {
+    let mut requests = listen().subscribe();
     requests.mark_unchanged();
     if requests.changed().await.is_err() {
         std::future::pending::<()>().await;

@@ -26,7 +26,7 @@ const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection is asked to end after this long, and ended after as long again.
 pub(super) const MAX_CONNECTION_AGE: Duration = Duration::from_secs(60);
 /// What is under way when the process ends gets this long.
-const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// The most bytes of a head.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 

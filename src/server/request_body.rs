@@ -18,7 +18,7 @@ const SMALL_BODY_BYTES: usize = 64 << 10;
 /// What larger ones may have together.
 const MAX_BYTES: usize = 24 << 20;
 /// What larger ones of one peer may have together: a proxy is one peer, and so is everybody behind it.
-const MAX_BYTES_OF_PEER: usize = 12 << 20;
+const MAX_BYTES_OF_PEER: usize = 6 << 20;
 /// What a turn is counted in.
 const TURN_BYTES: usize = 1 << 10;
 /// A body has to be here within this time.

@@ -163,8 +163,9 @@ pub(super) fn print_addresses(addresses: ListenAddresses, purpose: &str, output:
     }
 }
 
-/// How long what is under way may take to end: with what follows, less than the ten seconds that a stop takes at most.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long what is under way may take to end where somebody waits for that: with what follows, less than the ten seconds
+/// that a stop takes at most. Leases are not handed over then, and run out: something may still be written.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a daemon is to end.
 enum ShutdownReason {
@@ -193,10 +194,9 @@ pub(super) async fn run_daemon(
         output.note("Shutting down: work in progress is finished first. Repeat to stop at once.");
     }
     tokio::select! {
-        ended = tokio::time::timeout(SHUTDOWN_TIMEOUT, daemon.shut_down()) => {
-            if ended.is_err() {
-                output.warn("Not everything ended in time: the next start completes the rest.");
-            }
+        () = daemon.shut_down() => {}
+        () = sleep_for_some(matches!(reason, ShutdownReason::Requested).then_some(SHUTDOWN_TIMEOUT)) => {
+            output.warn("Not everything ended in time: the next start completes the rest.");
         }
         () = wait_for_interrupt() => {
             return Err(CliError::new(CliErrorKind::Interrupted, "interrupted")

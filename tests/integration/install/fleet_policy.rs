@@ -1,7 +1,7 @@
 //! The admission policies of `stator policy export`, held against a real API server.
 
 use crate::testbed::{self, ControlPlane, eventually};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use stator_model::fleet_policy::PodField;
 use std::collections::BTreeSet;
@@ -123,7 +123,6 @@ fn attacks() -> Vec<Attack> {
             json!({"tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]}),
         ),
         of_pod("priority classes", json!({"priorityClassName": "system-node-critical"})),
-        of_pod("priority classes", json!({"priority": 2_000_001_000})),
         of_pod("runtime classes", json!({"runtimeClassName": "nvidia-legacy"})),
         of_pod("schedulers", json!({"schedulerName": "mine"})),
         volume("kinds of volumes", json!({"nfs": {"server": "a", "path": "/"}})),
@@ -214,6 +213,14 @@ impl Server {
         }
     }
 
+    /// Writes an annotation of a graph, and deletes it.
+    async fn annotate_and_delete(&self, name: &str) {
+        let graphs = self.api("nvidia.com", "v1beta1", "DynamoGraphDeployment", true);
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/seen": "yes"}}}));
+        graphs.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        graphs.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
     /// What the server says to an object, which it does not keep.
     async fn judge(&self, object: &DynamicObject) -> Result<(), String> {
         let types = object.types.clone().unwrap();
@@ -266,12 +273,19 @@ async fn refuses_what_policies_refuse(plane: &ControlPlane, writers: &[Writer]) 
             }
         }
     }
+    let earlier = Attack { word: "", pod: pod(&json!({"hostPID": true}), &json!({})), metadata: json!({}) };
+    let graphs = server.api("nvidia.com", "v1beta1", "DynamoGraphDeployment", true);
+    graphs.create(&PostParams::default(), &Writer::Graph.object("earlier", &earlier)).await.unwrap();
     server.apply_policies("baseline").await;
     let privileged = Attack { word: "", pod: pod(&json!({"hostNetwork": true}), &json!({})), metadata: json!({}) };
     let first = Writer::Graph.object("first", &privileged);
     eventually("the policy is taken up", async || server.judge(&first).await.is_err()).await;
     let mut attacked: BTreeSet<&str> = BTreeSet::new();
     for (attack, writer) in &possible {
+        let is_operators = *writer == Writer::Component && matches!(attack.word, "labels" | "selectingLabels");
+        if is_operators {
+            continue;
+        }
         if DROPPED.iter().any(|(word, of)| {
             *word == attack.word && writer.object("x", attack).types.unwrap().api_version.ends_with(of)
         }) {
@@ -296,11 +310,22 @@ async fn refuses_what_policies_refuse(plane: &ControlPlane, writers: &[Writer]) 
         .filter(|name| !attacked.contains(name))
         .collect();
     assert_eq!(untried, Vec::<&str>::new());
-    // A patch of what the operator makes of a graph is seen by nobody.
-    let mut patched = serde_json::to_value(Writer::Graph.object("patched", &fine)).unwrap();
-    patched["spec"]["providerOverride"] = json!({"provider": "grove", "value": {"spec": {"hostNetwork": true}}});
-    let told = server.judge(&serde_json::from_value(patched).unwrap()).await;
-    assert!(told.is_ok() || told.as_ref().is_err_and(|told| told.contains("providerOverride")), "{told:?}");
+    // Probes of a component stand beside its pod there.
+    if writers.contains(&Writer::OlderGraph) {
+        let mut probed = serde_json::to_value(Writer::OlderGraph.object("probed", &fine)).unwrap();
+        let probe = json!({"httpGet": {"host": "169.254.169.254", "port": 80}});
+        probed["spec"]["services"]["decode"]["livenessProbe"] = probe;
+        let told = server.judge(&serde_json::from_value(probed).unwrap()).await.unwrap_err();
+        assert!(told.contains("probeHost"), "{told}");
+    }
+    // The operator labels what it makes of a graph.
+    if writers.contains(&Writer::Component) {
+        let labels = json!({"labels": {"nvidia.com/dynamo-worker-hash": "abc", "nvidia.com/dynamo-namespace": "n"}});
+        let made = Attack { metadata: labels, ..fine.clone() };
+        server.judge(&Writer::Component.object("made", &made)).await.unwrap();
+    }
+    // What was there before keeps running, is labelled, and can be deleted.
+    server.annotate_and_delete("earlier").await;
 
     // The stricter level, beside the other.
     server.apply_policies("restricted").await;
@@ -314,7 +339,7 @@ async fn refuses_what_policies_refuse(plane: &ControlPlane, writers: &[Writer]) 
         ),
         metadata: json!({}),
     };
-    for writer in writers.iter().filter(|one| matches!(one, Writer::Graph | Writer::Component | Writer::Job)) {
+    for writer in writers {
         server.judge(&writer.object("hard", &hardened)).await.unwrap_or_else(|error| panic!("{writer:?}: {error}"));
     }
     // What is left to the operator has none of it.

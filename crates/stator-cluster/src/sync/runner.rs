@@ -115,7 +115,8 @@ pub async fn run_sync<C: Cluster>(
     let mut machine = SyncMachine::new(plan, bookkeeping, settings);
     let mut calls: Vec<CallInFlight<'_>> = Vec::new();
     let mut sight = HealthWatcher { cluster, kinds, namespaces, labels, feeds: Vec::new(), reopen: None };
-    let mut cancelled = false;
+    // What it was cancelled for last: a process that is to end says so even where a newer revision came first.
+    let (mut heard, mut is_listening) = (None, true);
     let mut event = MachineEvent::Start;
     loop {
         let (next, effects) = machine.step(MachineInput { now: clock.elapsed(), event });
@@ -153,12 +154,10 @@ pub async fn run_sync<C: Cluster>(
         let wake = machine.wake_at().map(|at| clock + at);
         event = tokio::select! {
             biased;
-            reason = wait_for_cancel(&mut cancel), if !cancelled => {
-                cancelled = true;
-                match reason {
-                    Some(reason) => MachineEvent::Cancel(reason),
-                    None => MachineEvent::Tick,
-                }
+            reason = wait_for_cancel(&mut cancel, heard.as_ref()), if heard != Some(CancelReason::Interrupted) && is_listening => {
+                is_listening = reason.is_some();
+                heard.clone_from(&reason);
+                reason.map_or(MachineEvent::Tick, MachineEvent::Cancel)
             }
             event = next_completed(&mut calls), if !calls.is_empty() => event,
             event = sight.next_event() => event,
@@ -167,9 +166,13 @@ pub async fn run_sync<C: Cluster>(
     }
 }
 
-/// Waits for a reason to stop; `None` when nobody can give one any more.
-async fn wait_for_cancel(cancel: &mut watch::Receiver<Option<CancelReason>>) -> Option<CancelReason> {
-    cancel.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone())
+/// Waits for another reason to stop than the one that was heard; `None` when nobody can give one any more.
+async fn wait_for_cancel(
+    cancel: &mut watch::Receiver<Option<CancelReason>>,
+    heard: Option<&CancelReason>,
+) -> Option<CancelReason> {
+    let news = cancel.wait_for(|reason| reason.is_some() && reason.as_ref() != heard).await;
+    news.ok().and_then(|reason| reason.clone())
 }
 
 async fn sleep_until(wake: Option<Instant>) {

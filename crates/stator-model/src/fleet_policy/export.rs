@@ -9,9 +9,12 @@ use super::pod_security::{
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
-/// The containers of a pod `t`.
+/// The containers of a pod `t` as they are written, and those whose rest the operator writes.
 const CONTAINERS: &str = "(t.spec.?containers.orValue([]) + t.spec.?initContainers.orValue([]) + \
-                          t.spec.?ephemeralContainers.orValue([]) + t.more)";
+                          t.spec.?ephemeralContainers.orValue([]) + t.more + t.parts)";
+/// Those alone that are written in full.
+const WHOLE_CONTAINERS: &str = "(t.spec.?containers.orValue([]) + t.spec.?initContainers.orValue([]) + \
+                                t.spec.?ephemeralContainers.orValue([]) + t.more)";
 
 /// The parts of a graph that become pods, whatever its version calls them; of a component, itself.
 const COMPONENTS: &str = "object.kind == 'DynamoGraphDeployment' ? \
@@ -19,19 +22,25 @@ const COMPONENTS: &str = "object.kind == 'DynamoGraphDeployment' ? \
      (has(object.spec.services) ? object.spec.services.map(n, dyn(object.spec.services[n])) : []) : \
      object.kind == 'DynamoComponentDeployment' ? [dyn(object.spec)] : []";
 
-/// The pods, in lists: `spec`, `more` containers beside those of the spec, and `metadata`, which are several maps.
+/// The pods, in lists: `spec`, `more` containers beside those of the spec, `parts` of containers, `metadata`, which are several
+/// maps, and whether it `needsMain`, a container that the operator adds where it is missing.
 fn pods() -> String {
     let empty = "dyn({})";
     let template = |of: &str| {
         format!(
-            "dyn({{'spec': dyn({of}.?spec.orValue({empty})), 'more': dyn([]), 'metadata': dyn([{of}.?metadata.orValue({empty})])}})"
+            "dyn({{'spec': dyn({of}.?spec.orValue({empty})), 'more': dyn([]), 'parts': dyn([]), 'needsMain': dyn(false), \
+             'metadata': dyn([{of}.?metadata.orValue({empty})])}})"
         )
     };
+    let probe = |name: &str| format!("(has(c.{name}) ? [dyn({{'{name}': dyn(c.{name})}})] : [])");
     let component = format!(
         "dyn({{'spec': dyn(c.?podTemplate.?spec.orValue(c.?extraPodSpec.orValue({empty}))), \
-         'more': dyn((has(c.extraPodSpec) && has(c.extraPodSpec.mainContainer) ? [dyn(c.extraPodSpec.mainContainer)] : []) + \
-         (has(c.frontendSidecar) && type(c.frontendSidecar) != string ? [dyn(c.frontendSidecar)] : [])), \
-         'metadata': dyn([c.?podTemplate.?metadata.orValue({empty}), c.?extraPodMetadata.orValue({empty}), c, dyn(object.spec)])}})"
+         'more': dyn(has(c.extraPodSpec) && has(c.extraPodSpec.mainContainer) ? [dyn(c.extraPodSpec.mainContainer)] : []), \
+         'parts': dyn((has(c.frontendSidecar) && type(c.frontendSidecar) != string ? [dyn(c.frontendSidecar)] : []) + {} + {}), \
+         'needsMain': dyn(true), \
+         'metadata': dyn([c.?podTemplate.?metadata.orValue({empty}), c.?extraPodMetadata.orValue({empty}), c, dyn(object.spec)])}})",
+        probe("livenessProbe"),
+        probe("readinessProbe"),
     );
     let checkpoint =
         |job: &str| format!("(c{job}.?podTemplate.hasValue() ? [{}] : [])", template(&format!("c{job}.podTemplate")));
@@ -49,10 +58,9 @@ fn pods() -> String {
     )
 }
 
-/// What reaches pods past everything that an API server can look at: patches of what Dynamo's operator makes of components.
-const OVERRIDES: &str = "!dyn(object.spec).?providerOverride.hasValue() && variables.components.all(c, \
-     !c.?providerOverride.hasValue() && !c.?multinode.?leader.?providerOverride.hasValue() && \
-     !c.?multinode.?worker.?providerOverride.hasValue())";
+/// Whether Dynamo's operator wrote an object, for one that people wrote: it labels what it makes.
+const IS_OPERATORS: &str = "(object.kind in ['DynamoComponentDeployment', 'DynamoCheckpoint'] || \
+     object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.apiVersion.startsWith('nvidia.com/')))";
 
 /// The labels that an API server itself gives the pods of a Job, before it asks its policies.
 const JOB_LABELS: [&str; 4] =
@@ -81,8 +89,6 @@ pub fn admission_policies(policy: &FleetPolicy) -> Vec<Value> {
     if validations.is_empty() {
         return Vec::new();
     }
-    let message = told("a provider override changes pods in ways that cannot be checked (providerOverride)");
-    validations.push(json!({"expression": OVERRIDES, "message": message}));
     let mut spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [
@@ -96,9 +102,11 @@ pub fn admission_policies(policy: &FleetPolicy) -> Vec<Value> {
         ],
         "validations": validations,
     });
-    if let Some(condition) = namespace_condition(policy) {
-        spec["matchConditions"] = json!([{"name": "namespaces", "expression": condition}]);
-    }
+    // What is there already may still be deleted, which takes its finalizers away.
+    let changes = "request.operation != 'UPDATE' || object.spec != oldObject.spec";
+    let mut conditions = vec![json!({"name": "changes", "expression": changes})];
+    conditions.extend(namespace_condition(policy).map(|one| json!({"name": "namespaces", "expression": one})));
+    spec["matchConditions"] = Value::Array(conditions);
     let head =
         |kind: &str| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
     let (mut own, mut binding) = (head("ValidatingAdmissionPolicy"), head("ValidatingAdmissionPolicyBinding"));
@@ -207,7 +215,8 @@ fn control_rule(control: &PodControl, exceptions: &[PodException]) -> String {
             ),
         }
     };
-    in_place(control.place, of)
+    let rule = in_place(control.place, of);
+    if control.field == PodField::SelectingLabels { format!("({IS_OPERATORS} || {rule})") } else { rule }
 }
 
 /// A condition of every value of a pod `t` that is a place.
@@ -230,14 +239,16 @@ fn value_rule(control: &PodControl, exceptions: &[PodException], value: &str) ->
         format!("({})", each.collect::<Vec<_>>().join(" || "))
     };
     let (allowed, text) = match control.allowed {
-        AllowedValue::False => return format!("{value} == false"),
+        AllowedValue::False => (format!("{value} == false"), format!("string({value})")),
         AllowedValue::Zero => (format!("{value} == 0"), format!("string({value})")),
         AllowedValue::Nothing => ("false".to_owned(), value.to_owned()),
         AllowedValue::Word(words) => (format!("{value} in {}", cel_list(words)), value.to_owned()),
         AllowedValue::WordOrBelow(words, prefix) => {
             (format!("({value} in {} || {})", cel_list(words), below(&[prefix])), value.to_owned())
         }
-        AllowedValue::NotBelow(prefixes) => (format!("!{}", below(prefixes)), value.to_owned()),
+        AllowedValue::NotBelow(prefixes, except) => {
+            (format!("(!{} || {value} in {})", below(prefixes), cel_list(except)), value.to_owned())
+        }
     };
     match excepted(exceptions, control.field, &text).as_str() {
         "false" => allowed,
@@ -247,10 +258,8 @@ fn value_rule(control: &PodControl, exceptions: &[PodException], value: &str) ->
 
 fn restricted_rules(exceptions: &[PodException]) -> Vec<FieldRule> {
     use PodField as F;
-    // The operator adds `main` where a component has none.
-    let main =
-        "(object.kind in ['Job', 'DynamoCheckpoint'] || t.spec.?containers.orValue([]).exists(c, c.name == 'main'))";
-    let all = |condition: &str| format!("{main} && {CONTAINERS}.all(c, {condition})");
+    let main = "(!t.needsMain || size(t.more) > 0 || t.spec.?containers.orValue([]).exists(c, c.name == 'main'))";
+    let all = |condition: &str| format!("{main} && {WHOLE_CONTAINERS}.all(c, {condition})");
     let volumes = cel_list(&[&["name"], &VOLUMES[..]].concat());
     let kept = excepted(exceptions, F::Volumes, "key");
     vec![
@@ -325,7 +334,8 @@ fn list_rules(policy: &FleetPolicy) -> Vec<(String, String)> {
             }),
             PodList::Labels => in_place(PodPlace::Metadata, |metadata| {
                 let of_jobs = format!("(object.kind == 'Job' && key in {})", cel_list(&JOB_LABELS));
-                format!("dyn({metadata}.?labels.orValue({{}})).all(key, {of_jobs} || {})", matches("key"))
+                let allowed = format!("{IS_OPERATORS} || {of_jobs} || {}", matches("key"));
+                format!("dyn({metadata}.?labels.orValue({{}})).all(key, {allowed})")
             }),
             PodList::ServiceAccounts | PodList::PriorityClasses | PodList::RuntimeClasses | PodList::Schedulers => {
                 let fields = NAMING_FIELDS.iter().filter(|(of, _)| *of == list).map(|(_, field)| {

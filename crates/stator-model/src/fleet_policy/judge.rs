@@ -113,7 +113,7 @@ impl<'a> ObjectJudge<'a> {
     fn judge_pods(&mut self, policy: &CompiledFleetPolicy, pods: &[Pod<'_>]) {
         let level = policy.document.spec.pods.level;
         for pod in pods {
-            for (path, volume) in pod.volumes().into_iter().filter(|_| pod.is_whole) {
+            for (path, volume) in pod.listed_volumes() {
                 for kind in
                     volume.as_object().into_iter().flatten().map(|(kind, _)| kind).filter(|kind| *kind != "name")
                 {

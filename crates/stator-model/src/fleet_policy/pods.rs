@@ -65,14 +65,19 @@ impl<'a> Pod<'a> {
         Self { path, spec, metadata: Vec::new(), containers, is_whole }
     }
 
-    /// Its volumes, with their places.
+    /// The items of its list of volumes, with their places: of a part of a pod as well, where it has such a list.
+    pub(super) fn listed_volumes(&self) -> Vec<(FieldPath, &'a Value)> {
+        let list = self.path.field("volumes");
+        let items = self.spec.get("volumes").and_then(Value::as_array).into_iter().flatten().enumerate();
+        items.map(|(index, value)| (list.join(named(value, index)), value)).collect()
+    }
+
+    /// Its volumes, with their places. A part of a pod may be one itself.
     pub(super) fn volumes(&self) -> Vec<(FieldPath, &'a Value)> {
         if !self.is_whole {
             return vec![(self.path.clone(), self.spec)];
         }
-        let list = self.path.field("volumes");
-        let items = self.spec.get("volumes").and_then(Value::as_array).into_iter().flatten().enumerate();
-        items.map(|(index, value)| (list.join(named(value, index)), value)).collect()
+        self.listed_volumes()
     }
 }
 
@@ -89,6 +94,8 @@ struct FoundPod {
     path: Vec<PathSegment>,
     metadata: Option<Vec<PathSegment>>,
     is_whole: bool,
+    /// Whether a schema says that it is a pod: of a graph, that of a component.
+    is_declared: bool,
 }
 
 /// Every pod of an object. What no schema declares is taken for whatever it could be.
@@ -102,7 +109,7 @@ pub(super) fn find_pods(object: &Object) -> Vec<Pod<'_>> {
         let metadata =
             metadata_places(&place).filter_map(|path| Some((FieldPath(path.clone()), resolve(object.value(), &path)?)));
         let metadata = metadata.filter(|(_, value)| value.is_object()).collect();
-        Pod { metadata, ..Pod::new(FieldPath(place.path), spec, place.is_whole, is_of_graph) }
+        Pod { metadata, ..Pod::new(FieldPath(place.path), spec, place.is_whole, is_of_graph && place.is_declared) }
     };
     found.into_iter().map(pod).collect()
 }
@@ -130,18 +137,23 @@ fn note_pods(value: &DeclaredValue<'_>, found: &mut Vec<FoundPod>) {
     };
     let declares_pod = |below: &[&str]| value.declares(&[below, &["containers"]].concat());
     if declares_pod(&["spec"]) {
-        found.push(FoundPod { path: at(&["spec"]), metadata: Some(at(&["metadata"])), is_whole: true });
+        found.push(FoundPod {
+            path: at(&["spec"]),
+            metadata: Some(at(&["metadata"])),
+            is_whole: true,
+            is_declared: true,
+        });
     } else if declares_pod(&[]) {
         if !found.iter().any(|pod| pod.path == value.path) {
-            found.push(FoundPod { path: at(&[]), metadata: None, is_whole: true });
+            found.push(FoundPod { path: at(&[]), metadata: None, is_whole: true, is_declared: true });
         }
     } else if value.is_open() && value.value.is_object() && !is_part_of_pod(value.path, found) {
         let is_whole = value.value.get("containers").is_some_and(Value::is_array);
-        found.push(FoundPod { path: at(&[]), metadata: Some(at(&["metadata"])), is_whole });
+        found.push(FoundPod { path: at(&[]), metadata: Some(at(&["metadata"])), is_whole, is_declared: false });
     }
     // A template that is left out is the operator's to write.
     for absent in value.absent_fields(&["spec", "containers"]) {
-        found.push(FoundPod { path: at(&[absent, "spec"]), metadata: None, is_whole: true });
+        found.push(FoundPod { path: at(&[absent, "spec"]), metadata: None, is_whole: true, is_declared: true });
     }
 }
 

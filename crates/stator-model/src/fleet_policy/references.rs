@@ -38,12 +38,8 @@ impl References {
     fn note(&mut self, name: &str, path: &[PathSegment], value: &Value) {
         let path = || FieldPath(path.to_vec());
         if let Some((list, _)) = NAMING_FIELDS.iter().find(|(_, field)| *field == name) {
-            let text = match value {
-                Value::String(text) => text.clone(),
-                Value::Number(number) => number.to_string(),
-                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return,
-            };
-            self.named.extend((!text.is_empty()).then(|| (*list, path(), text)));
+            let text = value.as_str().filter(|text| !text.is_empty());
+            self.named.extend(text.map(|text| (*list, path(), text.to_owned())));
             return;
         }
         match name {

@@ -227,11 +227,12 @@ impl SourceReconciler {
         }
     }
 
-    /// Ends what is under way, once. False when nothing that has to be waited for is.
+    /// Ends what is under way, once for each reason to: the process's own end is one although a newer commit came first.
+    /// False when nothing that has to be waited for is.
     fn cancel_work(&mut self, reason: CancelReason, effects: &mut Vec<ReconcileEffect>) -> bool {
         match &mut self.phase {
             ReconcilePhase::Reconciling { is_cancelled, .. } | ReconcilePhase::RestoringLastGood { is_cancelled } => {
-                if !std::mem::replace(is_cancelled, true) {
+                if !std::mem::replace(is_cancelled, true) || reason == CancelReason::Interrupted {
                     effects.push(ReconcileEffect::CancelWork(reason));
                 }
                 true

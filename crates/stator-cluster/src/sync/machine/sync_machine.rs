@@ -17,45 +17,6 @@ use std::time::Duration;
 /// How long records are still written once a sync is interrupted. What is left is named by a journal or an older record, and
 /// the next sync completes it: a process that is told to end has to end soon, however many models it has.
 const RECORD_GRACE: Duration = Duration::from_secs(2);
-/// How long calls in flight are waited for once a sync is interrupted.
-const CALL_GRACE: Duration = Duration::from_secs(4);
-
-/// How far a sync has come to its end since somebody interrupted it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interruption {
-    /// Nobody did.
-    None,
-    /// Records are still written.
-    Since(Duration),
-    /// Calls in flight are still waited for, of what was interrupted then.
-    RecordsGivenUp(Duration),
-    /// Nothing is waited for any more.
-    CallsGivenUp,
-}
-
-impl Interruption {
-    /// How far it is at a time.
-    fn at(self, now: Duration) -> Self {
-        match self {
-            Self::Since(at) | Self::RecordsGivenUp(at) if now >= at + CALL_GRACE => Self::CallsGivenUp,
-            Self::Since(at) if now >= at + RECORD_GRACE => Self::RecordsGivenUp(at),
-            Self::None | Self::Since(_) | Self::RecordsGivenUp(_) | Self::CallsGivenUp => self,
-        }
-    }
-
-    fn has_given_up(self) -> bool {
-        matches!(self, Self::RecordsGivenUp(_) | Self::CallsGivenUp)
-    }
-
-    /// When it comes further.
-    fn wake_at(self) -> Option<Duration> {
-        match self {
-            Self::None | Self::CallsGivenUp => None,
-            Self::Since(at) => Some(at + RECORD_GRACE),
-            Self::RecordsGivenUp(at) => Some(at + CALL_GRACE),
-        }
-    }
-}
 
 /// The state of a sync.
 #[derive(Debug)]
@@ -89,7 +50,10 @@ pub struct SyncMachine {
     unfinished: usize,
     watching: bool,
     cancel: Option<CancelReason>,
-    interruption: Interruption,
+    /// When somebody interrupted it.
+    interrupted_at: Option<Duration>,
+    /// Nothing is begun any more. Calls in flight are finished all the same, as another process may take over after that.
+    has_given_up: bool,
     timed_out: bool,
     writes: usize,
     jitter: JitterSource,
@@ -134,7 +98,8 @@ impl SyncMachine {
             in_flight: 0,
             watching: false,
             cancel: None,
-            interruption: Interruption::None,
+            interrupted_at: None,
+            has_given_up: false,
             timed_out: false,
             writes: 0,
             jitter,
@@ -144,16 +109,17 @@ impl SyncMachine {
 
     /// True when nothing is left to do and nothing is in flight.
     pub fn is_done(&self) -> bool {
-        self.in_flight == 0 && self.unfinished == 0 && (self.journals.is_done() || self.interruption.has_given_up())
+        self.in_flight == 0 && self.unfinished == 0 && (self.journals.is_done() || self.has_given_up)
     }
 
     /// The next time at which a [`MachineEvent::Tick`] changes something.
     pub fn wake_at(&self) -> Option<Duration> {
         let timeout = self.settings.timeout.filter(|_| !self.timed_out && self.unfinished > 0);
         let has_free_call = self.in_flight < self.settings.concurrency.max(1);
-        let journals = self.journals.wake_at().filter(|_| has_free_call);
+        let journals = self.journals.wake_at().filter(|_| has_free_call && !self.has_given_up);
         let due = self.timers.first().map(|(at, _)| *at).into_iter().chain(journals);
-        due.chain(timeout).chain(self.interruption.wake_at()).min()
+        let grace = self.interrupted_at.filter(|_| !self.has_given_up).map(|at| at + RECORD_GRACE);
+        due.chain(timeout).chain(grace).min()
     }
 
     /// The report, complete once [`SyncMachine::is_done`].
@@ -193,8 +159,8 @@ impl SyncMachine {
                         (SyncOutcome::Superseded, format!("superseded by {revision}"))
                     }
                 };
-                if cancel == CancelReason::Interrupted && self.interruption == Interruption::None {
-                    self.interruption = Interruption::Since(now);
+                if cancel == CancelReason::Interrupted {
+                    self.interrupted_at.get_or_insert(now);
                 }
                 self.cancel.get_or_insert(cancel);
                 self.stop_all(result, &why);
@@ -232,21 +198,15 @@ impl SyncMachine {
 
     /// Ends what an interruption leaves no time for.
     fn give_up(&mut self, now: Duration, effects: &mut Vec<MachineEffect>) {
-        self.interruption = self.interruption.at(now);
-        if !self.interruption.has_given_up() {
+        self.has_given_up |= self.interrupted_at.is_some_and(|at| now >= at + RECORD_GRACE);
+        if !self.has_given_up {
             return;
         }
-        let gives_up_calls = self.interruption == Interruption::CallsGivenUp;
-        for model in self.models.values_mut() {
-            if model.outcome().is_none() && (gives_up_calls || !model.is_calling()) {
-                model.give_up();
-                self.unfinished -= 1;
-                let finished = model.outcome().cloned().map(SyncProgress::Finished);
-                effects.extend(finished.map(MachineEffect::Report));
-            }
-        }
-        if gives_up_calls {
-            self.in_flight = 0;
+        for model in self.models.values_mut().filter(|model| model.outcome().is_none() && !model.is_calling()) {
+            model.give_up();
+            self.unfinished -= 1;
+            let finished = model.outcome().cloned().map(SyncProgress::Finished);
+            effects.extend(finished.map(MachineEffect::Report));
         }
     }
 
@@ -329,7 +289,7 @@ impl SyncMachine {
             if self.in_flight >= self.settings.concurrency.max(1) {
                 return;
             }
-            if self.interruption.has_given_up() {
+            if self.has_given_up {
                 return;
             }
             if let Some(call) = self.journals.next_call(now) {

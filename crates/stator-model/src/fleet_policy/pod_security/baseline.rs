@@ -84,9 +84,8 @@ impl AllowedValue {
             Self::WordOrBelow(words, prefix) => {
                 text.is_some_and(|text| words.contains(&text) || text.starts_with(prefix))
             }
-            Self::NotBelow(prefixes) => {
-                text.is_some_and(|text| !prefixes.iter().any(|prefix| text.starts_with(prefix)))
-            }
+            Self::NotBelow(prefixes, except) => text
+                .is_some_and(|text| !prefixes.iter().any(|prefix| text.starts_with(prefix)) || except.contains(&text)),
         }
     }
 }

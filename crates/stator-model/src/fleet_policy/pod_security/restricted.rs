@@ -22,10 +22,10 @@ pub(super) fn judge(judge: &mut PodJudge<'_>) {
 }
 
 fn volumes(judge: &mut PodJudge<'_>) {
-    for (path, volume) in judge.pod.volumes() {
+    for (path, volume) in judge.pod.listed_volumes() {
         for (kind, source) in volume.as_object().into_iter().flatten() {
-            // What may stand in a map that no schema declares is not known; those of the node are `baseline`'s.
-            let is_volume = kind != "name" && source.is_object() && judge.pod.is_whole;
+            // Those of the node are `baseline`'s.
+            let is_volume = kind != "name" && source.is_object();
             if is_volume && !VOLUMES.contains(&kind.as_str()) && kind != "hostPath" {
                 let value = Value::from(kind.as_str());
                 judge.forbid(PodField::Volumes, &path, &[kind], &value, "`emptyDir`, `persistentVolumeClaim`, `configMap`, `secret`, `csi`, `projected`, `downwardAPI`, `ephemeral`");

@@ -46,8 +46,8 @@ pub(in crate::fleet_policy) enum AllowedValue {
     Word(&'static [&'static str]),
     /// One of these words, or one that begins with the other.
     WordOrBelow(&'static [&'static str], &'static str),
-    /// A text that begins with none of these.
-    NotBelow(&'static [&'static str]),
+    /// A text that begins with none of the first, but for those of the second.
+    NotBelow(&'static [&'static str], &'static [&'static str]),
 }
 
 /// One row: a field of pods, and what it may be from level `baseline` on.
@@ -117,7 +117,20 @@ pub(super) const PROFILES: [&str; 2] = ["RuntimeDefault", "Localhost"];
 /// How annotations begin that set an AppArmor profile for a container.
 const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 /// How labels begin by which Dynamo's services and operator select pods, and stator objects.
-const SELECTING_LABELS: [&str; 4] = ["nvidia.com/dynamo-", "stator.dev/", "grove.io/", "leaderworkerset.sigs.k8s.io/"];
+const SELECTING_LABELS: [&str; 6] = [
+    "nvidia.com/dynamo-",
+    "nvidia.com/selector",
+    "dgdr.nvidia.com/",
+    "stator.dev/",
+    "grove.io/",
+    "leaderworkerset.sigs.k8s.io/",
+];
+/// Of those, the ones that Dynamo leaves to its users.
+pub(super) const USER_LABELS: [&str; 3] = [
+    "nvidia.com/dynamo-discovery-backend",
+    "nvidia.com/dynamo-discovery-enabled",
+    "nvidia.com/dynamo-sub-component-type",
+];
 
 const FALSE: &str = "`false`, or nothing";
 const POD: &str = "nothing: the pod itself";
@@ -284,7 +297,7 @@ pub(in crate::fleet_policy) const CONTROLS: &[PodControl] = {
             ..row(
                 F::SelectingLabels,
                 (P::Metadata, &["labels"]),
-                A::NotBelow(&SELECTING_LABELS),
+                A::NotBelow(&SELECTING_LABELS, &USER_LABELS),
                 (
                     "labels that neither Dynamo nor stator selects by",
                     "a pod may not have labels that Dynamo or stator selects by",
@@ -296,13 +309,11 @@ pub(in crate::fleet_policy) const CONTROLS: &[PodControl] = {
 
 /// The fields of pods that name something, and which list holds what they may name. stator looks for them wherever they
 /// stand in an object, as they may stand in what no schema declares.
-pub(in crate::fleet_policy) const NAMING_FIELDS: [(PodList, &str); 6] = [
+pub(in crate::fleet_policy) const NAMING_FIELDS: [(PodList, &str); 5] = [
     (PodList::ServiceAccounts, "serviceAccountName"),
     // Its former name, which Kubernetes honours where the other one is empty.
     (PodList::ServiceAccounts, "serviceAccount"),
     (PodList::PriorityClasses, "priorityClassName"),
-    // What a class stands for.
-    (PodList::PriorityClasses, "priority"),
     (PodList::RuntimeClasses, "runtimeClassName"),
     (PodList::Schedulers, "schedulerName"),
 ];

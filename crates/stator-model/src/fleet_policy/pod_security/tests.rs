@@ -281,6 +281,34 @@ fn metadata_of_pods_are_judged_wherever_they_stand() {
     );
 }
 
+/// What the operator labels is the operator's, and what it leaves to its users is theirs.
+#[test]
+fn labels_belong_to_whom_dynamo_says() {
+    use stator_core::dynamo::registry::{LABELS, MetadataWriter};
+    let is_refused = |key: &str| {
+        let template = json!({"metadata": {"labels": {key: "x"}}, "spec": hardened()});
+        !judged(&graph_with_template(template), PodSecurityLevel::Baseline).is_empty()
+    };
+    for key in LABELS {
+        match key.writer {
+            MetadataWriter::Operator => assert!(is_refused(key.name), "{}", key.name),
+            MetadataWriter::User | MetadataWriter::Cluster => assert!(!is_refused(key.name), "{}", key.name),
+        }
+    }
+    assert!(is_refused("nvidia.com/dynamo-of-a-later-release") && is_refused("stator.dev/owner"));
+    assert!(!is_refused("app.kubernetes.io/name"));
+}
+
+/// Where no schema says what there is, a list of volumes is one, with containers beside it or without.
+#[test]
+fn volumes_of_a_part_of_a_pod_are_judged() {
+    let part = json!({"spec": {"components": [{"name": "x", "podTemplate": {"spec": {"volumes": [
+        {"name": "n", "nfs": {"server": "a", "path": "/"}},
+    ]}}}]}});
+    let found = judged(&request(&hardened(), &part), PodSecurityLevel::Restricted);
+    assert!(fields_of(&found).contains(&PodField::Volumes), "{found:#?}");
+}
+
 /// What of a pod gives nobody power over others, and why; everything else has to be in the table. A field that Kubernetes adds
 /// is in neither, and fails this test.
 #[test]
@@ -317,7 +345,11 @@ fn every_field_of_a_pod_is_in_the_table_or_harmless() {
             "names that the pod itself has and knows",
         ),
         ("", &["enableServiceLinks", "shareProcessNamespace"], "what the pod's own containers see of each other"),
-        ("", &["overhead"], "set by the runtime class, and refused by the API server where it differs"),
+        (
+            "",
+            &["overhead", "priority"],
+            "set by the runtime class and the priority class, and refused by the API server where it differs",
+        ),
         ("", &["resources", "resourceClaims"], "quotas of the namespace and of the policy count them"),
         ("", &["automountServiceAccountToken"], "the account is one of the policy's list"),
         ("", &["imagePullSecrets"], "Secrets are held to the policy's list wherever they are named"),
