@@ -61,7 +61,7 @@ impl ReconcileContext {
 
     /// The windows of policies that let no sync of a commit in now. What cannot be read closes nothing here, and says so when
     /// the commit is read; the windows are asked again then.
-    pub(super) async fn closed_policy_windows(&self, commit: &str, now: Timestamp) -> Option<ClosedWindows> {
+    pub(super) async fn closed_policy_windows(&self, commit: &str) -> Option<ClosedWindows> {
         let policies = tokio::time::timeout(DISCOVERY_TIMEOUT, self.policies.read()).await.ok()?.ok()?;
         if !policies.has_windows() {
             return None;
@@ -73,13 +73,16 @@ impl ReconcileContext {
         };
         let facts = self.read_policy_facts().await.ok()?;
         let destination = destination.unwrap_or_else(|| self.source.key.namespace.clone());
-        let bound = policies.bind(&facts, &destination);
+        let (bound, now) = (policies.bind(&facts, &destination), self.window_clock.now());
         tokio::task::spawn_blocking(move || bound.closed_windows(now)).await.ok()?
     }
 
     /// Refuses to write a commit that the windows of a policy do not let in. The gate was asked before; here it is known for
     /// certain which policies bind.
     pub(super) async fn check_policy_windows(&self, rendered: &RenderedCommit) -> Result<(), AttemptFailure> {
+        if !rendered.policies.policies.has_windows() {
+            return Ok(());
+        }
         let bound = rendered.policies.bind(&rendered.desired.target.namespace);
         let now = self.window_clock.now();
         let asked = tokio::task::spawn_blocking(move || bound.closed_windows(now)).await;

@@ -43,6 +43,13 @@ pub(super) struct RenderedCommit {
     reading: CommitReading,
 }
 
+impl RenderedCommit {
+    /// Whether policies of administrators refuse all of it.
+    pub(super) fn is_refused(&self) -> bool {
+        !self.policies.bind(&self.desired.target.namespace).refusals().is_empty()
+    }
+}
+
 /// A commit, planned.
 pub(super) struct PlannedCommit {
     pub(super) plan: Plan,

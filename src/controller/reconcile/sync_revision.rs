@@ -1,7 +1,7 @@
 //! One attempt: a commit's files, rendered, planned against what is live, and carried out. What comes next is the machine's
 //! matter.
 
-use super::attempt_report::{AttemptReport, AttemptSummary, ModelFindings, NextStep};
+use super::attempt_report::{AttemptReport, AttemptSummary, ModelFindings, NextStep, UncoveredModels};
 use super::commit::PolledCommit;
 use super::context::ReconcileContext;
 use super::drift_repairs::DriftFindings;
@@ -155,6 +155,7 @@ impl ReconcileContext {
             () = wait_for_cancel(&mut cancelled) => return Ok(RevisionResult::Cancelled),
         };
         self.check_policy_windows(&rendered).await?;
+        let is_refused = rendered.is_refused();
         let faulty = faulty_models(&rendered.desired);
         let rewound = self.rewound_branch(&commit.commit, &mut memory.lineage).await?;
         let parameters = PlanParameters {
@@ -173,7 +174,8 @@ impl ReconcileContext {
         let findings: Vec<Finding> = planned.plan.findings.clone();
         let known = memory.concluded.as_ref().filter(|known| known.commit == commit.commit).cloned();
         let ready = self.take_stock(commit, &pass, planned, known.as_ref(), memory);
-        let uncovered = ready.overview.uncovered(&faulty);
+        // A commit that is refused as a whole does not speak for the models that it removes either.
+        let uncovered = if is_refused { Some(UncoveredModels::All) } else { ready.overview.uncovered(&faulty) };
         if uncovered.is_none() {
             memory.drifted_uncovered = 0;
         }

@@ -11,16 +11,15 @@ impl ReconcileContext {
     /// What the windows say of a commit now. Those of policies are asked first: nobody's permission opens them. Windows that
     /// open every minute take a while to look through, and nobody else waits for that.
     pub(super) async fn check_gate(&self, commit: &str) -> GateDecision {
-        let now = self.window_clock.now();
-        let closed = self.closed_policy_windows(commit, now).await;
+        let closed = self.closed_policy_windows(commit).await;
         self.update_state(|state| state.window_policy = closed.as_ref().map(|closed| closed.policy.clone()));
         if let Some(closed) = closed {
-            return closed_until(closed.opens, now, WindowOwner::Policy);
+            return closed_until(closed.opens, self.window_clock.now(), WindowOwner::Policy);
         }
         if self.source.windows.is_empty() {
             return GateDecision::Open;
         }
-        let source = Arc::clone(&self.source);
+        let (source, now) = (Arc::clone(&self.source), self.window_clock.now());
         let state = tokio::task::spawn_blocking(move || windows::evaluate_windows(&source.windows, now)).await;
         match state {
             Ok(SyncWindowState::Open) => GateDecision::Open,
