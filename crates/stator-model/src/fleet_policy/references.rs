@@ -55,9 +55,10 @@ impl References {
             "tolerations" => {
                 for (index, toleration) in value.as_array().into_iter().flatten().enumerate() {
                     // Without a key it tolerates every taint.
-                    let key = toleration.get("key").and_then(Value::as_str).unwrap_or_default();
-                    let path = path().join(PathSegment::Index(index)).field("key");
-                    self.named.push((PodList::Tolerations, path, key.to_owned()));
+                    let key = toleration.get("key").and_then(Value::as_str);
+                    let own = path().join(PathSegment::Index(index));
+                    let path = if key.is_some() { own.field("key") } else { own };
+                    self.named.push((PodList::Tolerations, path, key.unwrap_or_default().to_owned()));
                 }
             }
             "requests" => {

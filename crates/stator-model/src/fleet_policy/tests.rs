@@ -214,12 +214,12 @@ fn what_asks_the_scheduler_for_more_is_held_to_lists() {
   labels: [app.kubernetes.io/*]
 ";
     insta::assert_snapshot!(judged(spec, &[("chat", &model)]), @r#"
-    chat/model.yaml:12:7 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.tolerations[0].key` names every taint; allowed: `nvidia.com/gpu`
-      help: Name another taint, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
     chat/model.yaml:13:50 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.metadata.labels["kai.scheduler/queue"]` names the label `kai.scheduler/queue`; allowed: `app.kubernetes.io/*`
       help: Name another label, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
     chat/model.yaml:15:21 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.nodeName` is `control-plane-1`; allowed at level `baseline`: nothing: the scheduler chooses
       help: Change `nodeName` of the pod, or ask an administrator for an exception for it; `stator explain policy` shows what is allowed.
+    chat/model.yaml:16:25 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.tolerations[0]` names every taint; allowed: `nvidia.com/gpu`
+      help: Name another taint, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
     chat/model.yaml:17:30 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.priorityClassName` names the priority class `system-node-critical`; allowed: `batch-*`
       help: Name another priority class, or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows.
     chat/model.yaml:18:22 error fleet/pod: fleet policy `tenants`: DynamoGraphDeployment chat: `spec.components[name=worker].podTemplate.spec.hostUsers` is `true`; allowed at level `baseline`: `false`, or nothing

@@ -6,6 +6,7 @@ use crate::controller::reconcile::commit::PolledCommit;
 use crate::controller::reconcile::drift_repairs::DriftFindings;
 use crate::controller::report::commit_ledger::{CommitLedger, CommitStage, CommitVerdict, StatusContexts};
 use crate::controller::sources::manual_requests::ManualRequests;
+use stator_cluster::sync::CancelReason;
 use stator_core::object::ObjectIdentity;
 use std::collections::BTreeSet;
 
@@ -179,8 +180,10 @@ impl World {
                 assert_ne!(self.announced.last(), Some(&commit));
                 self.work = Some(Work::Restore(commit));
             }
-            ReconcileEffect::CancelWork(_) => {
-                assert!(is_busy && !self.is_cancelled, "{:?} was cancelled twice, or is not under way", self.work);
+            ReconcileEffect::CancelWork(reason) => {
+                // The end of the process is a reason although a newer commit came first.
+                let is_first = !self.is_cancelled || reason == CancelReason::Interrupted;
+                assert!(is_busy && is_first, "{:?} was cancelled twice, or is not under way", self.work);
                 self.is_cancelled = true;
             }
             ReconcileEffect::PublishVerdict { commit, report } => {
