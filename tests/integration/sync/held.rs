@@ -236,7 +236,7 @@ fn a_replacement_that_waits_for_a_release_holds_nobody_else_back() {
     // A sync that waits for an object to go says so, and what it is that holds it.
     let going = "DynamoGraphDeployment prod/b is still being deleted (waiting for finalizer nvidia.com/finalizer)";
     let says = |output: &Output| output.stdout.contains(&format!("; {going}"));
-    let stuck = in_vain(says, |timeout| bench.push(&["--allow", "replace", timeout]));
+    let stuck = in_vain(says, |timeout| bench.push(&["--allow", "replace", "-v", timeout]));
     assert!(stuck.stderr.contains(&format!("b: {going}")), "{stuck}");
     assert!(stuck.stdout.contains("timed out after ") && says(&stuck), "{stuck}");
     bench.sync(&[]).success();
