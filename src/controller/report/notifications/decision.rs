@@ -73,13 +73,10 @@ impl NotificationHistory {
     /// Of a source, as it is known to have stood before this process.
     pub fn new(recalled: Option<&PreviousState>) -> Self {
         let Some(recalled) = recalled else { return Self { is_unprimed: true, ..Self::default() } };
-        // A transient failure was perhaps never reported, so its end is not reported either.
-        let known = |reason: &str| {
-            ProblemReason::ALL.iter().copied().find(|one| one.as_str() == reason && is_commit_failure(*one))
-        };
-        let reason =
-            recalled.reason.as_deref().and_then(known).filter(|_| !recalled.ready && recalled.judged_commit.is_some());
-        let failing = reason.map(|_| FailureSubject::Commit).into_iter().collect();
+        let shown = recalled.reason.as_deref().filter(|_| !recalled.ready && recalled.judged_commit.is_some());
+        let reason = ProblemReason::ALL.iter().copied().find(|one| Some(one.as_str()) == shown);
+        // A failure that may pass was perhaps never reported, so its end is not reported either.
+        let failing = reason.filter(|one| is_commit_failure(*one)).map(|_| FailureSubject::Commit).into_iter().collect();
         let said = reason
             .map(|reason| (SourceEventKind::Failed(reason), recalled.judged_commit.clone()))
             .into_iter()

@@ -123,6 +123,19 @@ fn after_a_restart_nothing_is_told_anew() {
         ),
         "Recovered (Synced too) c"
     );
+    // An outage that its status shows counts as told, also when the commit failed in another way since.
+    let outage = PreviousState {
+        applied: None,
+        applied_from: None,
+        ready: false,
+        reason: Some("ReconciliationFailed".to_owned()),
+        judged_commit: Some("b".to_owned()),
+        seen: Some("b".to_owned()),
+    };
+    let mut memory = known(outage);
+    let unreachable = SourceEventKind::Failed(ProblemReason::ReconciliationFailed);
+    assert_eq!(told(&mut memory, &[(0, BROKEN, Some("b")), (1, unreachable, Some("b"))]), "Failed b");
+    assert_eq!(memory.next_due(), None);
     // A file has no status: what is there at the start counts as told, and as never told to have failed.
     let mut blind = NotificationHistory::new(None);
     let story = [
