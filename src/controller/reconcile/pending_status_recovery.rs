@@ -19,7 +19,7 @@ const MAX_COMMITS: u16 = 20;
 const CONCLUDED_COMMITS: usize = 2;
 /// Pauses between tries.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Why it is not known yet.
 enum RecoveryError {
@@ -55,6 +55,9 @@ impl ReconcileContext {
     }
 
     async fn recall_commits(&self, newest: &PolledCommit, desired: &DesiredStatuses) -> Result<(), RecoveryError> {
+        // Nothing is said of the newest commit before this is known.
+        desired.recall_statuses(&newest.commit).await.map_err(RecoveryError::Forge)?;
+        desired.post_all();
         let commit = newest.commit.clone();
         let line =
             self.git.with(MirrorOperation::Fetch, move |mirror| mirror.first_parent_history(&commit, MAX_COMMITS));
@@ -64,7 +67,7 @@ impl ReconcileContext {
             self.commits_before(newest).into_iter().filter(|commit| !commits.contains(commit)).collect();
         let mut concluded = 0;
         commits.retain(|commit| *commit != newest.commit);
-        for commit in std::iter::once(&newest.commit).chain(&pushed_over) {
+        for commit in &pushed_over {
             desired.recall_statuses(commit).await.map_err(RecoveryError::Forge)?;
         }
         for commit in &commits {

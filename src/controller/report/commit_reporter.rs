@@ -8,7 +8,7 @@ use super::write_budget::ForgeWriteBudget;
 use crate::controller::metrics::{Metrics, QueueKind};
 use crate::controller::sources::file::ResolvedSource;
 use stator_cluster::cluster::Fence;
-use stator_git::forge::{AnyForge, CommitStatus, ForgeHttp, StatusState};
+use stator_git::forge::{AnyForge, CommitStatus, ForgeError, ForgeHttp, RetryAdvice, StatusState};
 use stator_view::models::ModelQuery;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,12 +100,28 @@ impl DesiredStatuses {
     }
 
     /// Reads what the host shows of a commit, so that what is said of it there comes to an end. Says whether it had one.
-    /// An error is in the host's words, or that there was no answer.
+    /// An error is in the host's words, or that there was no answer; of a host that will give none, nothing is shown.
     pub(in crate::controller) async fn recall_statuses(&self, commit: &str) -> Result<bool, String> {
         let context = self.lock_ledger().as_ref().map(|ledger| ledger.contexts().environment());
-        let (Some(SourceForge { poster, .. }), Some(context)) = (&self.host, context) else { return Ok(false) };
+        let (Some(SourceForge { poster, .. }), Some(context)) = (&self.host, context) else {
+            if let Some(ledger) = &mut *self.lock_ledger() {
+                ledger.restore_statuses(commit, &[]);
+            }
+            return Ok(false);
+        };
         let answer = tokio::time::timeout(RECALL_TIMEOUT, poster.load_posted_statuses(commit, &context)).await;
-        let shown = answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        let shown = match answer.map_err(|_| "no answer in time".to_owned())? {
+            Ok(shown) => shown,
+            Err(error) if is_refusal(&error) => {
+                tracing::warn!(
+                    commit,
+                    "what the git host shows of the commit cannot be read: {error}; {}",
+                    error.help()
+                );
+                Vec::new()
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         if let Some(ledger) = &mut *self.lock_ledger() {
             ledger.restore_statuses(commit, &shown);
         }
@@ -168,6 +184,9 @@ impl CommitReporter {
         }
         self.open_ledger(environment);
         if let Some((commit, before)) = self.unrecalled.take() {
+            if let Some(ledger) = &mut *self.desired.lock_ledger() {
+                ledger.await_statuses(&commit);
+            }
             self.recall_newest(&commit, &before).await;
         }
         if let Some(commit) = self.reopened.take() {
@@ -207,6 +226,9 @@ impl CommitReporter {
         let named = match &mut *self.desired.lock_ledger() {
             Some(ledger) => {
                 ledger.record_commit(commit);
+                if first {
+                    ledger.await_statuses(commit);
+                }
                 true
             }
             None => {
@@ -289,6 +311,12 @@ impl CommitReporter {
             tracing::warn!("not all statuses were posted in time; the next start posts the rest");
         }
     }
+}
+
+/// Whether asking again would bring the same answer before somebody changes something.
+fn is_refusal(error: &ForgeError) -> bool {
+    let is_of_token = matches!(error, ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. });
+    is_of_token || error.retry_advice() == RetryAdvice::Never
 }
 
 /// The source's forge, where it names one with a secret.

@@ -72,6 +72,8 @@ struct CommitEntry {
     beyond: BTreeSet<String>,
     /// Whether it is synced outside the sync windows, as requested.
     is_outside_windows: bool,
+    /// Whether the host did not answer yet what it shows: it may be the end that an earlier process posted.
+    is_unread: bool,
 }
 
 impl CommitEntry {
@@ -85,6 +87,7 @@ impl CommitEntry {
             recalled_models: BTreeMap::new(),
             beyond: BTreeSet::new(),
             is_outside_windows: false,
+            is_unread: false,
         }
     }
 
@@ -185,7 +188,7 @@ impl CommitLedger {
 
     /// What is wanted of a commit as a whole.
     pub fn desired_status(&self, commit: &str) -> Option<CommitStatus> {
-        let entry = self.entries.iter().rev().find(|entry| entry.commit == commit)?;
+        let entry = self.entries.iter().rev().find(|entry| entry.commit == commit && !entry.is_unread)?;
         self.statuses_of(entry).into_iter().next().map(|(_, status)| status)
     }
 
@@ -207,10 +210,20 @@ impl CommitLedger {
         }
     }
 
+    /// Nothing is said of a commit before [`CommitLedger::restore_statuses`] was told what the host shows of it.
+    pub fn await_statuses(&mut self, commit: &str) {
+        if let Some(entry) = self.newest_mut(commit) {
+            entry.is_unread = true;
+        }
+    }
+
     /// What the host shows of a commit, read after a restart. Call it after [`CommitLedger::record_commit`] for the newest commit and
     /// for older ones alike: an older one that is still pending there is superseded, one that has ended stays as it is.
     /// Nothing that was decided since the restart is undone.
     pub fn restore_statuses(&mut self, commit: &str, statuses: &[CommitStatus]) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.commit == commit) {
+            entry.is_unread = false;
+        }
         let own = self.contexts.environment();
         let below = format!("{own}/");
         let ours: Vec<&CommitStatus> =
@@ -245,7 +258,7 @@ impl CommitLedger {
     /// All that the host should show, oldest commit first, the environment before its models. What is here and shown
     /// already needs no post.
     pub fn desired_statuses(&self) -> Vec<(String, CommitStatus)> {
-        self.entries.iter().flat_map(|entry| self.statuses_of(entry)).collect()
+        self.entries.iter().filter(|entry| !entry.is_unread).flat_map(|entry| self.statuses_of(entry)).collect()
     }
 
     fn newest_mut(&mut self, commit: &str) -> Option<&mut CommitEntry> {

@@ -224,6 +224,35 @@ fn without_being_asked_models_have_no_statuses() {
     assert_eq!(ledger.desired_statuses().len(), 1);
 }
 
+/// A host that did not answer after a restart may show the end already: nothing is said over it.
+#[test]
+fn nothing_is_said_of_a_commit_whose_statuses_could_not_be_read_yet() {
+    let (mut ledger, a, b) = (ledger(), commit("a"), commit("b"));
+    ledger.record_commit(&a);
+    ledger.await_statuses(&a);
+    ledger.record_progress(&a, CommitStage::Planning);
+    assert_eq!(shown(&ledger), "");
+    let ended = CommitStatus {
+        context: "stator/prod".into(),
+        state: StatusState::Success,
+        description: "2 models healthy, 2 changed".into(),
+        target_url: None,
+    };
+    ledger.restore_statuses(&a, &[ended]);
+    ledger.record_verdict(&a, CommitVerdict::Healthy { models: 2, changed: 0 });
+    assert_eq!(shown(&ledger), "aaaaaaa stator/prod success: 2 models healthy, 2 changed\n");
+    // Overtaken before the host answered, and pending there.
+    ledger.record_commit(&b);
+    ledger.await_statuses(&b);
+    ledger.record_commit(&commit("c"));
+    ledger.restore_statuses(&b, &[]);
+    insta::assert_snapshot!(shown(&ledger), @r"
+    aaaaaaa stator/prod success: 2 models healthy, 2 changed
+    bbbbbbb stator/prod success: superseded by ccccccc
+    ccccccc stator/prod pending: queued
+    ");
+}
+
 #[test]
 fn after_a_restart_the_host_is_what_remembers() {
     let (a, b, c) = (commit("a"), commit("b"), commit("c"));
