@@ -2,8 +2,11 @@
 
 use super::drift_repairs::DriftFindings;
 use crate::controller::report::commit_ledger::{CommitVerdict, ModelVerdict};
+use crate::controller::sources::manual_requests::HoldApproval;
 use crate::controller::sources::registry::{ModelHealthCounts, ProblemReason};
-use stator_model::plan::HoldKind;
+use stator_cluster::sync::SyncApproval;
+use stator_core::object::ObjectIdentity;
+use stator_model::plan::{HeldChanges, HoldKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -18,6 +21,8 @@ pub(super) struct AttemptReport {
     pub(super) failure: Option<FailureDetails>,
     /// What was found of the models; none where the attempt ended before it looked at them.
     pub(super) models: Option<ModelFindings>,
+    /// Whether a change of a live object's status may change the verdict.
+    pub(super) watches_statuses: bool,
     /// What guards hold back, and what each of them says.
     pub(super) holds: BTreeMap<HoldKind, String>,
     /// The digest of what they hold back; empty where that is nothing.
@@ -74,6 +79,35 @@ pub(super) struct HeldPlan {
     pub(super) guards: BTreeSet<HoldKind>,
 }
 
+/// What somebody approved: an attempt that was interrupted has less left of it, and needs no approval of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ApprovedChanges {
+    pub(super) approval: HoldApproval,
+    pub(super) changes: HeldChanges,
+}
+
+impl ApprovedChanges {
+    /// For the records of the models.
+    pub(super) fn for_records(&self) -> SyncApproval {
+        let Self { approval, changes } = self;
+        let by = approval.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
+        SyncApproval { text: format!("{}{by}", approval.guard_words()), models: changes.models() }
+    }
+}
+
+/// What a verdict stands on beside what is to be written. An attempt that finds it as it was has nothing new to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct VerdictBasis {
+    /// Objects that may not be touched: their owner may give them back, or take more.
+    pub(super) blocked: BTreeSet<ObjectIdentity>,
+    /// What guards held back, and what each said.
+    pub(super) holds: BTreeMap<HoldKind, String>,
+    /// The digest of what they held back.
+    pub(super) held_plan: String,
+    /// Models that had drifted and were not put back.
+    pub(super) unhealed: BTreeSet<String>,
+}
+
 /// What is to be done after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
@@ -121,6 +155,7 @@ impl AttemptReport {
             verdict: CommitVerdict::NoModels,
             failure: None,
             models: None,
+            watches_statuses: false,
             holds: BTreeMap::new(),
             held_plan: String::new(),
             writes: 0,

@@ -1,10 +1,10 @@
 //! One source, and all that its reconciler works with.
 
+use super::attempt_cache::{AttemptCache, EnvironmentWatch, ReportedFindings};
 use super::attempt_report::HeldPlan;
 use super::commit::PolledCommit;
 use super::machine::{HeldRevisionPlan, ReconcilerStart};
 use super::measure::SpanParent;
-use super::sync_memory::SyncMemory;
 use super::verified_commits::VerifiedCommits;
 use crate::controller::cache::CachedCluster;
 use crate::controller::metrics::Metrics;
@@ -62,7 +62,9 @@ pub(in crate::controller) struct ReconcileContext {
 /// What work is done with, and handed on to the next.
 pub(super) struct ReconcileTools {
     pub(super) reporter: CommitReporter,
-    pub(super) memory: SyncMemory,
+    pub(super) watch: EnvironmentWatch,
+    pub(super) cache: AttemptCache,
+    pub(super) reported: ReportedFindings,
 }
 
 impl ReconcileContext {

@@ -93,6 +93,7 @@ impl AttemptFailure {
             verdict: self.verdict,
             failure: Some(FailureDetails { reason: self.reason, help: self.help, is_transient }),
             models: None,
+            watches_statuses: false,
             holds: BTreeMap::new(),
             held_plan: String::new(),
             writes: 0,

@@ -3,7 +3,7 @@
 
 use super::context::ReconcileContext;
 use super::failure::{AttemptFailure, RetryPolicy};
-use super::prepare::{DISCOVERY_TIMEOUT, RenderedCommit};
+use super::gather::{DISCOVERY_TIMEOUT, RenderedCommit};
 use crate::controller::metrics::MirrorOperation;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;

@@ -4,15 +4,16 @@
 //! it does not cover goes on as the last commit has it that was synced well, as long as that one is known. Nothing is pruned
 //! by it, nothing of what the newest commit did is undone, and no status is posted for it.
 
+use super::attempt::{CancelReceiver, wait_for_cancel};
+use super::attempt_cache::SharedPlanner;
 use super::attempt_report::UncoveredModels;
-use super::context::ReconcileContext;
+use super::context::{ReconcileContext, ReconcileTools};
 use super::drift_repairs::{DriftFindings, RepairLimits};
+use super::executed::planned_writes;
 use super::failure::AttemptFailure;
-use super::machine::RestoreOutcome;
-use super::prepare::{PlannedCommit, plan_commit};
+use super::machine::{RestoreOutcome, RestoreReport};
+use super::planned::CommitPlan;
 use super::repair_choice::RepairChoice;
-use super::sync_memory::{SharedPlanner, SyncMemory};
-use super::sync_revision::{CancelReceiver, planned_writes, wait_for_cancel};
 use super::unhealed_drift::DriftedModels;
 use crate::controller::cache::drift_detector::SyncInterruption;
 use crate::controller::report::commit_ledger::commit_label;
@@ -31,49 +32,49 @@ impl ReconcileContext {
         good: &str,
         uncovered: (UncoveredModels, RepairLimits),
         cancelled: CancelReceiver,
-        memory: &mut SyncMemory,
-    ) -> (RestoreOutcome, DriftFindings) {
-        match self.restore_revision(good, uncovered, cancelled, memory).boxed().await {
-            Ok(restored) => restored,
-            Err(failure) => {
-                let why = failure.verdict.sentence();
-                let revision = commit_label(good);
-                tracing::warn!(source = %self.source.key, revision, "the last-known-good revision cannot be kept: \
-                                                                     {why}");
-                (RestoreOutcome::Failed, DriftFindings::default())
-            }
+        tools: &mut ReconcileTools,
+    ) -> RestoreReport {
+        let mut report =
+            RestoreReport { outcome: RestoreOutcome::Failed, drift: DriftFindings::default(), left_drifted: None };
+        match self.restore_revision(good, uncovered, cancelled, tools, &mut report).boxed().await {
+            Ok(outcome) => report.outcome = outcome,
+            Err(failure) => self.refuse_to_restore(good, &failure.verdict.sentence()),
         }
+        report
     }
 
-    fn refuse_to_restore(&self, good: &str, why: &dyn std::fmt::Display) -> (RestoreOutcome, DriftFindings) {
+    fn refuse_to_restore(&self, good: &str, why: &dyn std::fmt::Display) {
         let revision = commit_label(good);
         tracing::warn!(source = %self.source.key, revision, "the last-known-good revision cannot be kept: {why}");
-        (RestoreOutcome::Failed, DriftFindings::default())
     }
 
+    /// What is found on the way is written into the `found` report.
     async fn restore_revision(
         &self,
         good: &str,
         (uncovered, limits): (UncoveredModels, RepairLimits),
         mut cancelled: CancelReceiver,
-        memory: &mut SyncMemory,
-    ) -> Result<(RestoreOutcome, DriftFindings), AttemptFailure> {
+        ReconcileTools { watch, cache, reported, reporter: _ }: &mut ReconcileTools,
+        found: &mut RestoreReport,
+    ) -> Result<RestoreOutcome, AttemptFailure> {
         match self.verify_earlier_commit(good).await {
             Ok(None) => {}
-            Ok(Some(refusal)) => return Ok(self.refuse_to_restore(good, &refusal)),
-            Err(error) => return Ok(self.refuse_to_restore(good, &error)),
+            Ok(Some(refusal)) => {
+                self.refuse_to_restore(good, &refusal);
+                return Ok(RestoreOutcome::Failed);
+            }
+            Err(error) => {
+                self.refuse_to_restore(good, &error);
+                return Ok(RestoreOutcome::Failed);
+            }
         }
-        memory.detector.begin_look();
-        let prepared = async {
-            let mut rendered = self.render_commit(good, None, SharedPlanner::default()).await?;
-            let live = self.gather_live(&mut rendered, memory).await?;
-            Ok::<_, AttemptFailure>((rendered, live))
+        let gathered = self.gather(good, None, SharedPlanner::default(), (watch, cache));
+        let gathered = tokio::select! {
+            gathered = gathered.boxed() => gathered?,
+            () = wait_for_cancel(&mut cancelled) => return Ok(RestoreOutcome::Cancelled),
         };
-        let (rendered, live) = tokio::select! {
-            prepared = prepared.boxed() => prepared?,
-            () = wait_for_cancel(&mut cancelled) => return Ok((RestoreOutcome::Cancelled, DriftFindings::default())),
-        };
-        self.check_policy_windows(&rendered).await?;
+        let rendered = &gathered.rendered;
+        self.check_policy_windows(rendered).await?;
         let parameters = PlanParameters {
             revision: good.to_owned(),
             folder: self.recorded_folder(rendered.is_named),
@@ -88,24 +89,24 @@ impl ReconcileContext {
             },
             ..PlanParameters::default()
         };
-        let PlannedCommit { mut plan, bookkeeping, .. } =
-            plan_commit(&self.cluster, rendered, live, parameters, false, |_| BTreeSet::new()).await?;
+        let commit_plan = CommitPlan::build(&self.cluster, gathered, parameters, false).await?;
+        let (mut plan, bookkeeping, _) = commit_plan.into_parts();
         let drifted = DriftedModels::find(&plan, &bookkeeping.records);
         let all = drifted.all();
-        memory.drifted_uncovered = if self.heals_drift() { drifted.unrepairable.len() } else { all.len() };
+        found.left_drifted = Some(if self.heals_drift() { drifted.unrepairable.len() } else { all.len() });
         self.update_state(|state| state.counts.drifted = all.len());
         // Whatever else differs is not drift, and is the newest commit's matter.
         let others = plan.changes.iter().map(|change| change.model.clone()).filter(|model| !all.contains(model));
         let others: BTreeSet<String> = others.chain(plan.retired.iter().cloned()).collect();
         plan.exclude_models(&others);
         if all.is_empty() || !self.heals_drift() {
-            return Ok((RestoreOutcome::Restored, DriftFindings::default()));
+            return Ok(RestoreOutcome::Restored);
         }
         let choice = RepairChoice::apply(&mut plan, &bookkeeping.records, &limits);
-        self.report_disputes(&plan, memory);
+        self.report_disputes(&plan, reported);
         let unhealed: BTreeSet<String> =
             drifted.unrepairable.into_iter().chain(choice.waiting_models()).chain(choice.disputed_models()).collect();
-        memory.drifted_uncovered = unhealed.len();
+        found.left_drifted = Some(unhealed.len());
         self.check_fitness().await?;
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
         options.prune = false;
@@ -114,16 +115,16 @@ impl ReconcileContext {
         options.wait = true;
         options.timeout = self.source.timeout;
         let planned = planned_writes(&plan);
-        let labels = memory.labels.clone();
+        let labels = watch.labels.clone();
         let work = sync::run_sync(&self.cluster, plan, bookkeeping, options, &|_| {}, cancelled).boxed();
         let is_ours = |object: &Object| super::is_ours(object, labels.as_ref());
         let interrupts = |object: &ObjectIdentity| limits.lets_interrupt(object);
-        let changed = memory.detector.wait_for_interruption(is_ours, &planned, interrupts).boxed();
+        let changed = watch.detector.wait_for_interruption(is_ours, &planned, interrupts).boxed();
         let report = match futures_util::future::select(work, changed).await {
             Either::Left((report, _)) => report,
             Either::Right((SyncInterruption::Deleted(object) | SyncInterruption::Changed(object), _)) => {
-                let interrupted_by = Some(object.identity());
-                return Ok((RestoreOutcome::Cancelled, DriftFindings { interrupted_by, ..DriftFindings::default() }));
+                found.drift.interrupted_by = Some(object.identity());
+                return Ok(RestoreOutcome::Cancelled);
             }
         };
         if report.writes > 0 {
@@ -133,12 +134,9 @@ impl ReconcileContext {
                 source = %self.source.key, revision = commit_label(good), writes = report.writes,
                 "live objects of {models} are reverted to the last-known-good revision"
             );
-            self.update_state(|state| state.counts.drifted = memory.drifted_uncovered);
+            self.update_state(|state| state.counts.drifted = unhealed.len());
         }
-        let findings = choice.findings_of(&report);
-        if report.cancelled {
-            return Ok((RestoreOutcome::Cancelled, findings));
-        }
-        Ok((RestoreOutcome::Restored, findings))
+        found.drift = choice.findings_of(&report);
+        Ok(if report.cancelled { RestoreOutcome::Cancelled } else { RestoreOutcome::Restored })
     }
 }

@@ -1,8 +1,8 @@
 //! Whether a branch leads on from the commit that was applied of it. Older commits were good once, their signatures are good
 //! still, and whoever answers for the git host may show one again.
 
+use super::attempt_cache::CommitLineage;
 use super::context::ReconcileContext;
-use super::sync_memory::CommitLineage;
 use crate::controller::metrics::MirrorOperation;
 use crate::controller::mirror_handle::GitError;
 use stator_git::source::model_source::Reference;

@@ -48,6 +48,47 @@ pub(super) struct MeasuredCommits {
     found: BTreeMap<String, Health>,
 }
 
+/// What a plan says of models and GPUs.
+#[derive(Debug)]
+pub(super) struct MeasuredPlan {
+    /// Whether all models are in it.
+    is_of_all: bool,
+    found: BTreeMap<String, Health>,
+    retired: BTreeSet<String>,
+    gpus: Vec<(String, GpuCountKind, u64)>,
+}
+
+impl MeasuredPlan {
+    /// Of a plan, with those `unchanged` beside it that nothing changes of; models that are `left` as they are stay as they
+    /// were.
+    pub(super) fn of_plan(plan: &Plan, unchanged: &UnchangedSummary, left: &BTreeSet<String>) -> Self {
+        let retired: BTreeSet<String> = plan.retired.iter().cloned().collect();
+        let mut found: BTreeMap<String, Health> = BTreeMap::new();
+        for change in plan.changes.iter().filter(|change| !retired.contains(&change.model)) {
+            let moves = match change.action {
+                Action::Create | Action::Update | Action::Replace => true,
+                // Until its adoption is approved, what exists stays as it is.
+                Action::Adopt => change.step.write().is_some(),
+                Action::Delete | Action::Deleting | Action::Keep | Action::Blocked | Action::LeftBehind => false,
+            };
+            let busy = moves && !left.contains(&change.model);
+            let health = if busy { Health::Progressing } else { change.health.unwrap_or_default() };
+            let known = found.entry(change.model.clone()).or_insert(health);
+            *known = (*known).max(health);
+        }
+        let all = plan.changes.iter().flat_map(|change| &change.gpus_by_sku).chain(&unchanged.totals.gpus_by_sku);
+        let gpus = all.flat_map(|(sku, totals)| {
+            let states = [
+                (GpuCountKind::Live, totals.before),
+                (GpuCountKind::Desired, totals.after),
+                (GpuCountKind::Peak, totals.peak),
+            ];
+            states.into_iter().map(move |(state, number)| (sku.clone(), state, number))
+        });
+        Self { is_of_all: unchanged.models == 0, found, retired, gpus: gpus.collect() }
+    }
+}
+
 /// What happens while a plan is carried out.
 #[derive(Debug)]
 pub(super) struct SyncMeasurement {
@@ -93,45 +134,16 @@ impl ReconcileContext {
         done
     }
 
-    /// What a plan says of models and GPUs, before it is carried out, with those `unchanged` beside it that nothing changes of; models
-    /// that are `left` as they are stay as they were.
-    pub(super) fn measure_plan(
-        &self,
-        plan: &Plan,
-        unchanged: &UnchangedSummary,
-        left: &BTreeSet<String>,
-        marks: &mut MeasuredCommits,
-    ) {
-        if unchanged.models == 0 {
+    /// What a plan says of models and GPUs, before it is carried out.
+    pub(super) fn measure_plan(&self, plan: &MeasuredPlan, marks: &mut MeasuredCommits) {
+        if plan.is_of_all {
             marks.found.clear();
         }
-        let retired: BTreeSet<&String> = plan.retired.iter().collect();
-        let mut found: BTreeMap<String, Health> = BTreeMap::new();
-        for change in plan.changes.iter().filter(|change| !retired.contains(&change.model)) {
-            let moves = match change.action {
-                Action::Create | Action::Update | Action::Replace => true,
-                // Until its adoption is approved, what exists stays as it is.
-                Action::Adopt => change.step.write().is_some(),
-                Action::Delete | Action::Deleting | Action::Keep | Action::Blocked | Action::LeftBehind => false,
-            };
-            let busy = moves && !left.contains(&change.model);
-            let health = if busy { Health::Progressing } else { change.health.unwrap_or_default() };
-            let known = found.entry(change.model.clone()).or_insert(health);
-            *known = (*known).max(health);
-        }
         // What is not in the plan is as it was.
-        marks.found.retain(|model, _| !retired.contains(model));
-        marks.found.extend(found);
+        marks.found.retain(|model, _| !plan.retired.contains(model));
+        marks.found.extend(plan.found.clone());
         self.metrics.set_model_health(&self.source.key, &count_by_health(&marks.found));
-        let all = plan.changes.iter().flat_map(|change| &change.gpus_by_sku).chain(&unchanged.totals.gpus_by_sku);
-        let gpus = all.flat_map(|(sku, totals)| {
-            let states = [
-                (GpuCountKind::Live, totals.before),
-                (GpuCountKind::Desired, totals.after),
-                (GpuCountKind::Peak, totals.peak),
-            ];
-            states.into_iter().map(move |(state, number)| (sku.as_str(), state, number))
-        });
+        let gpus = plan.gpus.iter().map(|(sku, kind, number)| (sku.as_str(), *kind, *number));
         self.metrics.set_gpus(&self.source.key, gpus);
     }
 

@@ -9,7 +9,8 @@
 //! | [`runner`], [`triggers`] | carries out what it decides, and tells it what happens |
 //! | [`poller`], [`signature_check`] | finds the newest commit, and verifies its signature |
 //! | [`window_gate`] | asks the sync windows |
-//! | [`prepare`], [`sync_revision`] | an attempt: read, render, look, plan; sync |
+//! | [`attempt`] | one attempt at a commit, a value that grows: [`gather`] (read, render, look), [`planned`], [`executed`] |
+//! | [`attempt_cache`] | what the next attempt need not look at again |
 //! | [`verdict`], [`failure`], [`unhealed_drift`] | what an attempt came to |
 //! | [`drift_repairs`], [`repair_choice`] | how often drift of one object is put back, and what an attempt leaves of it |
 //! | [`last_known_good`] | what drifted of models that the newest commit does not cover |
@@ -24,7 +25,7 @@
 //! |-|-|
 //! | the mirror: listing, fetching, reading (`mirror_handle`) | 20 minutes, the wait for its turn included; each conversation 5 |
 //! | what the git host shows of a commit after a start (`commit_reporter`, `pending_status_recovery`) | 20 seconds |
-//! | what the cluster has installed, and what is live (`prepare`) | 1 and 5 minutes; each request 10 to 60 seconds |
+//! | what the cluster has installed, and what is live (`gather`) | 1 and 5 minutes; each request 10 to 60 seconds |
 //! | a sync (`sync`) | `spec.timeout`; 30 minutes without progress of a model; each request 30 seconds |
 //! | a poll that a request asks for (`machine`) | that of the mirror |
 //! | rights or kinds that the cluster lacks (`machine`) | 10 minutes, then the next try |
@@ -33,12 +34,16 @@
 //!
 //! What waits for something to change (a commit, a request, drift) ends when the process does.
 
+mod attempt;
+mod attempt_cache;
 mod attempt_report;
 mod commit;
 mod context;
 mod drift_repairs;
+mod executed;
 mod failure;
 mod fleet_policies;
+mod gather;
 mod last_known_good;
 mod lineage;
 mod machine;
@@ -46,8 +51,8 @@ mod manual_requests;
 mod measure;
 mod observe;
 mod pending_status_recovery;
+mod planned;
 mod poller;
-mod prepare;
 mod previews;
 mod progress;
 mod publish;
@@ -56,8 +61,6 @@ mod runner;
 mod shown_statuses;
 mod signature_check;
 mod source_run;
-mod sync_memory;
-mod sync_revision;
 mod triggers;
 mod unhealed_drift;
 mod verdict;

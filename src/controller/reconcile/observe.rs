@@ -1,10 +1,10 @@
 //! What pages show of a source: how it stands, and how its models do, looked at whenever something changes. It reads, and
 //! decides nothing: a reconciler without it does the same.
 
+use super::attempt_cache::SharedPlanner;
 use super::context::ReconcileContext;
 use super::failure::AttemptFailure;
-use super::prepare::RenderedCommit;
-use super::sync_memory::SharedPlanner;
+use super::gather::RenderedCommit;
 use crate::controller::sources::registry::{SourcePhase, SourceState, TimestampedRevision};
 use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents};
 use futures_util::FutureExt as _;

@@ -1,30 +1,32 @@
 //! Says what a reconciler found: to the source's state, which conditions, events and metrics are made of, to the statuses of
 //! commits, and to the log.
 
+use super::attempt_cache::ReportedFindings;
 use super::attempt_report::{AttemptReport, FailureDetails, ModelFindings};
 use super::commit::{CommitRefusal, PolledCommit};
 use super::context::{ReconcileContext, ReconcileTools};
 use super::machine::{ReconcileEffect, RejectedRequest, ReportedWindow};
-use super::sync_memory::SyncMemory;
+use super::planned::Planned;
 use crate::controller::commit_trials::TrialRefusal;
 use crate::controller::report::commit_ledger::{CommitStage, CommitVerdict, MAX_MODEL_STATUSES, commit_label};
 use crate::controller::report::commit_reporter::CommitReporter;
-use crate::controller::sources::manual_requests::ALLOW;
+use crate::controller::sources::manual_requests::{ALLOW, HoldApproval};
 use crate::controller::sources::registry::ModelHealthCounts;
 use crate::controller::sources::registry::source_events::{self, ModelName};
 use crate::controller::sources::registry::{
-    ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem, SourceState,
-    TimestampedRevision,
+    AcceptedApproval, ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem,
+    SourceState, TimestampedRevision,
 };
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use stator_model::plan::rules;
 use stator_model::present::pluralize;
 use std::collections::BTreeSet;
 
 impl ReconcileContext {
     /// Carries out an effect that says something.
     pub(super) async fn publish(&self, effect: ReconcileEffect, tools: &mut ReconcileTools) {
-        let ReconcileTools { reporter, memory } = tools;
+        let ReconcileTools { reporter, reported, .. } = tools;
         match effect {
             ReconcileEffect::AnnounceCommit { commit, is_first } => {
                 reporter.report_commit(&commit.commit, &self.commits_before(&commit), is_first).boxed().await;
@@ -42,7 +44,7 @@ impl ReconcileContext {
             }
             ReconcileEffect::ReportWindow { commit, window } => self.report_window(&commit, window, reporter),
             ReconcileEffect::PublishVerdict { commit, report } => {
-                self.publish_verdict(&commit, *report, reporter, memory);
+                self.publish_verdict(&commit, *report, reporter, reported);
             }
             ReconcileEffect::AnswerRequests { handled, rejected } => self.answer_requests(handled, &rejected),
             ReconcileEffect::SetLastKnownGood(good) => self.update_state(|state| state.last_known_good = good),
@@ -51,9 +53,13 @@ impl ReconcileContext {
                 let revision = commit_label(&commit);
                 tracing::info!(source = %self.source.key, revision, "live objects were changed");
             }
-            // Work and the end are the runner's.
+            ReconcileEffect::AcceptApproval { commit, approval } => self.accept_approval(commit, approval),
+            // Work, its plan and the end are the runner's.
             ReconcileEffect::CheckGate { .. }
             | ReconcileEffect::StartAttempt { .. }
+            | ReconcileEffect::ReleaseHolds(_)
+            | ReconcileEffect::ReportPlan { .. }
+            | ReconcileEffect::ExecutePlan { .. }
             | ReconcileEffect::CancelWork(_)
             | ReconcileEffect::RestoreLastGood { .. }
             | ReconcileEffect::Finish(_) => {}
@@ -128,15 +134,45 @@ impl ReconcileContext {
         }
     }
 
+    fn accept_approval(&self, commit: String, approval: HoldApproval) {
+        let HoldApproval { kinds: guards, plan, by, revision: _ } = approval;
+        let accepted = AcceptedApproval { revision: commit, plan, guards, by };
+        if self.state.borrow().approval.as_ref() != Some(&accepted) {
+            let revision = commit_label(&accepted.revision);
+            tracing::warn!(source = %self.source.key, revision, "{}", accepted.sentence());
+        }
+        self.update_state(|state| state.approval = Some(accepted));
+    }
+
+    /// What a plan says before it is carried out; `is_news` whether it is shown although it says nothing.
+    pub(super) fn publish_plan(&self, planned: &Planned, is_news: bool, reported: &mut ReportedFindings) {
+        for taken_over in planned.findings.iter().filter(|finding| finding.rule == rules::TAKEN_OVER) {
+            tracing::info!("{}", taken_over.message);
+        }
+        self.report_disputes(&planned.commit_plan.plan, reported);
+        let drifting = planned.drifted.all().len() + planned.drifted_uncovered;
+        if drifting > self.state.borrow().counts.drifted {
+            self.metrics.record_drift(&self.source.key);
+        }
+        self.measure_plan(&planned.measured, &mut reported.measured);
+        self.update_state(|state| {
+            state.counts.drifted = drifting;
+            if is_news {
+                state.plan = Some(planned.summary.clone());
+            }
+        });
+    }
+
     fn publish_verdict(
         &self,
         commit: &PolledCommit,
         report: AttemptReport,
         reporter: &mut CommitReporter,
-        memory: &mut SyncMemory,
+        reported: &mut ReportedFindings,
     ) {
         let (source, revision) = (&self.source.key, commit.short());
-        let AttemptReport { summary: _, verdict, failure, models, holds, held_plan, writes, took } = report;
+        let AttemptReport { summary: _, verdict, failure, models, watches_statuses: _, holds, held_plan, writes, took } =
+            report;
         let outcome = verdict.outcome();
         let sentence = verdict.sentence();
         self.metrics.record_sync(source, outcome.class(), writes, took);
@@ -180,7 +216,7 @@ impl ReconcileContext {
             state.hold = hold;
         });
         if let Some(models) = models {
-            self.publish_models(commit, &models, memory);
+            self.publish_models(commit, &models, reported);
             reporter.report_models(&commit.commit, models.verdicts);
         }
         reporter.report_verdict(&commit.commit, posted);
@@ -229,8 +265,8 @@ impl ReconcileContext {
     }
 
     /// Tells of models that ended another way than before. Of many at once, the first by name.
-    fn publish_models(&self, commit: &PolledCommit, models: &ModelFindings, memory: &mut SyncMemory) {
-        let reported = &mut memory.reported_models;
+    fn publish_models(&self, commit: &PolledCommit, models: &ModelFindings, reported: &mut ReportedFindings) {
+        let reported = &mut reported.models;
         reported.retain(|model, _| models.verdicts.iter().any(|(name, _)| name == model));
         for (name, verdict) in models.verdicts.iter().take(MAX_MODEL_STATUSES) {
             if reported.get(name) == Some(verdict) {

@@ -1,8 +1,8 @@
 //! Which of what drifted an attempt puts back: what may not be is taken out of its plan.
 
+use super::attempt_cache::ReportedFindings;
 use super::context::ReconcileContext;
 use super::drift_repairs::{DriftFindings, DriftedField, RepairDecision, RepairLimits};
-use super::sync_memory::SyncMemory;
 use stator_cluster::sync::SyncReport;
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::object::ObjectIdentity;
@@ -92,18 +92,18 @@ impl RepairChoice {
 
 impl ReconcileContext {
     /// Says in the log which objects are left as they are from now on, as their repair does not stick.
-    pub(super) fn report_disputes(&self, plan: &Plan, memory: &mut SyncMemory) {
+    pub(super) fn report_disputes(&self, plan: &Plan, known: &mut ReportedFindings) {
         let is_dispute = |reason: &ChangeReason| matches!(reason, ChangeReason::RepairUndone { .. });
         let disputed = plan.changes.iter().filter(|change| change.reasons.iter().any(is_dispute));
         let mut reported = BTreeSet::new();
         for change in disputed {
             let message = format!("{}: {}", change.object, join_reasons(&change.reasons));
-            if !memory.reported_disputes.contains(&message) {
+            if !known.disputes.contains(&message) {
                 tracing::warn!(source = %self.source.key, model = change.model, "{message}");
             }
             reported.insert(message);
         }
-        memory.reported_disputes = reported;
+        known.disputes = reported;
     }
 }
 

@@ -3,10 +3,11 @@
 //! One piece of work is under way at a time. It owns the [`ReconcileTools`] for as long as it runs and hands it back, also when
 //! it is cancelled: nothing that is remembered is lost with it.
 
-use super::commit::PolledCommit;
+use super::attempt::CancelReceiver;
+use super::attempt_cache::{AttemptCache, EnvironmentWatch, ReportedFindings};
 use super::context::{ReconcileContext, ReconcileTools};
-use super::machine::{AttemptPass, ReconcileEffect, ReconcileEvent, ReconcileResult, SourceReconciler};
-use super::sync_memory::SyncMemory;
+use super::machine::{AttemptOutcome, ReconcileEffect, ReconcileEvent, ReconcileResult, SourceReconciler};
+use super::planned::Planned;
 use super::triggers::ReconcileTriggers;
 use crate::controller::cache::drift_detector::DriftSignal;
 use crate::controller::report::commit_reporter::CommitReporter;
@@ -17,8 +18,30 @@ use std::future::pending;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Work that is over: the tools, where it had them, and what the machine is to hear.
-type FinishedWork = (Option<ReconcileTools>, ReconcileEvent);
+/// Work that is over.
+struct FinishedWork {
+    /// The tools, where it had them.
+    tools: Option<ReconcileTools>,
+    /// A plan that is ready.
+    planned: Option<Box<Planned>>,
+    /// What the machine is to hear.
+    event: ReconcileEvent,
+}
+
+impl FinishedWork {
+    /// Planning is over.
+    fn of_planning(tools: ReconcileTools, planned: Result<Planned, AttemptOutcome>) -> Self {
+        let is_watched = tools.watch.detector.is_open();
+        let (planned, event) = match planned {
+            Ok(planned) => {
+                let plan = Box::new(planned.plan_findings());
+                (Some(Box::new(planned)), ReconcileEvent::AttemptPlanned { plan, is_watched })
+            }
+            Err(outcome) => (None, ReconcileEvent::AttemptFinished { outcome, is_watched }),
+        };
+        Self { tools: Some(tools), planned, event }
+    }
+}
 
 /// The machine, and what is under way for it.
 pub(super) struct ReconcileRunner<'a> {
@@ -27,6 +50,8 @@ pub(super) struct ReconcileRunner<'a> {
     /// Not here while work has it.
     tools: Option<ReconcileTools>,
     work: Option<BoxFuture<'a, FinishedWork>>,
+    /// A plan that is ready, until the machine has heard of it: what it does not want carried out then is of no use.
+    planned: Option<Box<Planned>>,
     cancel: watch::Sender<Option<CancelReason>>,
     /// Ends when the cluster can be read again, while that is waited for.
     access: Option<BoxFuture<'a, ()>>,
@@ -41,8 +66,14 @@ impl<'a> ReconcileRunner<'a> {
         Self {
             context,
             machine: SourceReconciler::new(context.reconciler_start(once)),
-            tools: Some(ReconcileTools { reporter, memory: SyncMemory::default() }),
+            tools: Some(ReconcileTools {
+                reporter,
+                watch: EnvironmentWatch::default(),
+                cache: AttemptCache::default(),
+                reported: ReportedFindings::default(),
+            }),
             work: None,
+            planned: None,
             cancel: watch::channel(None).0,
             access: None,
             origin: Instant::now(),
@@ -57,6 +88,7 @@ impl<'a> ReconcileRunner<'a> {
             for effect in self.machine.step(self.origin.elapsed(), event) {
                 self.carry_out(effect).await;
             }
+            self.planned = None;
             if let Some(result) = self.result {
                 return (result, self.tools.map(|tools| tools.reporter));
             }
@@ -82,8 +114,9 @@ impl<'a> ReconcileRunner<'a> {
             () = sleep_until(due) => return ReconcileEvent::TimerDue,
         };
         self.work = None;
-        let (tools, event) = finished;
+        let FinishedWork { tools, planned, event } = finished;
         self.tools = tools.or(self.tools.take());
+        self.planned = planned;
         event
     }
 
@@ -94,7 +127,7 @@ impl<'a> ReconcileRunner<'a> {
         } else if self.access.is_none()
             && let Some(tools) = &self.tools
         {
-            self.access = Some(self.context.cluster.wait_for_access(tools.memory.namespace.clone()).boxed());
+            self.access = Some(self.context.cluster.wait_for_access(tools.watch.namespace.clone()).boxed());
         }
     }
 
@@ -102,22 +135,44 @@ impl<'a> ReconcileRunner<'a> {
         let context = self.context;
         match effect {
             ReconcileEffect::CheckGate { commit } => {
-                let gate = async move { (None, ReconcileEvent::GateChecked(context.check_gate(&commit).await)) };
+                let gate = async move {
+                    let event = ReconcileEvent::GateChecked(context.check_gate(&commit).await);
+                    FinishedWork { tools: None, planned: None, event }
+                };
                 self.work = Some(gate.boxed());
             }
-            ReconcileEffect::StartAttempt { commit, pass } => self.start_attempt(commit, pass),
+            ReconcileEffect::StartAttempt { commit, pass } => self.begin_work(|mut tools, cancelled| async move {
+                let planned = context.plan_attempt(commit, pass, cancelled, &mut tools).await;
+                FinishedWork::of_planning(tools, planned)
+            }),
+            ReconcileEffect::ReleaseHolds(kinds) => {
+                let Some(planned) = self.planned.take() else { return };
+                self.begin_work(|tools, _| async move {
+                    FinishedWork::of_planning(tools, context.release_holds(*planned, kinds).await)
+                });
+            }
+            ReconcileEffect::ReportPlan { is_news } => {
+                if let (Some(planned), Some(tools)) = (&self.planned, &mut self.tools) {
+                    context.publish_plan(planned, is_news, &mut tools.reported);
+                }
+            }
+            ReconcileEffect::ExecutePlan { approval, had_verdict } => {
+                let Some(planned) = self.planned.take() else { return };
+                self.begin_work(|mut tools, cancelled| async move {
+                    let verdict = (approval, had_verdict);
+                    let outcome = context.execute_plan(*planned, verdict, cancelled, &mut tools).await;
+                    let is_watched = tools.watch.detector.is_open();
+                    let event = ReconcileEvent::AttemptFinished { outcome, is_watched };
+                    FinishedWork { tools: Some(tools), planned: None, event }
+                });
+            }
             ReconcileEffect::RestoreLastGood { commit, uncovered, limits } => {
-                let Some(mut tools) = self.tools.take() else { return };
-                self.cancel.send_replace(None);
-                let cancelled = self.cancel.subscribe();
-                let work = async move {
-                    let restored =
-                        context.restore_last_good(&commit, (uncovered, limits), cancelled, &mut tools.memory).await;
-                    let is_watched = tools.memory.detector.is_open();
-                    let (outcome, drift) = restored;
-                    (Some(tools), ReconcileEvent::RestoreFinished { outcome, drift, is_watched })
-                };
-                self.work = Some(work.boxed());
+                self.begin_work(|mut tools, cancelled| async move {
+                    let report = context.restore_last_good(&commit, (uncovered, limits), cancelled, &mut tools).await;
+                    let is_watched = tools.watch.detector.is_open();
+                    let event = ReconcileEvent::RestoreFinished { report, is_watched };
+                    FinishedWork { tools: Some(tools), planned: None, event }
+                });
             }
             ReconcileEffect::CancelWork(reason) => {
                 if let CancelReason::Superseded { revision } = &reason {
@@ -132,6 +187,7 @@ impl<'a> ReconcileRunner<'a> {
             | ReconcileEffect::ReportSuspended(_)
             | ReconcileEffect::ReportRefusal { .. }
             | ReconcileEffect::ReportWindow { .. }
+            | ReconcileEffect::AcceptApproval { .. }
             | ReconcileEffect::PublishVerdict { .. }
             | ReconcileEffect::AnswerRequests { .. }
             | ReconcileEffect::SetLastKnownGood(_)
@@ -144,25 +200,23 @@ impl<'a> ReconcileRunner<'a> {
         }
     }
 
-    fn start_attempt(&mut self, commit: PolledCommit, pass: AttemptPass) {
-        let (Some(mut tools), context) = (self.tools.take(), self.context) else { return };
+    /// Lends the tools to work that can be cancelled.
+    fn begin_work<W: Future<Output = FinishedWork> + Send + 'a>(
+        &mut self,
+        work: impl FnOnce(ReconcileTools, CancelReceiver) -> W,
+    ) {
+        let Some(tools) = self.tools.take() else { return };
         self.cancel.send_replace(None);
-        let cancelled = self.cancel.subscribe();
-        let work = async move {
-            let outcome = context.attempt(&commit, pass, cancelled, &mut tools.reporter, &mut tools.memory).await;
-            let is_watched = tools.memory.detector.is_open();
-            (Some(tools), ReconcileEvent::AttemptFinished { outcome, is_watched })
-        };
-        self.work = Some(work.boxed());
+        self.work = Some(work(tools, self.cancel.subscribe()).boxed());
     }
 }
 
 /// The next drift that matters. `statuses` says whether those do; `None` that nothing does.
 async fn next_drift(tools: Option<&mut ReconcileTools>, statuses: Option<bool>) -> DriftSignal {
-    let (Some(ReconcileTools { memory, .. }), Some(statuses)) = (tools, statuses) else { return pending().await };
-    let labels = memory.labels.clone();
+    let (Some(ReconcileTools { watch, .. }), Some(statuses)) = (tools, statuses) else { return pending().await };
+    let labels = watch.labels.clone();
     loop {
-        match memory.detector.next_signal(|object| super::is_ours(object, labels.as_ref())).await {
+        match watch.detector.next_signal(|object| super::is_ours(object, labels.as_ref())).await {
             DriftSignal::Status if !statuses => {}
             signal @ (DriftSignal::Drift(_) | DriftSignal::Status | DriftSignal::Lost) => return signal,
         }

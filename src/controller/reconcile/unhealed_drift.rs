@@ -1,7 +1,7 @@
 //! Drift that is not put back: since the source does not ask for it, since somebody else owns the field now, or since a
 //! guard holds the repair back. All of it is reported.
 
-use super::verdict::SyncEvaluation;
+use super::attempt_report::{AttemptReport, ModelFindings};
 use crate::controller::report::commit_ledger::CommitVerdict;
 use stator_core::dynamo::health::Health;
 use stator_model::plan::{self, Change, Plan, Record};
@@ -56,14 +56,15 @@ impl LeftAlone {
         Self { models: drifted.len(), healthy }
     }
 
-    /// Counts them among the models that an evaluation is of.
-    pub(super) fn count_in(&self, evaluation: &mut SyncEvaluation) {
-        let counts = &mut evaluation.counts;
-        counts.models += self.models;
-        counts.healthy += self.healthy;
-        counts.not_healthy += self.models - self.healthy;
-        counts.drifted += self.models;
-        if let CommitVerdict::Healthy { models, .. } = &mut evaluation.verdict {
+    /// Counts them among the models of a report.
+    pub(super) fn count_in(&self, report: &mut AttemptReport) {
+        if let Some(ModelFindings { counts, .. }) = &mut report.models {
+            counts.models += self.models;
+            counts.healthy += self.healthy;
+            counts.not_healthy += self.models - self.healthy;
+            counts.drifted += self.models;
+        }
+        if let CommitVerdict::Healthy { models, .. } = &mut report.verdict {
             *models += self.models;
         }
     }

@@ -11,7 +11,7 @@
 //! | 5 | unhealthy | everything is applied, and not all of it works |
 //! | 6 | no models, or healthy | |
 
-use super::attempt_report::{AttemptSummary, HeldPlan, NextStep, UncoveredModels};
+use super::attempt_report::{AttemptReport, AttemptSummary, HeldPlan, ModelFindings, NextStep, UncoveredModels};
 use super::drift_repairs::DriftFindings;
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
 use crate::controller::sources::registry::ModelHealthCounts;
@@ -22,6 +22,7 @@ use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_git::forge::StatusState;
 use stator_model::plan::{Action, Change, Hold, HoldKind, Plan};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// What is known of a plan before it is carried out; a sync consumes the plan.
 #[derive(Clone, Debug, Default)]
@@ -96,36 +97,6 @@ pub(super) fn is_change(action: Action) -> bool {
     }
 }
 
-/// What a sync that ran to its end came to.
-#[derive(Clone, Debug)]
-pub(super) struct SyncEvaluation {
-    pub(super) verdict: CommitVerdict,
-    pub(super) next: NextStep,
-    /// Whether a change of a live object's status may change the verdict.
-    pub(super) watches_statuses: bool,
-    pub(super) counts: ModelHealthCounts,
-    /// The models that something changed of, and those that are not well.
-    pub(super) models: Vec<(String, ModelVerdict)>,
-    /// What guards hold back, and what each of them says.
-    pub(super) holds: BTreeMap<HoldKind, String>,
-    /// The digest of what they hold back.
-    pub(super) held_plan: String,
-}
-
-impl SyncEvaluation {
-    /// Whether the commit is applied, and healthy.
-    pub(super) fn is_success(&self) -> bool {
-        self.verdict.state() == StatusState::Success
-    }
-
-    /// What decides the next step.
-    pub(super) fn summary(&self, uncovered: Option<UncoveredModels>, drift: DriftFindings) -> AttemptSummary {
-        let held = (!self.holds.is_empty())
-            .then(|| HeldPlan { digest: self.held_plan.clone(), guards: self.holds.keys().copied().collect() });
-        AttemptSummary { next: self.next, is_success: self.is_success(), held, uncovered, drift }
-    }
-}
-
 /// The models of a sync that did not end as they should, by what is wrong.
 #[derive(Debug, Default)]
 struct FailedModels<'a> {
@@ -163,7 +134,7 @@ pub(super) fn evaluate_sync(
     findings: &[Finding],
     faulty: &BTreeMap<String, String>,
     report: &SyncReport,
-) -> SyncEvaluation {
+) -> AttemptReport {
     let sound = || report.models.iter().filter(|outcome| !faulty.contains_key(&outcome.name));
     let failed = FailedModels::of_models(sound());
     let verdict = first_verdict(FirstFinding::from_findings(findings), overview, &failed);
@@ -189,6 +160,7 @@ pub(super) fn evaluate_sync(
             models.push((model.clone(), ModelVerdict { outcome: SyncOutcome::Invalid, message }));
         }
     }
+    let is_success = verdict.state() == StatusState::Success;
     let counts = ModelHealthCounts {
         models: overview.models(),
         healthy: sound().count().saturating_sub(failed.len()) + overview.unchanged,
@@ -196,7 +168,19 @@ pub(super) fn evaluate_sync(
         drifted: 0,
     };
     let (holds, held_plan) = (overview.holds(), overview.held_plan().to_owned());
-    SyncEvaluation { verdict, next, watches_statuses, counts, models, holds, held_plan }
+    let held =
+        (!holds.is_empty()).then(|| HeldPlan { digest: held_plan.clone(), guards: holds.keys().copied().collect() });
+    AttemptReport {
+        summary: AttemptSummary { next, is_success, held, uncovered: None, drift: DriftFindings::default() },
+        verdict,
+        failure: None,
+        models: Some(ModelFindings { namespace: String::new(), counts, verdicts: models }),
+        watches_statuses,
+        holds,
+        held_plan,
+        writes: report.writes,
+        took: Duration::ZERO,
+    }
 }
 
 /// The verdict that comes first: see the table above.

@@ -1,12 +1,13 @@
 //! What a reconciler wants done.
 
-use crate::controller::reconcile::attempt_report::{AttemptReport, UncoveredModels};
+use crate::controller::reconcile::attempt_report::{ApprovedChanges, AttemptReport, UncoveredModels};
 use crate::controller::reconcile::commit::PolledCommit;
 use crate::controller::reconcile::drift_repairs::RepairLimits;
 use crate::controller::sources::manual_requests::HoldApproval;
 use crate::controller::sources::registry::SourcePhase;
 use jiff::Timestamp;
 use stator_cluster::sync::CancelReason;
+use stator_model::plan::HoldKind;
 use std::collections::BTreeSet;
 
 /// Something to be done, in the order given. Only the answers that an effect names come back as events.
@@ -42,12 +43,34 @@ pub(in crate::controller::reconcile) enum ReconcileEffect {
         /// What they say.
         window: ReportedWindow,
     },
-    /// Sync a commit; answered with [`AttemptFinished`](super::ReconcileEvent::AttemptFinished).
+    /// Read a commit and plan it; answered with [`AttemptPlanned`](super::ReconcileEvent::AttemptPlanned), or with
+    /// [`AttemptFinished`](super::ReconcileEvent::AttemptFinished) where that got nowhere.
     StartAttempt {
         /// Which.
         commit: PolledCommit,
         /// What the attempt may do.
         pass: AttemptPass,
+    },
+    /// Somebody approved what the plan holds back, or it is what is left of that.
+    AcceptApproval {
+        /// Of which commit.
+        commit: String,
+        /// What was approved.
+        approval: HoldApproval,
+    },
+    /// Release these guards in the plan that is ready; answered as [`StartAttempt`](Self::StartAttempt) is.
+    ReleaseHolds(BTreeSet<HoldKind>),
+    /// What the plan that is ready says, for people.
+    ReportPlan {
+        /// Whether it is shown although it says nothing: the plan that finds all done says nothing of what was.
+        is_news: bool,
+    },
+    /// Carry the plan out that is ready; answered with [`AttemptFinished`](super::ReconcileEvent::AttemptFinished).
+    ExecutePlan {
+        /// What was approved of it, for the records of its models.
+        approval: Option<ApprovedChanges>,
+        /// Whether the commit had a verdict: it begins anew then where somebody changes an object meanwhile.
+        had_verdict: bool,
     },
     /// End the attempt, or the restoring, that is under way: between two writes. It is answered all the same.
     CancelWork(CancelReason),
@@ -96,6 +119,8 @@ pub(in crate::controller::reconcile) struct AttemptPass {
     pub(in crate::controller::reconcile) recheck: RecheckScope,
     /// Drift that may not be put back yet.
     pub(in crate::controller::reconcile) limits: RepairLimits,
+    /// How many uncovered models drifted and are left as they are.
+    pub(in crate::controller::reconcile) drifted_uncovered: usize,
 }
 
 /// What is looked at although a plan changes nothing, the smallest first.

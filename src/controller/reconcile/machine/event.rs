@@ -1,12 +1,13 @@
 //! The inputs of a reconciler.
 
 use crate::controller::cache::drift_detector::DriftSignal;
-use crate::controller::reconcile::attempt_report::{AttemptReport, AttemptSummary};
+use crate::controller::reconcile::attempt_report::{AttemptReport, UncoveredModels, VerdictBasis};
 use crate::controller::reconcile::commit::PolledCommit;
 use crate::controller::reconcile::drift_repairs::DriftFindings;
 use crate::controller::sources::manual_requests::ManualRequests;
 use jiff::Timestamp;
 use stator_core::object::ObjectIdentity;
+use stator_model::plan::HeldChanges;
 use std::time::Duration;
 
 /// Something that happened. Time comes beside it: see [`SourceReconciler::step`](super::SourceReconciler::step).
@@ -25,7 +26,16 @@ pub(in crate::controller::reconcile) enum ReconcileEvent {
     PollingEnded,
     /// The answer to [`CheckGate`](super::ReconcileEffect::CheckGate).
     GateChecked(GateDecision),
-    /// The answer to [`StartAttempt`](super::ReconcileEffect::StartAttempt), cancelled or not.
+    /// The answer to [`StartAttempt`](super::ReconcileEffect::StartAttempt) and to
+    /// [`ReleaseHolds`](super::ReconcileEffect::ReleaseHolds): a plan is ready, and nothing is written yet.
+    AttemptPlanned {
+        /// What it says.
+        plan: Box<PlanFindings>,
+        /// Whether live objects are watched for drift now.
+        is_watched: bool,
+    },
+    /// The answer to [`ExecutePlan`](super::ReconcileEffect::ExecutePlan), cancelled or not; and to what comes before it
+    /// where that got nowhere.
     AttemptFinished {
         /// What came of it.
         outcome: AttemptOutcome,
@@ -35,9 +45,7 @@ pub(in crate::controller::reconcile) enum ReconcileEvent {
     /// The answer to [`RestoreLastGood`](super::ReconcileEffect::RestoreLastGood), cancelled or not.
     RestoreFinished {
         /// What came of it.
-        outcome: RestoreOutcome,
-        /// What it found of drift.
-        drift: DriftFindings,
+        report: RestoreReport,
         /// Whether live objects are watched for drift now.
         is_watched: bool,
     },
@@ -77,13 +85,28 @@ pub(in crate::controller::reconcile) enum WindowOwner {
     Policy,
 }
 
+/// What of a plan decides whether and how it is carried out.
+#[derive(Clone, Debug, Default)]
+pub(in crate::controller::reconcile) struct PlanFindings {
+    /// Of how many models something changes.
+    pub(in crate::controller::reconcile) changing: usize,
+    /// What guards hold back.
+    pub(in crate::controller::reconcile) held: HeldChanges,
+    /// What a verdict stands on beside that.
+    pub(in crate::controller::reconcile) basis: VerdictBasis,
+    /// The models that the commit has nothing valid to say of.
+    pub(in crate::controller::reconcile) uncovered: Option<UncoveredModels>,
+    /// What it puts back of drift, and what it leaves.
+    pub(in crate::controller::reconcile) drift: DriftFindings,
+    /// Whether it says nothing at all.
+    pub(in crate::controller::reconcile) is_empty: bool,
+}
+
 /// How an attempt to sync a commit ended.
 #[derive(Clone, Debug)]
 pub(in crate::controller::reconcile) enum AttemptOutcome {
     /// It has a verdict.
     Concluded(Box<AttemptReport>),
-    /// Nothing was to be done, and what is known of the commit is what it was.
-    Unchanged(AttemptSummary),
     /// It was asked to stop, and did between two writes.
     Cancelled,
     /// Somebody deleted this object, which the sync waited for.
@@ -103,4 +126,15 @@ pub(in crate::controller::reconcile) enum RestoreOutcome {
     Cancelled,
     /// It could not be done.
     Failed,
+}
+
+/// What came of restoring the last good commit.
+#[derive(Clone, Debug)]
+pub(in crate::controller::reconcile) struct RestoreReport {
+    /// How it ended.
+    pub(in crate::controller::reconcile) outcome: RestoreOutcome,
+    /// What it found of drift.
+    pub(in crate::controller::reconcile) drift: DriftFindings,
+    /// How many models drifted and are left as they are, where that was looked at.
+    pub(in crate::controller::reconcile) left_drifted: Option<usize>,
 }

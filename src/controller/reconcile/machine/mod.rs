@@ -8,9 +8,9 @@
 //!                                                                ├► Refused ◄─► CheckingGate ◄─► RestoringLastGood
 //!                                                                └► CheckingGate ─┬► OutsideWindow
 //!                                                   RestoringLastGood ◄──────────┤
-//!                                                                                └► Reconciling ─┬► Settling
-//!            GatheringDrift ◄── Watching ◄───────────────────────────────────────────────────────┼► BackingOff
-//!                                                                                                └► Finished
+//!                                                                                └► Planning ─► Executing ─┐
+//!            GatheringDrift ◄── Watching ◄───────────────────────────────────────────┴─────────────────────┤
+//!                                              Settling, BackingOff, Finished ◄────────────────────────────┘
 //! ```
 //!
 //! Every pause and every wait ends in a new round, which takes the newest commit and what is requested by then.
@@ -34,11 +34,13 @@ mod tests;
 
 pub(in crate::controller) use effect::ReconcileResult;
 pub(super) use effect::{AttemptPass, RecheckScope, ReconcileEffect, RejectedRequest, ReportedWindow};
-pub(super) use event::{AttemptOutcome, GateDecision, ReconcileEvent, RestoreOutcome, WindowOwner};
+pub(super) use event::{
+    AttemptOutcome, GateDecision, PlanFindings, ReconcileEvent, RestoreOutcome, RestoreReport, WindowOwner,
+};
 pub(super) use state::{HeldRevisionPlan, ReconcilePhase, ReconcilerStart};
 
 use crate::controller::cache::drift_detector::DriftSignal;
-use state::ReconcileMemory;
+use state::{Activity, KnownCommits, ReconcilePauses, RequestState, UncoveredState};
 use stator_cluster::sync::CancelReason;
 use std::time::Duration;
 
@@ -60,12 +62,30 @@ const MAX_ONCE_ATTEMPTS: u32 = 10;
 /// One source's reconciler.
 #[derive(Clone, Debug)]
 pub(super) struct SourceReconciler {
+    rules: ReconcilerRules,
+    phase: ReconcilePhase,
+    commits: KnownCommits,
+    requests: RequestState,
+    uncovered: UncoveredState,
+    pauses: ReconcilePauses,
+    /// What the next attempt looks at although its plan changes nothing.
+    recheck: RecheckScope,
+    /// When the next window opens, where none was open when the windows were last asked.
+    window_opens_at: Option<Duration>,
+    /// Whether live objects are watched for drift.
+    is_watched: bool,
+    is_stopping: bool,
+}
+
+/// What stays as it is for as long as a reconciler lives.
+#[derive(Clone, Copy, Debug)]
+struct ReconcilerRules {
     is_suspended: bool,
     self_heal: bool,
     once: bool,
     is_changed: bool,
-    phase: ReconcilePhase,
-    memory: ReconcileMemory,
+    /// How many people have to approve what is held back.
+    approvers: usize,
 }
 
 /// Which changes of live objects are reported.
@@ -78,13 +98,34 @@ pub(super) struct DriftInterest {
 impl SourceReconciler {
     /// Before the first event.
     pub(super) fn new(start: ReconcilerStart) -> Self {
+        let ReconcilerStart { is_suspended, self_heal, once, is_changed, requests, approvers, .. } = start;
         Self {
-            is_suspended: start.is_suspended,
-            self_heal: start.self_heal,
-            once: start.once,
-            is_changed: start.is_changed,
+            rules: ReconcilerRules { is_suspended, self_heal, once, is_changed, approvers },
             phase: ReconcilePhase::AwaitingCommit,
-            memory: ReconcileMemory::new(start),
+            commits: KnownCommits {
+                newest: None,
+                current: None,
+                applied: start.applied,
+                previously_applied: start.previously_applied,
+                held: start.held,
+                approved: None,
+                concluded: start.concluded,
+            },
+            requests: RequestState {
+                taken: requests.clone(),
+                known: requests,
+                answering: None,
+                handled: start.handled_request,
+                polled: None,
+                rejected_sync: None,
+                polling_ended: false,
+            },
+            uncovered: UncoveredState::default(),
+            pauses: ReconcilePauses::new(start.seed),
+            recheck: RecheckScope::Nothing,
+            window_opens_at: None,
+            is_watched: false,
+            is_stopping: false,
         }
     }
 
@@ -95,27 +136,31 @@ impl SourceReconciler {
         match event {
             _ if self.phase == ReconcilePhase::Finished => {}
             ReconcileEvent::CommitFound(commit) => {
-                self.memory.newest = Some(commit);
+                self.commits.newest = Some(commit);
                 self.interrupt(now, &mut effects);
             }
             ReconcileEvent::RequestsChanged(requests) => {
-                self.memory.requests = requests;
+                self.requests.known = requests;
                 self.interrupt(now, &mut effects);
             }
             ReconcileEvent::PollFinished { request } => {
-                self.memory.polled_request = request;
+                self.requests.polled = request;
                 self.end_wait_for_poll(now, &mut effects);
             }
             ReconcileEvent::PollingEnded => {
-                self.memory.polling_ended = true;
+                self.requests.polling_ended = true;
                 self.end_wait_for_poll(now, &mut effects);
             }
             ReconcileEvent::GateChecked(decision) => self.gate_checked(now, decision, &mut effects),
+            ReconcileEvent::AttemptPlanned { plan, is_watched } => {
+                self.is_watched = is_watched;
+                self.attempt_planned(now, *plan, &mut effects);
+            }
             ReconcileEvent::AttemptFinished { outcome, is_watched } => {
                 self.attempt_finished(now, outcome, is_watched, &mut effects);
             }
-            ReconcileEvent::RestoreFinished { outcome, drift, is_watched } => {
-                self.restore_finished(now, outcome, &drift, is_watched, &mut effects);
+            ReconcileEvent::RestoreFinished { report, is_watched } => {
+                self.restore_finished(now, &report, is_watched, &mut effects);
             }
             ReconcileEvent::Drifted(signal) => self.drifted(now, signal, &mut effects),
             ReconcileEvent::AccessRestored => {
@@ -125,7 +170,7 @@ impl SourceReconciler {
             }
             ReconcileEvent::TimerDue => self.timer_due(now, &mut effects),
             ReconcileEvent::Shutdown => {
-                self.memory.is_stopping = true;
+                self.is_stopping = true;
                 if !self.cancel_work(CancelReason::Interrupted, &mut effects) {
                     self.finish(ReconcileResult::Stopped, &mut effects);
                 }
@@ -136,89 +181,44 @@ impl SourceReconciler {
 
     /// When a [`ReconcileEvent::TimerDue`] changes something.
     pub(super) fn wake_at(&self) -> Option<Duration> {
-        match &self.phase {
-            ReconcilePhase::OutsideWindow { next_look: until }
-            | ReconcilePhase::Settling { until }
-            | ReconcilePhase::BackingOff { until }
-            | ReconcilePhase::GatheringDrift { until } => Some(*until),
-            ReconcilePhase::Refused { next_look } | ReconcilePhase::Watching { next_look, .. } => *next_look,
-            ReconcilePhase::AwaitingCommit
-            | ReconcilePhase::AwaitingPoll { .. }
-            | ReconcilePhase::Suspended
-            | ReconcilePhase::CheckingGate { .. }
-            | ReconcilePhase::RestoringLastGood { .. }
-            | ReconcilePhase::Reconciling { .. }
-            | ReconcilePhase::Finished => None,
-        }
+        self.phase.wait().until
     }
 
     /// Whether live objects matter now, and what of them.
     pub(super) fn drift_interest(&self) -> Option<DriftInterest> {
-        match &self.phase {
-            ReconcilePhase::Watching { statuses, .. } => Some(DriftInterest { statuses: *statuses }),
-            ReconcilePhase::Refused { .. } => Some(DriftInterest { statuses: false }),
-            ReconcilePhase::AwaitingCommit
-            | ReconcilePhase::AwaitingPoll { .. }
-            | ReconcilePhase::Suspended
-            | ReconcilePhase::OutsideWindow { .. }
-            | ReconcilePhase::CheckingGate { .. }
-            | ReconcilePhase::RestoringLastGood { .. }
-            | ReconcilePhase::Reconciling { .. }
-            | ReconcilePhase::Settling { .. }
-            | ReconcilePhase::BackingOff { .. }
-            | ReconcilePhase::GatheringDrift { .. }
-            | ReconcilePhase::Finished => None,
-        }
-        .filter(|_| self.memory.is_watched)
+        self.phase.wait().drift.filter(|_| self.is_watched)
     }
 
     /// Whether [`ReconcileEvent::AccessRestored`] changes something.
     pub(super) fn awaits_access(&self) -> bool {
-        match &self.phase {
-            ReconcilePhase::Watching { is_refused, .. } => *is_refused,
-            ReconcilePhase::BackingOff { .. } => true,
-            ReconcilePhase::AwaitingCommit
-            | ReconcilePhase::AwaitingPoll { .. }
-            | ReconcilePhase::Suspended
-            | ReconcilePhase::Refused { .. }
-            | ReconcilePhase::OutsideWindow { .. }
-            | ReconcilePhase::CheckingGate { .. }
-            | ReconcilePhase::RestoringLastGood { .. }
-            | ReconcilePhase::Reconciling { .. }
-            | ReconcilePhase::Settling { .. }
-            | ReconcilePhase::GatheringDrift { .. }
-            | ReconcilePhase::Finished => false,
-        }
+        self.phase.wait().access
     }
 
     /// Something else is known than what the current round began with: waits end, work goes on unless it is for naught.
     fn interrupt(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {
-        match &self.phase {
-            ReconcilePhase::Reconciling { .. } | ReconcilePhase::RestoringLastGood { .. } => {
+        match self.phase.wait().activity {
+            Activity::Work => {
                 // A commit whose signature is refused overtakes nothing: what it came upon is brought to its end.
-                let current = self.memory.current.as_ref().map(|current| &current.commit);
-                let newer = self.memory.newest.as_ref().filter(|newest| newest.refusal.is_none());
-                if let Some(newer) = newer.filter(|newer| Some(&newer.commit) != current) {
+                let newer = self.commits.newest.as_ref().filter(|newest| newest.refusal.is_none());
+                if let Some(newer) = newer.filter(|newer| Some(&newer.commit) != self.commits.current_name()) {
                     let revision = newer.commit.clone();
                     self.cancel_work(CancelReason::Superseded { revision }, effects);
                 }
             }
             // Whoever asked the gate sees to it when the answer comes.
-            ReconcilePhase::CheckingGate { .. } | ReconcilePhase::Finished => {}
-            ReconcilePhase::AwaitingCommit
-            | ReconcilePhase::AwaitingPoll { .. }
-            | ReconcilePhase::Suspended
-            | ReconcilePhase::Refused { .. }
-            | ReconcilePhase::OutsideWindow { .. }
-            | ReconcilePhase::Settling { .. }
-            | ReconcilePhase::BackingOff { .. }
-            | ReconcilePhase::Watching { .. }
-            | ReconcilePhase::GatheringDrift { .. } => {
-                if self.memory.is_overtaken() {
+            Activity::Gate | Activity::Finished => {}
+            Activity::None => {
+                if self.is_overtaken() {
                     self.begin_round(now, effects);
                 }
             }
         }
+    }
+
+    /// What is known is not what the current round began with.
+    fn is_overtaken(&self) -> bool {
+        self.commits.newest.as_ref() != self.commits.current.as_ref().map(|current| &current.found)
+            || self.requests.known != self.requests.taken
     }
 
     fn end_wait_for_poll(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {
@@ -230,25 +230,11 @@ impl SourceReconciler {
     /// Ends what is under way, once for each reason to: the process's own end is one although a newer commit came first.
     /// False when nothing that has to be waited for is.
     fn cancel_work(&mut self, reason: CancelReason, effects: &mut Vec<ReconcileEffect>) -> bool {
-        match &mut self.phase {
-            ReconcilePhase::Reconciling { is_cancelled, .. } | ReconcilePhase::RestoringLastGood { is_cancelled } => {
-                if !std::mem::replace(is_cancelled, true) || reason == CancelReason::Interrupted {
-                    effects.push(ReconcileEffect::CancelWork(reason));
-                }
-                true
-            }
-            ReconcilePhase::AwaitingCommit
-            | ReconcilePhase::AwaitingPoll { .. }
-            | ReconcilePhase::Suspended
-            | ReconcilePhase::Refused { .. }
-            | ReconcilePhase::OutsideWindow { .. }
-            | ReconcilePhase::CheckingGate { .. }
-            | ReconcilePhase::Settling { .. }
-            | ReconcilePhase::BackingOff { .. }
-            | ReconcilePhase::Watching { .. }
-            | ReconcilePhase::GatheringDrift { .. }
-            | ReconcilePhase::Finished => false,
+        let Some(is_cancelled) = self.phase.cancellation() else { return false };
+        if !std::mem::replace(is_cancelled, true) || reason == CancelReason::Interrupted {
+            effects.push(ReconcileEffect::CancelWork(reason));
         }
+        true
     }
 
     fn drifted(&mut self, now: Duration, signal: DriftSignal, effects: &mut Vec<ReconcileEffect>) {
@@ -257,21 +243,21 @@ impl SourceReconciler {
             DriftSignal::Status if !interest.statuses => return,
             // What is seen of health is not put back, so it cannot come back either.
             DriftSignal::Status => {
-                self.memory.recheck = self.memory.recheck.max(RecheckScope::Health);
+                self.recheck = self.recheck.max(RecheckScope::Health);
                 now + STATUS_DEBOUNCE
             }
             DriftSignal::Drift(object) => {
                 self.expect_uncovered_drift();
-                let due = self.memory.repairs.look_at(now, &object);
+                let due = self.pauses.repairs.look_at(now, &object);
                 if due > now {
                     return self.look_again_by(due);
                 }
-                let current = self.memory.current.as_ref();
-                effects.extend(current.map(|current| ReconcileEffect::ReportDrift(current.commit.clone())));
+                let current = self.commits.current_name();
+                effects.extend(current.map(|current| ReconcileEffect::ReportDrift(current.clone())));
                 now + DRIFT_DEBOUNCE
             }
             DriftSignal::Lost => {
-                self.memory.is_watched = false;
+                self.is_watched = false;
                 self.expect_uncovered_drift();
                 now + self.pause_after_loss(now)
             }
@@ -281,39 +267,26 @@ impl SourceReconciler {
 
     /// A watch that is lost again and again is not opened again at once each time.
     fn pause_after_loss(&mut self, now: Duration) -> Duration {
-        let memory = &mut self.memory;
-        let before = memory.watch_lost_at.replace(now);
+        let pauses = &mut self.pauses;
+        let before = pauses.watch_lost_at.replace(now);
         if before.is_none_or(|before| now.saturating_sub(before) > QUIET_AFTER_LOSS) {
-            memory.losses.reset();
+            pauses.losses.reset();
             return DRIFT_DEBOUNCE;
         }
-        memory.losses.next_delay().clamp(DRIFT_DEBOUNCE, UNWATCHED_LOOK)
+        pauses.losses.next_delay().clamp(DRIFT_DEBOUNCE, UNWATCHED_LOOK)
     }
 
     /// Whoever watches looks again by then. Until then others are watched as before.
     fn look_again_by(&mut self, due: Duration) {
-        match &mut self.phase {
-            ReconcilePhase::Refused { next_look } | ReconcilePhase::Watching { next_look, .. } => {
-                *next_look = Some(next_look.map_or(due, |known| known.min(due)));
-            }
-            ReconcilePhase::AwaitingCommit
-            | ReconcilePhase::AwaitingPoll { .. }
-            | ReconcilePhase::Suspended
-            | ReconcilePhase::OutsideWindow { .. }
-            | ReconcilePhase::CheckingGate { .. }
-            | ReconcilePhase::RestoringLastGood { .. }
-            | ReconcilePhase::Reconciling { .. }
-            | ReconcilePhase::Settling { .. }
-            | ReconcilePhase::BackingOff { .. }
-            | ReconcilePhase::GatheringDrift { .. }
-            | ReconcilePhase::Finished => {}
+        if let ReconcilePhase::Refused { next_look } | ReconcilePhase::Watching { next_look, .. } = &mut self.phase {
+            *next_look = Some(next_look.map_or(due, |known| known.min(due)));
         }
     }
 
     fn timer_due(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {
         if self.wake_at().is_some_and(|due| due <= now) {
             let is_outside_window = matches!(self.phase, ReconcilePhase::OutsideWindow { .. });
-            if !self.memory.is_watched || is_outside_window {
+            if !self.is_watched || is_outside_window {
                 // Nobody was there to see it.
                 self.expect_uncovered_drift();
             }
@@ -323,8 +296,7 @@ impl SourceReconciler {
 
     /// What the newest commit does not cover may have drifted.
     fn expect_uncovered_drift(&mut self) {
-        let memory = &mut self.memory;
-        memory.restore_due = memory.restore_due || (memory.uncovered.is_some() && memory.last_good().is_some());
+        self.uncovered.restore_due |= self.uncovered.models.is_some() && self.commits.last_good().is_some();
     }
 
     fn finish(&mut self, result: ReconcileResult, effects: &mut Vec<ReconcileEffect>) {

@@ -1,11 +1,15 @@
-//! What a reconciler knows: the phase that it is in, and what lasts over phases.
+//! What a reconciler knows: the phase that it is in with its own data, and what lasts over phases, by what it is of.
 
-use super::effect::{AttemptPass, RecheckScope, RejectedRequest};
-use crate::controller::reconcile::attempt_report::{HeldPlan, UncoveredModels};
+use super::DriftInterest;
+use super::effect::{AttemptPass, RejectedRequest};
+use crate::controller::reconcile::attempt_report::{
+    ApprovedChanges, AttemptSummary, HeldPlan, UncoveredModels, VerdictBasis,
+};
 use crate::controller::reconcile::commit::PolledCommit;
 use crate::controller::reconcile::drift_repairs::DriftRepairs;
-use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::sources::manual_requests::{HoldApproval, ManualRequests};
 use stator_core::retry::Backoff;
+use stator_model::plan::HeldChanges;
 use std::time::Duration;
 
 /// Pauses after a fault that may pass, and between writes that nothing explains.
@@ -84,10 +88,21 @@ pub(in crate::controller::reconcile) enum ReconcilePhase {
         /// Whether it was asked to stop.
         is_cancelled: bool,
     },
-    /// The commit is being synced.
-    Reconciling {
+    /// The commit is read and held against what is live: nothing is written yet.
+    Planning {
         /// What the attempt may do.
         pass: AttemptPass,
+        /// Whether guards were released already for what somebody approved.
+        is_released: bool,
+        /// Whether it was asked to stop.
+        is_cancelled: bool,
+    },
+    /// The commit's plan is carried out.
+    Executing {
+        /// What the attempt may do.
+        pass: AttemptPass,
+        /// What its verdict will stand on.
+        basis: VerdictBasis,
         /// Whether it was asked to stop.
         is_cancelled: bool,
     },
@@ -128,118 +143,135 @@ pub(in crate::controller::reconcile) enum GateReason {
     KeepLastGood,
 }
 
-/// What lasts over phases.
+/// What a phase waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PhaseWait {
+    /// What is under way meanwhile.
+    pub(super) activity: Activity,
+    /// When it ends by itself.
+    pub(super) until: Option<Duration>,
+    /// Which changes of live objects end it.
+    pub(super) drift: Option<DriftInterest>,
+    /// Whether rights or kinds that the cluster lacked end it.
+    pub(super) access: bool,
+}
+
+/// What is under way in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// Nothing.
+    None,
+    /// The gate is asked, which takes no time worth to be cancelled.
+    Gate,
+    /// Work that ends early when it is asked to.
+    Work,
+    /// Nothing, and nothing will be.
+    Finished,
+}
+
+impl ReconcilePhase {
+    /// What it waits for.
+    pub(super) fn wait(&self) -> PhaseWait {
+        let none = PhaseWait { activity: Activity::None, until: None, drift: None, access: false };
+        match self {
+            Self::AwaitingCommit | Self::AwaitingPoll { .. } | Self::Suspended => none,
+            Self::Refused { next_look } => {
+                PhaseWait { until: *next_look, drift: Some(DriftInterest { statuses: false }), ..none }
+            }
+            Self::OutsideWindow { next_look: until } | Self::Settling { until } | Self::GatheringDrift { until } => {
+                PhaseWait { until: Some(*until), ..none }
+            }
+            Self::BackingOff { until } => PhaseWait { until: Some(*until), access: true, ..none },
+            Self::Watching { statuses, is_refused, next_look } => PhaseWait {
+                until: *next_look,
+                drift: Some(DriftInterest { statuses: *statuses }),
+                access: *is_refused,
+                ..none
+            },
+            Self::CheckingGate { .. } => PhaseWait { activity: Activity::Gate, ..none },
+            Self::RestoringLastGood { .. } | Self::Planning { .. } | Self::Executing { .. } => {
+                PhaseWait { activity: Activity::Work, ..none }
+            }
+            Self::Finished => PhaseWait { activity: Activity::Finished, ..none },
+        }
+    }
+
+    /// Whether the work that is under way was asked to stop; `None` where none is.
+    pub(super) fn cancellation(&mut self) -> Option<&mut bool> {
+        match self {
+            Self::RestoringLastGood { is_cancelled }
+            | Self::Planning { is_cancelled, .. }
+            | Self::Executing { is_cancelled, .. } => Some(is_cancelled),
+            Self::AwaitingCommit
+            | Self::AwaitingPoll { .. }
+            | Self::Suspended
+            | Self::Refused { .. }
+            | Self::OutsideWindow { .. }
+            | Self::CheckingGate { .. }
+            | Self::Settling { .. }
+            | Self::BackingOff { .. }
+            | Self::Watching { .. }
+            | Self::GatheringDrift { .. }
+            | Self::Finished => None,
+        }
+    }
+}
+
+/// The commits of a source, and what became of them.
 #[derive(Clone, Debug)]
-pub(super) struct ReconcileMemory {
+pub(super) struct KnownCommits {
     /// The newest commit that was found.
     pub(super) newest: Option<PolledCommit>,
     /// The newest commit that was taken up.
-    pub(super) current: Option<PolledCommit>,
-    /// Whether no sync has taken the current commit up yet, in this process or an earlier one.
-    pub(super) is_new: bool,
-    /// What is requested by now.
-    pub(super) requests: ManualRequests,
-    /// What was requested when the current round began.
-    pub(super) taken_requests: ManualRequests,
-    /// The sync request that the current round answers.
-    pub(super) answering: Option<String>,
-    /// The sync request that was answered last.
-    pub(super) handled_request: Option<String>,
-    /// The sync request that was known before the last poll that is over.
-    pub(super) polled_request: Option<String>,
-    /// What is said of the last sync request for as long as it is so.
-    pub(super) rejected_sync: Option<RejectedRequest>,
-    /// See [`ReconcileEvent::PollingEnded`](super::ReconcileEvent::PollingEnded).
-    pub(super) polling_ended: bool,
-    pub(super) is_stopping: bool,
+    pub(super) current: Option<CurrentCommit>,
     /// The commit that this process last synced well.
     pub(super) applied: Option<String>,
     /// The commit that an earlier process last synced well.
     pub(super) previously_applied: Option<String>,
-    /// How many people have to approve what is held back.
-    pub(super) approvers: usize,
     /// What guards hold back, and of which commit.
     pub(super) held: Option<HeldRevisionPlan>,
+    /// What was approved of a commit, and is not through yet.
+    pub(super) approved: Option<ApprovedChanges>,
     /// The commit of the last verdict.
     pub(super) concluded: Option<String>,
-    /// What the last attempt left uncovered.
-    pub(super) uncovered: Option<UncoveredModels>,
-    /// Whether uncovered models may have drifted since they were last restored.
-    pub(super) restore_due: bool,
-    /// Restoring failed: not before then is it tried again.
-    pub(super) restore_not_before: Duration,
-    /// Whether the current commit waited for a window.
-    pub(super) was_outside_window: bool,
-    /// When the next window opens, where none was open when the windows were last asked.
-    pub(super) window_opens_at: Option<Duration>,
-    /// Whether the last attempt wrote something, and the next sees what came of it.
-    pub(super) is_settling: bool,
-    /// What the next attempt looks at although its plan changes nothing.
-    pub(super) recheck: RecheckScope,
-    /// Whether live objects are watched for drift.
-    pub(super) is_watched: bool,
-    /// Pauses after faults.
-    pub(super) retries: Backoff,
-    /// Pauses after refusals.
-    pub(super) refusals: Backoff,
-    /// Pauses between attempts of which each writes something that is no drift.
-    pub(super) settles: Backoff,
-    /// Pauses after a watch that was lost, and when that last was.
-    pub(super) losses: Backoff,
-    pub(super) watch_lost_at: Option<Duration>,
-    /// Which objects drifted lately, and when each may be put back again.
-    pub(super) repairs: DriftRepairs,
-    /// Attempts at the current commit.
-    pub(super) attempts: u32,
 }
 
-impl ReconcileMemory {
-    pub(super) fn new(start: ReconcilerStart) -> Self {
-        let backoff = |first: Duration, salt: u64| Backoff::new(first, LONGEST_PAUSE, start.seed.wrapping_add(salt));
-        Self {
-            newest: None,
-            current: None,
-            is_new: false,
-            taken_requests: start.requests.clone(),
-            requests: start.requests,
-            answering: None,
-            handled_request: start.handled_request,
-            polled_request: None,
-            rejected_sync: None,
-            polling_ended: false,
-            is_stopping: false,
-            applied: start.applied,
-            previously_applied: start.previously_applied,
-            approvers: start.approvers,
-            held: start.held,
-            concluded: start.concluded,
-            uncovered: None,
-            restore_due: false,
-            restore_not_before: Duration::ZERO,
-            was_outside_window: false,
-            window_opens_at: None,
-            is_settling: false,
-            recheck: RecheckScope::Nothing,
-            is_watched: false,
-            retries: backoff(FIRST_PAUSE, 1),
-            refusals: backoff(FIRST_REFUSAL_PAUSE, 2),
-            settles: backoff(FIRST_PAUSE, 3),
-            losses: backoff(FIRST_PAUSE, 5),
-            watch_lost_at: None,
-            repairs: DriftRepairs::new(start.seed.wrapping_add(4)),
-            attempts: 0,
-        }
+/// The commit that was taken up, and how far it is.
+#[derive(Clone, Debug)]
+pub(super) struct CurrentCommit {
+    /// What was found.
+    pub(super) found: PolledCommit,
+    /// Whether no sync has taken it up yet, in this process or an earlier one.
+    pub(super) is_new: bool,
+    /// Whether it waited for a window.
+    pub(super) was_outside_window: bool,
+    /// Whether the last attempt wrote something, and the next sees what came of it.
+    pub(super) is_settling: bool,
+    /// Attempts at it.
+    pub(super) attempts: u32,
+    /// Its verdict, where an attempt that finds the same has nothing new to say.
+    pub(super) verdict: Option<KnownVerdict>,
+}
+
+/// A verdict, and what it stands on.
+#[derive(Clone, Debug)]
+pub(super) struct KnownVerdict {
+    /// What follows from an attempt that finds nothing new.
+    pub(super) summary: AttemptSummary,
+    /// What is to be as it was.
+    pub(super) basis: VerdictBasis,
+}
+
+impl KnownCommits {
+    /// The name of the commit that was taken up.
+    pub(super) fn current_name(&self) -> Option<&String> {
+        self.current.as_ref().map(|current| &current.found.commit)
     }
 
     /// The commit that was last synced well, where that is known and not the current one.
     pub(super) fn last_good(&self) -> Option<&String> {
         let good = self.applied.as_ref().or(self.previously_applied.as_ref());
-        good.filter(|good| self.current.as_ref().is_none_or(|current| current.commit != **good))
-    }
-
-    /// The sync request that is not answered yet.
-    pub(super) fn pending_request(&self) -> Option<&String> {
-        self.requests.requested_at.as_ref().filter(|request| self.handled_request.as_ref() != Some(*request))
+        good.filter(|good| self.current_name().is_none_or(|current| current != *good))
     }
 
     /// Whether an earlier process took the commit up, as far as anybody knows.
@@ -248,8 +280,96 @@ impl ReconcileMemory {
         before == Some(&commit.commit)
     }
 
-    /// What is known is not what the current round began with.
-    pub(super) fn is_overtaken(&self) -> bool {
-        self.newest != self.current || self.requests != self.taken_requests
+    /// Whether what a plan holds back is what was approved, or what is left of it: an attempt that was interrupted has less
+    /// left, and needs no approval of its own.
+    pub(super) fn accept_approval(&mut self, approval: &HoldApproval, held: &HeldChanges) -> bool {
+        if held.digest() == approval.plan {
+            self.approved = Some(ApprovedChanges { approval: approval.clone(), changes: held.clone() });
+            return true;
+        }
+        let is_rest = |one: &ApprovedChanges| one.approval == *approval && held.is_part_of(&one.changes);
+        self.approved.as_ref().is_some_and(is_rest)
+    }
+}
+
+/// What people request, and what was answered.
+#[derive(Clone, Debug)]
+pub(super) struct RequestState {
+    /// What is requested by now.
+    pub(super) known: ManualRequests,
+    /// What was requested when the current round began.
+    pub(super) taken: ManualRequests,
+    /// The sync request that the current round answers.
+    pub(super) answering: Option<String>,
+    /// The sync request that was answered last.
+    pub(super) handled: Option<String>,
+    /// The sync request that was known before the last poll that is over.
+    pub(super) polled: Option<String>,
+    /// What is said of the last sync request for as long as it is so.
+    pub(super) rejected_sync: Option<RejectedRequest>,
+    /// See [`ReconcileEvent::PollingEnded`](super::ReconcileEvent::PollingEnded).
+    pub(super) polling_ended: bool,
+}
+
+impl RequestState {
+    /// The sync request that is not answered yet.
+    pub(super) fn pending(&self) -> Option<&String> {
+        self.known.requested_at.as_ref().filter(|request| self.handled.as_ref() != Some(*request))
+    }
+}
+
+/// What the newest commit has nothing valid to say of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UncoveredState {
+    /// What the last attempt left uncovered.
+    pub(super) models: Option<UncoveredModels>,
+    /// How many of them drifted and are left as they are.
+    pub(super) drifted: usize,
+    /// Whether they may have drifted since they were last restored.
+    pub(super) restore_due: bool,
+    /// Restoring failed: not before then is it tried again.
+    pub(super) restore_not_before: Duration,
+}
+
+/// How long is waited before something is tried again.
+#[derive(Clone, Debug)]
+pub(super) struct ReconcilePauses {
+    /// After faults.
+    pub(super) retries: Backoff,
+    /// After refusals.
+    pub(super) refusals: Backoff,
+    /// Between attempts of which each writes something that is no drift.
+    pub(super) settles: Backoff,
+    /// After a watch that was lost, and when that last was.
+    pub(super) losses: Backoff,
+    pub(super) watch_lost_at: Option<Duration>,
+    /// Which objects drifted lately, and when each may be put back again.
+    pub(super) repairs: DriftRepairs,
+}
+
+impl ReconcilePauses {
+    pub(super) fn new(seed: u64) -> Self {
+        let backoff = |first: Duration, salt: u64| Backoff::new(first, LONGEST_PAUSE, seed.wrapping_add(salt));
+        Self {
+            retries: backoff(FIRST_PAUSE, 1),
+            refusals: backoff(FIRST_REFUSAL_PAUSE, 2),
+            settles: backoff(FIRST_PAUSE, 3),
+            losses: backoff(FIRST_PAUSE, 5),
+            watch_lost_at: None,
+            repairs: DriftRepairs::new(seed.wrapping_add(4)),
+        }
+    }
+
+    /// Something new is tried.
+    pub(super) fn reset(&mut self) {
+        self.reset_faults();
+        self.settles.reset();
+        self.repairs.clear();
+    }
+
+    /// Something went through.
+    pub(super) fn reset_faults(&mut self) {
+        self.retries.reset();
+        self.refusals.reset();
     }
 }

@@ -36,7 +36,7 @@ fn overview(models: &[&str], troubles: &[Trouble]) -> PlanOverview {
     }
 }
 
-fn judge(troubles: &[Trouble], writes: usize) -> SyncEvaluation {
+fn judge(troubles: &[Trouble], writes: usize) -> AttemptReport {
     let models: Vec<ModelOutcome> = troubles
         .iter()
         .filter_map(|trouble| match trouble {
@@ -74,7 +74,7 @@ fn of_two_things_that_are_wrong_the_first_of_the_table_is_told() {
         for second in ALL {
             let evaluation = judge(&[first, second], 0);
             assert_eq!(trouble_of(&evaluation.verdict), first.min(second), "{first:?} and {second:?}");
-            assert_eq!(evaluation.is_success(), first.min(second) == Healthy, "{first:?} and {second:?}");
+            assert_eq!(evaluation.summary.is_success, first.min(second) == Healthy, "{first:?} and {second:?}");
         }
     }
 }
@@ -86,13 +86,13 @@ fn each_trouble_has_its_verdict_its_count_and_its_next_step() {
         .flat_map(|trouble| [0, 1].map(|writes| (*trouble, writes)))
         .map(|(trouble, writes)| {
             let evaluation = judge(&[trouble], writes);
-            let counts = evaluation.counts;
+            let counts = evaluation.models.as_ref().unwrap().counts;
             format!(
                 "{trouble:?} after {writes} writes: {} | {}/{} healthy | {:?}",
                 evaluation.verdict.sentence(),
                 counts.healthy,
                 counts.models,
-                evaluation.next
+                evaluation.summary.next
             )
         })
         .collect();

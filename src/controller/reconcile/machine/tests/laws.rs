@@ -19,7 +19,7 @@ enum Happening {
     Withdraw,
     Window(GateDecision),
     Poll,
-    Answer { outcome: AttemptOutcome, restored: RestoreOutcome, is_watched: bool },
+    Answer { outcome: PlannedOutcome, restored: RestoreOutcome, is_watched: bool, is_whole: bool },
     Drift(DriftSignal),
     Access,
     Time(u16),
@@ -31,7 +31,20 @@ fn name(number: u8) -> String {
     format!("{number:x}").repeat(8)
 }
 
-fn outcome() -> impl Strategy<Value = AttemptOutcome> {
+/// How an attempt ends, and whether its plan writes something.
+#[derive(Clone, Debug)]
+struct PlannedOutcome {
+    outcome: AttemptOutcome,
+    is_changing: bool,
+}
+
+impl PlannedOutcome {
+    fn changing(outcome: AttemptOutcome) -> Self {
+        Self { outcome, is_changing: true }
+    }
+}
+
+fn outcome() -> impl Strategy<Value = PlannedOutcome> {
     let next = prop_oneof![
         Just(NextStep::Settle),
         Just(NextStep::Retry),
@@ -61,10 +74,10 @@ fn outcome() -> impl Strategy<Value = AttemptOutcome> {
         },
     );
     prop_oneof![
-        6 => summary.clone().prop_map(judged_as),
-        2 => summary.prop_map(AttemptOutcome::Unchanged),
-        1 => (0u8..3).prop_map(|object| AttemptOutcome::ObjectLost(identity(&name(object)))),
-        1 => (0u8..3).prop_map(|object| AttemptOutcome::ObjectChanged(identity(&name(object)))),
+        6 => summary.clone().prop_map(|summary| PlannedOutcome::changing(judged_as(summary))),
+        2 => summary.prop_map(|summary| PlannedOutcome { outcome: judged_as(summary), is_changing: false }),
+        1 => (0u8..3).prop_map(|one| PlannedOutcome::changing(AttemptOutcome::ObjectLost(identity(&name(one))))),
+        1 => (0u8..3).prop_map(|one| PlannedOutcome::changing(AttemptOutcome::ObjectChanged(identity(&name(one))))),
     ]
 }
 
@@ -92,9 +105,9 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::Withdraw),
         3 => window.prop_map(Happening::Window),
         4 => Just(Happening::Poll),
-        10 => (outcome(), restored, prop::bool::weighted(0.8)).prop_map(|(outcome, restored, is_watched)| {
-            Happening::Answer { outcome, restored, is_watched }
-        }),
+        10 => (outcome(), restored, prop::bool::weighted(0.8), prop::bool::weighted(0.7)).prop_map(
+            |(outcome, restored, is_watched, is_whole)| Happening::Answer { outcome, restored, is_watched, is_whole },
+        ),
         4 => signal.prop_map(Happening::Drift),
         1 => Just(Happening::Access),
         2 => (0u16..2000).prop_map(Happening::Time),
@@ -113,30 +126,40 @@ fn start() -> impl Strategy<Value = ReconcilerStart> {
 }
 
 /// What is under way is answered; what was told to stop may have been through before it heard.
-fn answer(world: &mut World, outcome: &AttemptOutcome, restored: RestoreOutcome, is_watched: bool) {
+fn answer(
+    world: &mut World,
+    PlannedOutcome { outcome, is_changing }: &PlannedOutcome,
+    restored: RestoreOutcome,
+    (is_watched, is_whole): (bool, bool),
+) {
     match world.work.clone() {
         Some(Work::Gate) => world.check_gate(),
         Some(Work::Attempt) => {
             let is_cancelled = world.is_cancelled && is_watched;
-            let outcome = match outcome {
-                _ if is_cancelled => AttemptOutcome::Cancelled,
-                // Whoever has to look at everything cannot find that nothing changed.
-                AttemptOutcome::Unchanged(summary) if world.looks_at_everything() => judged_as(summary.clone()),
+            let plan = match outcome {
+                AttemptOutcome::Concluded(report) if !is_changing => World::unchanged(&report.summary),
                 AttemptOutcome::Concluded(_)
-                | AttemptOutcome::Unchanged(_)
                 | AttemptOutcome::Cancelled
                 | AttemptOutcome::ObjectLost(_)
                 | AttemptOutcome::ObjectChanged(_)
-                | AttemptOutcome::FencedOff => outcome.clone(),
+                | AttemptOutcome::FencedOff => PlanFindings { changing: 1, ..PlanFindings::default() },
             };
-            world.tell(ReconcileEvent::AttemptFinished { outcome, is_watched });
+            if is_cancelled {
+                world.answer_attempt(AttemptOutcome::Cancelled, plan, is_watched);
+            } else if is_whole || world.is_executing {
+                world.answer_attempt(outcome.clone(), plan, is_watched);
+            } else {
+                // Something happens before it is carried out.
+                world.tell(ReconcileEvent::AttemptPlanned { plan: Box::new(plan), is_watched });
+            }
         }
         Some(Work::Restore(_)) => {
             let is_cancelled = restored == RestoreOutcome::Cancelled;
             // It was told to stop, or somebody changed an object.
             let interrupted_by = (is_cancelled && !world.is_cancelled).then(|| identity("a"));
             let drift = DriftFindings { interrupted_by, ..DriftFindings::default() };
-            world.tell(ReconcileEvent::RestoreFinished { outcome: restored, drift, is_watched });
+            let report = RestoreReport { outcome: restored, drift, left_drifted: None };
+            world.tell(ReconcileEvent::RestoreFinished { report, is_watched });
         }
         None => {}
     }
@@ -163,7 +186,9 @@ fn happen(world: &mut World, happening: &Happening) {
         }
         Happening::Window(gate) => world.gate = *gate,
         Happening::Poll => poll(world),
-        Happening::Answer { outcome, restored, is_watched } => answer(world, outcome, *restored, *is_watched),
+        Happening::Answer { outcome, restored, is_watched, is_whole } => {
+            answer(world, outcome, *restored, (*is_watched, *is_whole));
+        }
         Happening::Drift(signal) => {
             let interest = world.machine.drift_interest();
             if interest.is_some_and(|interest| interest.statuses || *signal != DriftSignal::Status) {
@@ -201,7 +226,7 @@ fn poll(world: &mut World) {
 fn restart(world: &mut World, is_suspended: bool) {
     world.tell(ReconcileEvent::Shutdown);
     for _ in 0..2 {
-        answer(world, &AttemptOutcome::Cancelled, RestoreOutcome::Restored, true);
+        answer(world, &PlannedOutcome::changing(AttemptOutcome::Cancelled), RestoreOutcome::Restored, (true, true));
     }
     assert_eq!(world.result.take(), Some(ReconcileResult::Stopped));
     let start = ReconcilerStart {
@@ -223,9 +248,9 @@ fn restart(world: &mut World, is_suspended: bool) {
 /// Nothing happens any more, and everything that is done goes well.
 fn settle(world: &mut World) {
     world.open_window();
-    let well = judged_as(summary(NextStep::Watch { statuses: false }));
+    let well = PlannedOutcome::changing(judged_as(summary(NextStep::Watch { statuses: false })));
     for _ in 0..40 {
-        answer(world, &well, RestoreOutcome::Restored, true);
+        answer(world, &well, RestoreOutcome::Restored, (true, true));
         poll(world);
         let is_resting = matches!(
             world.machine.phase,
@@ -256,7 +281,7 @@ proptest! {
         settle(&mut world);
         let newest = world.newest.clone().map(|newest| newest.commit);
         prop_assert_eq!(world.announced.last(), newest.as_ref());
-        if !world.machine.is_suspended {
+        if !world.machine.rules.is_suspended {
             // Those before it are superseded by its announcement.
             prop_assert_eq!(world.judged.as_ref(), newest.as_ref());
             let statuses = world.ledger.desired_statuses();
@@ -281,7 +306,7 @@ proptest! {
             happen(&mut world, happening);
         }
         settle(&mut world);
-        prop_assert!(!world.machine.memory.restore_due || world.machine.memory.last_good().is_none());
+        prop_assert!(!world.machine.uncovered.restore_due || world.machine.commits.last_good().is_none());
     }
 
     #[test]
@@ -309,7 +334,7 @@ proptest! {
             }
             if world.work.is_some() {
                 if let Some(outcome) = outcomes.next() {
-                    answer(&mut world, outcome, RestoreOutcome::Restored, true);
+                    answer(&mut world, outcome, RestoreOutcome::Restored, (true, true));
                 }
             } else {
                 world.pass_to_wake();

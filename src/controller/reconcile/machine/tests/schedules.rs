@@ -163,7 +163,7 @@ impl Site {
     fn look(&mut self) {
         let limits = match (&self.world.work, &self.attempt) {
             (Some(Work::Attempt), None) => self.world.pass.as_ref().map(|pass| pass.limits.clone()).unwrap_or_default(),
-            (Some(Work::Restore(_)), None) => self.world.machine.memory.repairs.limits(self.world.now),
+            (Some(Work::Restore(_)), None) => self.world.machine.pauses.repairs.limits(self.world.now),
             (Some(Work::Gate) | None, _) | (Some(Work::Attempt | Work::Restore(_)), Some(_)) => return,
         };
         let is_restoring = matches!(self.world.work, Some(Work::Restore(_)));
@@ -226,7 +226,27 @@ impl Site {
         }
         // The cache shows by the end what changed by now.
         self.unreported.clear();
-        self.attempt = Some(attempt);
+        if is_restoring {
+            self.attempt = Some(attempt);
+            return;
+        }
+        let (changing, drift) = (attempt.todo.len(), attempt.drift.clone());
+        let plan = Box::new(PlanFindings { changing, drift, ..PlanFindings::default() });
+        self.world.tell(ReconcileEvent::AttemptPlanned { plan, is_watched: true });
+        if self.world.is_executing {
+            self.attempt = Some(attempt);
+        } else {
+            self.unreported.extend(attempt.unseen);
+            self.forget_records(&attempt.commit);
+            self.story.push(format!("{} is as it was", attempt.commit));
+            self.look();
+        }
+    }
+
+    /// A record of what somebody else deleted, and git gave up, goes.
+    fn forget_records(&mut self, commit: &str) {
+        let (files, live) = (self.files_of(commit), &self.live);
+        self.recorded.retain(|name, _| files.contains_key(name) || live.contains_key(name));
     }
 
     /// Carries one write out, as an API server does: not over another object than was meant.
@@ -295,9 +315,7 @@ impl Site {
         let Attempt { commit, todo: _, drift, writes, is_failed, unseen } = attempt;
         self.unreported.extend(unseen);
         if !is_failed && !is_cancelled && self.world.work == Some(Work::Attempt) {
-            // A record of what somebody else deleted, and git gave up, goes.
-            let (files, live) = (self.files_of(&commit), &self.live);
-            self.recorded.retain(|name, _| files.contains_key(name) || live.contains_key(name));
+            self.forget_records(&commit);
         }
         self.story.push(format!("{commit} after {writes} writes: failed {is_failed}, cancelled {is_cancelled}"));
         let event = if matches!(self.world.work, Some(Work::Restore(_))) {
@@ -306,7 +324,8 @@ impl Site {
                 (false, true) => RestoreOutcome::Failed,
                 (false, false) => RestoreOutcome::Restored,
             };
-            ReconcileEvent::RestoreFinished { outcome, drift, is_watched: true }
+            let report = RestoreReport { outcome, drift, left_drifted: None };
+            ReconcileEvent::RestoreFinished { report, is_watched: true }
         } else {
             let next = match (is_failed, writes) {
                 (true, 0) => NextStep::RetrySlowly,
@@ -315,13 +334,7 @@ impl Site {
                 (false, _) => NextStep::Settle,
             };
             let summary = AttemptSummary { is_success: !is_failed, drift, ..summary(next) };
-            let outcome = if is_cancelled {
-                AttemptOutcome::Cancelled
-            } else if writes == 0 && !is_failed && !self.world.looks_at_everything() {
-                AttemptOutcome::Unchanged(summary)
-            } else {
-                judged_as(summary)
-            };
+            let outcome = if is_cancelled { AttemptOutcome::Cancelled } else { judged_as(summary) };
             ReconcileEvent::AttemptFinished { outcome, is_watched: true }
         };
         self.world.tell(event);

@@ -35,6 +35,8 @@ pub(super) struct World {
     pub(super) work: Option<Work>,
     pub(super) is_cancelled: bool,
     pub(super) pass: Option<AttemptPass>,
+    /// Whether the attempt that is under way carries its plan out.
+    pub(super) is_executing: bool,
     pub(super) gate: GateDecision,
     pub(super) requests: ManualRequests,
     pub(super) newest: Option<PolledCommit>,
@@ -81,6 +83,7 @@ impl World {
             work: None,
             is_cancelled: false,
             pass: None,
+            is_executing: false,
             gate: GateDecision::Open,
             newest: None,
             announced: Vec::new(),
@@ -109,6 +112,7 @@ impl World {
         let is_answer = matches!(
             event,
             ReconcileEvent::GateChecked(_)
+                | ReconcileEvent::AttemptPlanned { .. }
                 | ReconcileEvent::AttemptFinished { .. }
                 | ReconcileEvent::RestoreFinished { .. }
         );
@@ -119,6 +123,8 @@ impl World {
         let gate = if let ReconcileEvent::GateChecked(decision) = &event { Some(*decision) } else { None };
         let must_publish =
             matches!(event, ReconcileEvent::AttemptFinished { outcome: AttemptOutcome::Concluded(_), .. });
+        // The gate was open when the attempt began, and planning writes nothing.
+        let is_planned = matches!(event, ReconcileEvent::AttemptPlanned { .. });
         let is_drift = matches!(event, ReconcileEvent::Drifted(DriftSignal::Drift(_)));
         let is_heard = self.machine.drift_interest().is_some();
         let drift_reports = self.drift_reports;
@@ -127,6 +133,7 @@ impl World {
         let effects = self.machine.step(self.now, event);
         assert!(self.result.is_none() || effects.is_empty(), "{effects:?} after the end");
         for effect in effects {
+            assert!(is_planned || !matches!(effect, ReconcileEffect::ExecutePlan { .. }), "a plan that is not ready");
             self.carry_out(effect, gate);
         }
         assert!(!must_publish || self.verdicts.len() > verdicts, "a verdict was lost");
@@ -164,7 +171,7 @@ impl World {
                 self.work = Some(Work::Gate);
             }
             ReconcileEffect::StartAttempt { commit, pass } => {
-                let requests = &self.machine.memory.taken_requests;
+                let requests = &self.machine.requests.taken;
                 let asked = requests.outside_windows.as_ref();
                 let is_overridden = asked.is_some_and(|revision| commit.commit.starts_with(revision));
                 let by_policy = matches!(gate, Some(GateDecision::Closed { owner: WindowOwner::Policy, .. }));
@@ -172,8 +179,17 @@ impl World {
                 assert!(is_open, "{} was written without the gate: {gate:?}", commit.commit);
                 assert!(commit.refusal.is_none(), "a refused commit was synced");
                 assert_eq!((self.announced.last(), &self.work), (Some(&commit.commit), &None));
-                (self.work, self.pass) = (Some(Work::Attempt), Some(pass));
+                (self.work, self.pass, self.is_executing) = (Some(Work::Attempt), Some(pass), false);
             }
+            ReconcileEffect::ReleaseHolds(_) => {
+                assert_eq!(self.work, None);
+                (self.work, self.is_executing) = (Some(Work::Attempt), false);
+            }
+            ReconcileEffect::ExecutePlan { .. } => {
+                assert_eq!(self.work, None);
+                (self.work, self.is_executing) = (Some(Work::Attempt), true);
+            }
+            ReconcileEffect::AcceptApproval { commit, .. } => assert_eq!(self.announced.last(), Some(&commit)),
             ReconcileEffect::RestoreLastGood { commit, .. } => {
                 assert_eq!(gate, Some(GateDecision::Open), "the last good commit was written without the gate");
                 assert_eq!(self.work, None);
@@ -200,7 +216,9 @@ impl World {
                 assert_eq!(self.announced.last(), Some(&commit));
                 self.drift_reports += 1;
             }
-            ReconcileEffect::SetLastKnownGood(_) | ReconcileEffect::SetPhase(_) => {}
+            ReconcileEffect::SetLastKnownGood(_)
+            | ReconcileEffect::SetPhase(_)
+            | ReconcileEffect::ReportPlan { .. } => {}
             ReconcileEffect::Finish(result) => {
                 assert_eq!(self.result.replace(result), None);
                 self.work = None;
@@ -227,7 +245,7 @@ impl World {
         let (is_looking, most) = match &self.machine.phase {
             ReconcilePhase::AwaitingCommit => (self.newest.is_none(), None),
             ReconcilePhase::AwaitingPoll { request } => (self.requests.requested_at.as_ref() == Some(request), None),
-            ReconcilePhase::Suspended => (self.machine.is_suspended, None),
+            ReconcilePhase::Suspended => (self.machine.rules.is_suspended, None),
             ReconcilePhase::OutsideWindow { .. } => (true, Some(60 * minute)),
             ReconcilePhase::Watching { is_refused: true, .. }
             | ReconcilePhase::Settling { .. }
@@ -238,7 +256,8 @@ impl World {
             }
             phase @ (ReconcilePhase::CheckingGate { .. }
             | ReconcilePhase::RestoringLastGood { .. }
-            | ReconcilePhase::Reconciling { .. }
+            | ReconcilePhase::Planning { .. }
+            | ReconcilePhase::Executing { .. }
             | ReconcilePhase::Finished) => panic!("{phase:?}, and nothing is under way"),
         };
         assert!(is_looking, "nobody looks again in {:?}", self.machine.phase);
@@ -256,7 +275,29 @@ impl World {
 
     pub(super) fn finish_attempt(&mut self, outcome: AttemptOutcome) {
         assert_eq!(self.work, Some(Work::Attempt));
-        self.tell(ReconcileEvent::AttemptFinished { outcome, is_watched: true });
+        self.answer_attempt(outcome, PlanFindings { changing: 1, ..PlanFindings::default() }, true);
+    }
+
+    /// The attempt that is under way has this plan, and ends so where it is carried out.
+    pub(super) fn answer_attempt(&mut self, outcome: AttemptOutcome, plan: PlanFindings, is_watched: bool) {
+        // What was asked to stop, or got nowhere, has no plan.
+        let has_plan = !matches!(outcome, AttemptOutcome::Cancelled | AttemptOutcome::FencedOff);
+        while has_plan && self.work == Some(Work::Attempt) && !self.is_executing {
+            let cancelled = self.is_cancelled;
+            self.tell(ReconcileEvent::AttemptPlanned { plan: Box::new(plan.clone()), is_watched });
+            if cancelled {
+                return;
+            }
+        }
+        if self.work == Some(Work::Attempt) && (self.is_executing || !has_plan) {
+            self.tell(ReconcileEvent::AttemptFinished { outcome, is_watched });
+        }
+    }
+
+    /// The plan that finds what an attempt's summary says, and nothing to be written.
+    pub(super) fn unchanged(summary: &AttemptSummary) -> PlanFindings {
+        let (uncovered, drift) = (summary.uncovered.clone(), summary.drift.clone());
+        PlanFindings { uncovered, drift, ..PlanFindings::default() }
     }
 
     pub(super) fn sync(&mut self, name: &str, outcome: AttemptOutcome) {

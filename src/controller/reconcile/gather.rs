@@ -1,22 +1,22 @@
-//! A commit made ready for a sync: its files read, rendered, held against what is live, and planned; of all models, or of
-//! those that may have changed.
+//! The first state of an attempt: a commit's files, read and rendered, and what is live of them; of all models, or of those
+//! that may have changed.
 
 use super::SourceLabels;
+use super::attempt_cache::{AttemptCache, EnvironmentWatch, SharedPlanner};
 use super::context::ReconcileContext;
 use super::failure::{AttemptFailure, RetryPolicy};
-use super::sync_memory::{SharedPlanner, SyncMemory};
 use crate::controller::commit_reading::CommitReading;
 use crate::controller::metrics::SyncStage;
+use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::report::commit_reporter::CommitReporter;
 use futures_util::FutureExt as _;
-use stator_cluster::cluster::{Cluster, FilteredCluster};
+use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::incremental::PlanDelta;
-use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
+use stator_cluster::sync::{self, DesiredState, GatheredState};
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::ObjectRef;
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::{ResolvedEnvironment, Workspace};
-use stator_model::plan::{self, HeldChanges, HoldKind, Plan, PlanInput, SyncBookkeeping};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,11 +36,11 @@ pub(super) struct RenderedCommit {
     pub(super) delta: PlanDelta,
     /// What administrators allow the source.
     pub(super) policies: Arc<SourcePolicies>,
-    planner: SharedPlanner,
+    pub(super) planner: SharedPlanner,
     /// Whether the repository has a name of its own.
     pub(super) is_named: bool,
     /// Kept until it is planned.
-    reading: CommitReading,
+    pub(super) reading: CommitReading,
 }
 
 impl RenderedCommit {
@@ -50,12 +50,10 @@ impl RenderedCommit {
     }
 }
 
-/// A commit, planned.
-pub(super) struct PlannedCommit {
-    pub(super) plan: Plan,
-    /// What a sync starts from.
-    pub(super) bookkeeping: SyncBookkeeping,
-    pub(super) delta: PlanDelta,
+/// A commit, rendered, and what is live of it.
+pub(super) struct Gathered {
+    pub(super) rendered: RenderedCommit,
+    pub(super) live: GatheredState,
 }
 
 impl ReconcileContext {
@@ -64,38 +62,56 @@ impl ReconcileContext {
         (!is_named).then(|| format!("{}#{}", self.source.url, self.source.folder))
     }
 
+    /// Reads a commit and what is live of it. `reporter` hears how far it is, and the environment's name.
+    pub(super) async fn gather(
+        &self,
+        commit: &str,
+        mut reporter: Option<&mut CommitReporter>,
+        planner: SharedPlanner,
+        (watch, cache): (&mut EnvironmentWatch, &mut AttemptCache),
+    ) -> Result<Gathered, AttemptFailure> {
+        watch.detector.begin_look();
+        let mut rendered = self.render_commit(commit, reporter.as_deref_mut(), planner).boxed().await?;
+        if let Some(reporter) = reporter {
+            reporter.report_progress(commit, CommitStage::Planning);
+        }
+        let live = self.gather_live(&mut rendered, watch, cache).boxed().await?;
+        Ok(Gathered { rendered, live })
+    }
+
     /// What is live of an environment, with a watch on it from before it is read.
-    pub(super) async fn gather_live(
+    async fn gather_live(
         &self,
         rendered: &mut RenderedCommit,
-        memory: &mut SyncMemory,
+        watch: &mut EnvironmentWatch,
+        cache: &mut AttemptCache,
     ) -> Result<GatheredState, AttemptFailure> {
         let target = &rendered.desired.target;
-        if memory.namespace != target.namespace {
-            memory.detector.close();
-            memory.namespace = target.namespace.clone();
-            memory.cache_guard = Some(self.cluster.cache_namespace(&memory.namespace));
+        if watch.namespace != target.namespace {
+            watch.detector.close();
+            watch.namespace = target.namespace.clone();
+            watch.cache_guard = Some(self.cluster.cache_namespace(&watch.namespace));
         }
         let owner = rendered.desired.owner.as_ref();
-        memory.labels = Some(SourceLabels {
+        watch.labels = Some(SourceLabels {
             repository: target.repository.clone(),
             environment: target.environment.clone(),
             owner_id: owner.map(|claim| claim.identity.owner_id()),
         });
         let read = async {
-            memory.detector.open(&self.cluster, &memory.namespace).await;
+            watch.detector.open(&self.cluster, &watch.namespace).await;
             let (listed, named) = (rendered.delta.listed_objects.as_ref(), &rendered.delta.named_kinds);
-            let mut cluster = FilteredCluster::new(&self.cluster, &memory.namespace, listed);
+            let mut cluster = FilteredCluster::new(&self.cluster, &watch.namespace, listed);
             // A record of somebody else in a model's place is never left out.
             let records: Vec<ObjectRef> = rendered.desired.record_refs().collect();
             cluster.include(&records);
             let here = rendered.desired.gather_live_here(&cluster, named).boxed().await?;
             // Nothing of it changes by what changes here: it is looked for when all is looked at.
-            let strays = match memory.strays.take() {
+            let strays = match cache.strays.take() {
                 Some((of, strays)) if of == *target && listed.is_some() => strays,
                 Some(_) | None => sync::find_strays(&self.cluster, target, owner, &here.records).boxed().await,
             };
-            memory.strays = Some((target.clone(), strays.clone()));
+            cache.strays = Some((target.clone(), strays.clone()));
             Ok::<_, sync::GatherError>(GatheredState { strays, ..here })
         };
         let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
@@ -107,8 +123,8 @@ impl ReconcileContext {
                 .map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))?;
         }
         match rendered.delta.listed_objects {
-            None => memory.detector.set_baseline(&live.live),
-            Some(_) => memory.detector.extend_baseline(&live.live),
+            None => watch.detector.set_baseline(&live.live),
+            Some(_) => watch.detector.extend_baseline(&live.live),
         }
         Ok(live)
     }
@@ -235,53 +251,4 @@ impl ReconcileContext {
         }
         Ok(())
     }
-}
-
-/// Plans on threads that may take their time; what only the cluster can tell of a difference, it is asked in between.
-/// `remembers` says whether what needs no second look is noted.
-pub(super) async fn plan_commit<C: Cluster>(
-    cluster: &C,
-    rendered: RenderedCommit,
-    live: GatheredState,
-    parameters: PlanParameters,
-    remembers: bool,
-    approved_kinds: impl FnOnce(&HeldChanges) -> BTreeSet<HoldKind>,
-) -> Result<PlannedCommit, AttemptFailure> {
-    let RenderedCommit { desired, delta, policies: _, planner, is_named: _, reading } = rendered;
-    let target = desired.target.clone();
-    let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
-    let (mut input, mut plan) = build_on_thread(input).await?;
-    if sync::answer_open_questions(cluster, &plan, &mut input).await {
-        (input, plan) = build_on_thread(input).await?;
-    }
-    // What is approved is what is held back when nothing is approved.
-    let approved = approved_kinds(&plan.held);
-    if !approved.is_empty() {
-        input.allow.extend(approved);
-        (input, plan) = build_on_thread(input).await?;
-        if sync::answer_open_questions(cluster, &plan, &mut input).await {
-            (input, plan) = build_on_thread(input).await?;
-        }
-    }
-    let remembered = tokio::task::spawn_blocking(move || {
-        if remembers {
-            planner.with(|planner| planner.remember_plan(&delta, &target, &input, &plan));
-        }
-        for taken_over in plan.findings.iter().filter(|finding| finding.rule == plan::rules::TAKEN_OVER) {
-            tracing::info!("{}", taken_over.message);
-        }
-        let bookkeeping = plan::own_bookkeeping(&input);
-        PlannedCommit { plan, bookkeeping, delta }
-    });
-    let planned = remembered.await.map_err(|_| AttemptFailure::panicked("planning"));
-    drop(reading);
-    planned
-}
-
-async fn build_on_thread(input: PlanInput) -> Result<(PlanInput, Plan), AttemptFailure> {
-    let planned = tokio::task::spawn_blocking(move || {
-        let plan = plan::build_plan(&input);
-        (input, plan)
-    });
-    planned.await.map_err(|_| AttemptFailure::panicked("planning"))
 }

@@ -1,0 +1,207 @@
+//! The second state of an attempt: what would be written, and what that is judged by. Nothing is written yet.
+
+use super::attempt::Attempt;
+use super::attempt_cache::SharedPlanner;
+use super::attempt_report::{UncoveredModels, VerdictBasis};
+use super::failure::AttemptFailure;
+use super::gather::{Gathered, RenderedCommit};
+use super::machine::PlanFindings;
+use super::measure::MeasuredPlan;
+use super::repair_choice::RepairChoice;
+use super::unhealed_drift::{DriftedModels, LeftAlone};
+use super::verdict::PlanOverview;
+use crate::controller::commit_reading::CommitReading;
+use crate::controller::sources::registry::PlanSummary;
+use stator_cluster::cluster::Cluster;
+use stator_cluster::sync::incremental::PlanDelta;
+use stator_cluster::sync::{self, DesiredState, PlanParameters};
+use stator_core::finding::Finding;
+use stator_model::plan::{self, Action, HoldKind, Plan, PlanInput, SyncBookkeeping};
+use stator_model::render::RenderTarget;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A commit's plan.
+pub(super) struct CommitPlan {
+    pub(super) plan: Plan,
+    /// What a sync starts from.
+    bookkeeping: SyncBookkeeping,
+    delta: PlanDelta,
+    /// What it was made of, for guards that are released in it.
+    input: PlanInput,
+    target: RenderTarget,
+    /// Where what needs no second look is noted.
+    planner: Option<SharedPlanner>,
+    /// Kept until it is carried out.
+    _reading: CommitReading,
+}
+
+impl CommitPlan {
+    /// Plans on threads that may take their time; what only the cluster can tell of a difference, it is asked in between.
+    /// `remembers` says whether what needs no second look is noted.
+    pub(super) async fn build<C: Cluster>(
+        cluster: &C,
+        Gathered { rendered, live }: Gathered,
+        parameters: PlanParameters,
+        remembers: bool,
+    ) -> Result<Self, AttemptFailure> {
+        let RenderedCommit { desired, delta, policies: _, planner, is_named: _, reading } = rendered;
+        let target = desired.target.clone();
+        let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
+        let (input, plan) = build_answered(cluster, input).await?;
+        let planned = Self {
+            bookkeeping: plan::own_bookkeeping(&input),
+            plan,
+            delta,
+            input,
+            target,
+            planner: remembers.then_some(planner),
+            _reading: reading,
+        };
+        planned.remember().await
+    }
+
+    /// The same plan with guards released.
+    pub(super) async fn release<C: Cluster>(
+        self,
+        cluster: &C,
+        kinds: BTreeSet<HoldKind>,
+    ) -> Result<Self, AttemptFailure> {
+        let mut input = self.input;
+        input.allow.extend(kinds);
+        let (input, plan) = build_answered(cluster, input).await?;
+        Self { bookkeeping: plan::own_bookkeeping(&input), input, plan, ..self }.remember().await
+    }
+
+    /// What is carried out; what the plan was made of is of no use then, and large.
+    pub(super) fn into_parts(self) -> (Plan, SyncBookkeeping, PlanDelta) {
+        (self.plan, self.bookkeeping, self.delta)
+    }
+
+    async fn remember(self) -> Result<Self, AttemptFailure> {
+        let Some(planner) = self.planner.clone() else { return Ok(self) };
+        let remembered = tokio::task::spawn_blocking(move || {
+            planner.with(|planner| planner.remember_plan(&self.delta, &self.target, &self.input, &self.plan));
+            self
+        });
+        remembered.await.map_err(|_| AttemptFailure::panicked("planning"))
+    }
+}
+
+async fn build_answered<C: Cluster>(cluster: &C, input: PlanInput) -> Result<(PlanInput, Plan), AttemptFailure> {
+    let (mut input, plan) = build_on_thread(input).await?;
+    if sync::answer_open_questions(cluster, &plan, &mut input).await {
+        return build_on_thread(input).await;
+    }
+    Ok((input, plan))
+}
+
+async fn build_on_thread(input: PlanInput) -> Result<(PlanInput, Plan), AttemptFailure> {
+    let planned = tokio::task::spawn_blocking(move || {
+        let plan = plan::build_plan(&input);
+        (input, plan)
+    });
+    planned.await.map_err(|_| AttemptFailure::panicked("planning"))
+}
+
+/// The models of a commit that have nothing valid to say.
+pub(super) struct FaultyModels {
+    /// Those that have errors, with their `model.yaml`.
+    pub(super) models: BTreeMap<String, String>,
+    /// Whether the commit is refused as a whole: it does not speak for the models that it removes either.
+    pub(super) is_refused: bool,
+}
+
+impl FaultyModels {
+    pub(super) fn of_commit(rendered: &RenderedCommit) -> Self {
+        let desired: &DesiredState = &rendered.desired;
+        let broken = desired.selection.broken.iter();
+        let broken = broken.map(|one| (one.name.clone().unwrap_or_else(|| one.source.clone()), one.source.clone()));
+        let refused = desired.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
+        let models = broken.chain(refused.map(|one| (one.model.clone(), one.source.clone()))).collect();
+        Self { models, is_refused: rendered.is_refused() }
+    }
+}
+
+/// An attempt that has its plan.
+pub(super) struct Planned {
+    pub(super) attempt: Attempt,
+    pub(super) commit_plan: CommitPlan,
+    pub(super) faulty: FaultyModels,
+    /// The findings of the files, and what only the cluster's records show to be wrong with them.
+    pub(super) findings: Vec<Finding>,
+    pub(super) overview: PlanOverview,
+    /// What drifted.
+    pub(super) drifted: DriftedModels,
+    /// What of it is put back, and what is left.
+    pub(super) repairs: RepairChoice,
+    /// Drifted models that are left as they are, as nobody asks for their repair.
+    pub(super) left_alone: LeftAlone,
+    /// What there is of the plan for people, with what is left of it.
+    pub(super) summary: PlanSummary,
+    pub(super) measured: MeasuredPlan,
+    pub(super) basis: VerdictBasis,
+    /// The models that the commit has nothing valid to say of.
+    pub(super) uncovered: Option<UncoveredModels>,
+    /// How many of those drifted and are left as they are.
+    pub(super) drifted_uncovered: usize,
+}
+
+impl Planned {
+    /// What a plan says before it is carried out: of drift, which is taken out of it where the source does not ask for its
+    /// repair, and of models.
+    pub(super) fn new(attempt: Attempt, mut commit_plan: CommitPlan, faulty: FaultyModels) -> Self {
+        let CommitPlan { plan, bookkeeping, delta, .. } = &mut commit_plan;
+        let findings = plan.findings.clone();
+        let drifted = DriftedModels::find(plan, &bookkeeping.records);
+        let repairs = if attempt.pass.heal {
+            RepairChoice::apply(plan, &bookkeeping.records, &attempt.pass.limits)
+        } else {
+            RepairChoice::default()
+        };
+        let left = if attempt.pass.heal { BTreeSet::new() } else { drifted.all() };
+        let summary = PlanSummary::from_summary(&attempt.commit.commit, &plan.summary);
+        let measured = MeasuredPlan::of_plan(plan, &delta.unchanged, &left);
+        let left_alone = LeftAlone::take_from(plan, &left);
+        let overview = PlanOverview::of_plan(plan, delta.unchanged.models);
+        // What is blocked is never left out of a plan, so these are all of them.
+        let blocked = plan.changes.iter().filter(|change| change.action == Action::Blocked);
+        let blocked = blocked.map(|change| change.object.identity());
+        let mut unhealed = drifted.unrepairable.clone();
+        unhealed.extend(repairs.disputed_models());
+        let basis = VerdictBasis {
+            blocked: blocked.filter(|object| !repairs.waiting.contains_key(object)).collect(),
+            holds: overview.holds(),
+            held_plan: overview.held_plan().to_owned(),
+            unhealed: if attempt.pass.heal { unhealed } else { left },
+        };
+        let uncovered = if faulty.is_refused { Some(UncoveredModels::All) } else { overview.uncovered(&faulty.models) };
+        let drifted_uncovered = attempt.pass.drifted_uncovered;
+        Self {
+            attempt,
+            commit_plan,
+            faulty,
+            findings,
+            overview,
+            drifted,
+            repairs,
+            left_alone,
+            summary,
+            measured,
+            basis,
+            uncovered,
+            drifted_uncovered,
+        }
+    }
+
+    /// What decides whether and how it is carried out.
+    pub(super) fn plan_findings(&self) -> PlanFindings {
+        PlanFindings {
+            changing: self.overview.changing(),
+            held: self.commit_plan.plan.held.clone(),
+            basis: self.basis.clone(),
+            uncovered: self.uncovered.clone(),
+            drift: self.repairs.findings.clone(),
+            is_empty: self.summary.is_empty() && self.summary.blocked == 0,
+        }
+    }
+}
