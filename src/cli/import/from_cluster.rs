@@ -4,9 +4,8 @@ use crate::cli::error::CliError;
 use serde_json::{Map, Value, json};
 use stator_cluster::cluster::Cluster;
 use stator_core::deployment_tools::{self, ToolTracking};
-use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds;
-use stator_core::dynamo::v1beta1::GraphSpec;
+use stator_core::dynamo::replica_intent::{ReplicaIntents, scaled_components};
 use stator_core::fields;
 use stator_core::object::Object;
 use stator_model::import::ManifestFile;
@@ -60,20 +59,6 @@ pub async fn read_manifests<C: Cluster>(cluster: &C, namespace: &str) -> Result<
     Ok((ManifestFile { file: "cluster".to_owned(), content: serde_json::to_vec(&list)? }, notes))
 }
 
-/// Takes the replicas that a scaling adapter or a planner decides out of a graph: they are not git's to say.
-fn remove_delegated_replicas(graph: &mut Value) {
-    let delegated: BTreeSet<String> = graph
-        .get("spec")
-        .and_then(|spec| GraphSpec::from_value(spec).ok())
-        .map(|spec| spec.delegated_components().into_iter().map(str::to_owned).collect())
-        .unwrap_or_default();
-    for component in components_mut(graph) {
-        if component.get("name").and_then(Value::as_str).is_some_and(|name| delegated.contains(name)) {
-            component.remove("replicas");
-        }
-    }
-}
-
 /// Who writes nothing of a component but its replicas, by component: an autoscaler that was pointed at the graph itself,
 /// or a person with `kubectl scale`. Not reported where an adapter or a planner decides.
 fn foreign_replica_managers(graph: &Object) -> BTreeMap<String, BTreeSet<String>> {
@@ -92,12 +77,12 @@ fn foreign_replica_managers(graph: &Object) -> BTreeMap<String, BTreeSet<String>
             }
         }
     }
-    let spec = GraphSpec::from_value(graph.spec()).unwrap_or_default();
-    let delegated = spec.delegated_components();
+    let components = graph.spec().get("components").and_then(Value::as_array);
+    let scaled = components.map(|components| scaled_components(components)).unwrap_or_default();
     counting.retain(|name, managers| {
         // One who wrote the rest of it as well decides about both.
         let both = managers.iter().any(|manager| writing.contains(&(name.clone(), manager.clone())));
-        !both && !delegated.contains(name.as_str())
+        !both && !scaled.contains(name)
     });
     counting
 }
@@ -125,8 +110,9 @@ fn strip_server_fields(object: Object) -> Value {
     let claim = object.kind() == kinds::CLAIM.kind;
     let graph = object.kind() == kinds::GRAPH.kind;
     let mut value = object.into_value();
-    if graph {
-        remove_delegated_replicas(&mut value);
+    if let Some(graph) = value.as_object_mut().filter(|_| graph) {
+        // What others decide is not git's to say.
+        ReplicaIntents::take_from(graph);
     }
     if let Some(map) = value.as_object_mut() {
         map.remove("status");

@@ -22,6 +22,7 @@ pub mod pod_containers;
 pub mod references;
 pub mod registry;
 pub mod release;
+pub mod replica_intent;
 pub mod served_models;
 pub mod v1alpha1;
 pub mod v1beta1;

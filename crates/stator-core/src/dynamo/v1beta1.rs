@@ -9,7 +9,7 @@ use super::registry::MAIN_CONTAINER;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// `DynamoGraphDeployment.spec`.
 #[skip_serializing_none]
@@ -123,38 +123,6 @@ impl GraphSpec {
     pub fn from_value(spec: &Value) -> Result<Self, serde_json::Error> {
         if spec.is_null() { Ok(Self::default()) } else { Self::deserialize(spec) }
     }
-
-    /// The components whose `replicas` somebody else decides: those with a scaling adapter, and the workers of a
-    /// graph whose planner scales them. A desired object never carries their `replicas`.
-    pub fn delegated_components(&self) -> BTreeSet<&str> {
-        let modes: Vec<PlannerScope> = self.components.iter().filter_map(ComponentSpec::planner_scope).collect();
-        self.components
-            .iter()
-            .filter(|component| {
-                component.scaling_adapter.is_some() || modes.iter().any(|scope| scope.covers(component))
-            })
-            .map(|component| component.name.as_str())
-            .collect()
-    }
-}
-
-/// The workers that a planner scales, by its `mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PlannerScope {
-    Prefill,
-    Decode,
-    All,
-}
-
-impl PlannerScope {
-    fn covers(self, component: &ComponentSpec) -> bool {
-        match component.component_type.as_deref() {
-            Some("prefill") => matches!(self, Self::Prefill | Self::All),
-            Some("decode") => matches!(self, Self::Decode | Self::All),
-            Some("worker") => self == Self::All,
-            Some(_) | None => false,
-        }
-    }
 }
 
 impl ComponentSpec {
@@ -193,29 +161,6 @@ impl ComponentSpec {
     pub fn shares_gpus_between_pods(&self) -> bool {
         let service = self.experimental("gpuMemoryService").and_then(|service| service.get("mode"));
         service.and_then(Value::as_str) == Some("InterPod")
-    }
-
-    /// Which workers this component scales, when it is a planner that does.
-    ///
-    /// A planner scales when its settings say `environment: kubernetes` and not `advisory`
-    /// (`components/src/dynamo/planner/config`); settings that cannot be read count as none.
-    fn planner_scope(&self) -> Option<PlannerScope> {
-        if self.component_type.as_deref() != Some("planner") {
-            return None;
-        }
-        let args = self.main_container()?.get("args")?.as_array()?;
-        let position = args.iter().position(|argument| argument.as_str() == Some("--config"))?;
-        let config: Map<String, Value> = serde_json::from_str(args.get(position + 1)?.as_str()?).ok()?;
-        let kubernetes = config.get("environment").and_then(Value::as_str) == Some("kubernetes");
-        let advisory = config.get("advisory").and_then(Value::as_bool) == Some(true);
-        if !kubernetes || advisory {
-            return None;
-        }
-        Some(match config.get("mode").and_then(Value::as_str) {
-            Some("prefill") => PlannerScope::Prefill,
-            Some("decode") => PlannerScope::Decode,
-            Some(_) | None => PlannerScope::All,
-        })
     }
 }
 

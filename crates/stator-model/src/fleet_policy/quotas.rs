@@ -86,17 +86,17 @@ fn share_of(model: &RenderedModel) -> Share {
 /// The most GPUs of an object: where somebody else scales it, up to the bounds; of a request, those of its search and of
 /// the graph that it may make.
 fn most_gpus(desired: &RenderedObject) -> BTreeMap<String, u64> {
-    let object = desired.with_initial_replicas();
-    let used = gpus::gpu_use(&object);
-    if let Some(budget) = gpus::request_gpu_budget(&object) {
+    let used = gpus::gpu_use(&desired.object);
+    if let Some(budget) = gpus::request_gpu_budget(&desired.object) {
         let sku = used.sku.unwrap_or_else(|| gpus::UNKNOWN_SKU.to_owned());
         let most = budget.graph.max(budget.profiling);
         return if most > 0 { BTreeMap::from([(sku, most)]) } else { BTreeMap::new() };
     }
     let mut most = BTreeMap::new();
     for component in &used.components {
-        let bound = desired.replica_bounds.get(&component.name).map_or(component.replicas, |(_, max)| *max);
-        let count = component.replicas.max(bound).saturating_mul(component.per_replica);
+        let start = desired.starting_replicas(component);
+        let bound = desired.replica_bounds.get(&component.name).map_or(start, |(_, max)| *max);
+        let count = start.max(bound).saturating_mul(component.per_replica);
         if count > 0 {
             let sum: &mut u64 = most.entry(component.sku().to_owned()).or_default();
             *sum = sum.saturating_add(count);

@@ -1,18 +1,16 @@
 //! One revision's desired objects against another's, with no cluster: what a pull request would change.
 
 use super::build::sort_changes;
-use super::dry_run::{SeedReplicas, field_change};
+use super::dry_run::field_change;
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
     Action, AddressMove, Change, ChangeReason, Disruption, HeldChanges, Hold, ImmutableAdvice, KeptBy, Plan,
-    PlanOwnership, UnchangedTotals, download, dry_run, file_versions, gpu_usage, masking, prune, renames, restart,
-    totals,
+    PlanOwnership, UnchangedTotals, download, file_versions, gpu_usage, masking, prune, renames, restart, totals,
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
 use crate::render::{RenderedModel, RenderedObject};
 use stator_core::dynamo::disruption;
-use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use stator_core::dynamo::references::{NAMED_BY_PODS, is_named_by, names_of};
 use stator_core::dynamo::release::Release;
@@ -152,16 +150,11 @@ fn index_objects(rendered: &[RenderedModel]) -> BTreeMap<ObjectIdentity, Compare
     all
 }
 
-fn seeded_object(desired: &RenderedObject) -> Object {
-    let (object, seeds): (Object, SeedReplicas) = dry_run::without_delegated(desired);
-    with_replicas(&object, &seeds)
-}
-
 fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, release: Release) -> Change {
     let mut change = Change::new(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
     let wanted = if old.is_some() { Cow::Borrowed(new.desired) } else { restart::created_form(new.desired) };
-    let after = seeded_object(&wanted);
-    change.gpu_range = gpu_usage::scaling_gpu_range(new.desired, &after);
+    let after = wanted.with_initial_replicas();
+    change.gpu_range = gpu_usage::scaling_gpu_range(new.desired);
     let Some(old) = old else {
         change.action = Action::Create;
         change.disruption = disruption::of_create(&after);
@@ -171,7 +164,7 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, re
         change.after = Some(after.value().into());
         return change;
     };
-    let before = seeded_object(old.desired);
+    let before = old.desired.with_initial_replicas();
     gpu_usage::set_changed_gpus(&mut change, Some(&before), Some(&after));
     let schema = fields::bundled_schema(after.api_version(), after.kind());
     let (Some(schema), true) = (schema, before != after) else { return change };
@@ -226,7 +219,7 @@ fn find_user(comparison: &RevisionComparison<'_>, old: &ComparedObject<'_>) -> O
 
 fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {
     let mut change = Change::new(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
-    let before = seeded_object(old.desired);
+    let before = old.desired.with_initial_replicas();
     gpu_usage::set_unchanged_gpus(&mut change, &before);
     if broken {
         change.action = Action::Blocked;

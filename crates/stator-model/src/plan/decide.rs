@@ -13,7 +13,6 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::deployment_tools::ToolTracking;
 use stator_core::dynamo::disruption::{self, ChangeRemedy, Disruption};
-use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{self, FIELD_MANAGER};
 use stator_core::fields;
@@ -91,25 +90,24 @@ pub(super) fn decide_desired(
 
 fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &RenderedObject, change: &mut Change) {
     let desired = &*restart::created_form(desired);
-    let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Create;
-    change.disruption = disruption::of_create(&object);
-    let whole = with_replicas(&object, &seeds);
+    change.disruption = disruption::of_create(&desired.object);
+    let whole = desired.with_initial_replicas();
     gpu_usage::set_changed_gpus(change, None, Some(&whole));
-    change.gpu_range = gpu_usage::scaling_gpu_range(desired, &whole);
+    change.gpu_range = gpu_usage::scaling_gpu_range(desired);
     change.after = Some(whole.value().into());
     change.inventory = Some(inventory_entry(desired, None, context));
     change.reasons.push(ChangeReason::NotInCluster);
     if desired.stage == ApplyStage::Adapter {
         explain_graph_wait(context, rendered, change);
     }
-    change.reasons.extend(gpu_usage::search_reason(&object));
+    change.reasons.extend(gpu_usage::search_reason(&desired.object));
     change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
-        object: object.into(),
+        object: (&desired.object).into(),
         stage: desired.stage,
         force: false,
         planned_resource_version: None,
-        seed_replicas: seeds,
+        seed_replicas: desired.replicas.seeds(),
         transfer: None,
         after: None,
         after_graphs: Vec::new(),
@@ -376,15 +374,14 @@ fn decide_replace(
     change.action = Action::Replace;
     let desired = &*restart::created_form(desired);
     change.inventory = Some(inventory_entry(desired, Some(live), context));
-    let (object, seeds) = dry_run::without_delegated(desired);
     let write = PlannedWrite::Replace {
         delete: DeleteStep::of(live, desired.stage),
         apply: ApplyStep {
-            object: object.into(),
+            object: (&desired.object).into(),
             stage: desired.stage,
             force: false,
             planned_resource_version: live.resource_version().map(str::to_owned),
-            seed_replicas: seeds,
+            seed_replicas: desired.replicas.seeds(),
             transfer: None,
             after: None,
             after_graphs: Vec::new(),
@@ -410,21 +407,20 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
     if let Some(message) = context.input.refused_replacements.get(&graph.identity()) {
         return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
     }
-    let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Replace;
     // Every pod is replaced, beside those that run.
     change.disruption = Disruption::ManagedRoll;
-    gpu_usage::set_side_by_side_gpus(change, live, &with_replicas(&object, &seeds));
+    gpu_usage::set_side_by_side_gpus(change, live, &desired.with_initial_replicas());
     change.inventory = Some(inventory_entry(desired, None, context));
     change.reasons.push(ChangeReason::NewGraphFirst { graph: Some(graph.clone()), moves });
     change.step = PlanStep::Write(PlannedWrite::Replace {
         delete: DeleteStep { after: Some(Box::new(graph)), ..DeleteStep::of(live, desired.stage) },
         apply: ApplyStep {
-            object: object.into(),
+            object: (&desired.object).into(),
             stage: desired.stage,
             force: false,
             planned_resource_version: None,
-            seed_replicas: seeds,
+            seed_replicas: desired.replicas.seeds(),
             transfer: None,
             after: None,
             after_graphs: Vec::new(),

@@ -10,6 +10,7 @@ use stator_core::dynamo::graph_components::{edit_components, named_components};
 use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use stator_core::dynamo::list_order::may_take_live_order;
 use stator_core::dynamo::release::Release;
+use stator_core::dynamo::replica_intent::{ReplicaIntents, has_scaling_adapter};
 use stator_core::fields::{
     self, ApplyError, ApplyInput, FieldManager, FieldSet, LAST_APPLIED_ANNOTATION, ManagerOperation, OwnershipTransfer,
     StructuralSchema,
@@ -65,8 +66,8 @@ pub(super) enum MergeTarget<'a> {
 }
 
 /// Runs the apply dry. Disputed fields are taken only from managers that the intent names, and from those that an object is
-/// adopted from; a replica count that a scaling adapter or planner owns is left out; one that stator hands over to an
-/// adapter keeps its value. Keyed lists keep the order that they have live, as any other order would replace pods.
+/// adopted from; a disputed replica count that git does not insist on is left out; one that stator hands over to somebody
+/// else keeps its value. Keyed lists keep the order that they have live, as any other order would replace pods.
 pub(super) fn merge_desired(
     schema: &StructuralSchema,
     rendered: &RenderedModel,
@@ -76,8 +77,9 @@ pub(super) fn merge_desired(
     release: Release,
 ) -> Result<MergedObject, MergeRefusal> {
     let managers = fields::managers(live).map_err(owners_damaged)?;
-    let (applied, _) = without_delegated(desired);
-    let mut applied = keeping_annotations(in_live_order(schema, applied, live), live);
+    // What is disputed may be left to others, in this merge alone.
+    let mut replicas = desired.replicas.clone();
+    let mut applied = keeping_annotations(in_live_order(schema, desired.object.clone(), live), live);
     let transfer = transfer_to_stator(schema, live, &applied, &managers, target);
     let after_transfer = match &transfer {
         Some(transfer) => transfer.carry_out(schema, live, FIELD_MANAGER).map_err(owners_damaged)?,
@@ -92,17 +94,16 @@ pub(super) fn merge_desired(
         let mut result = match run_apply(schema, &start, &applied, FIELD_MANAGER, force) {
             Ok(value) => value,
             Err(ApplyError::Conflicts(conflicts)) => {
-                let delegated: BTreeSet<String> =
-                    conflicts.iter().filter_map(|(_, path)| delegated_component(&applied, path)).collect();
-                let left_out = without_replicas(&applied, &delegated);
-                if left_out != applied {
-                    applied = left_out;
+                let disputed = conflicts.iter().filter_map(|(_, path)| replicas_component(path));
+                let yielded: BTreeSet<String> = disputed.filter(|name| replicas.yield_count(name)).collect();
+                if !yielded.is_empty() {
+                    applied = without_replicas(&applied, &yielded);
                     continue;
                 }
                 let may_take = |(manager, path): &(String, FieldPath)| {
                     rendered.take_over.contains(manager)
                         || manager == SEED_MANAGER
-                        || is_handed_back(&applied, live, path)
+                        || is_handed_back(&replicas, live, path)
                 };
                 if !force && conflicts.iter().all(may_take) {
                     let who: BTreeSet<&String> = conflicts.iter().map(|(manager, _)| manager).collect();
@@ -123,7 +124,7 @@ pub(super) fn merge_desired(
             }
         };
         // Giving up a count that nobody else holds would make it 1: it is held under another name meanwhile.
-        let lost = lost_replicas(live, &result, &applied);
+        let lost = lost_replicas(live, &result, &replicas);
         if seeds.is_empty() && !lost.is_empty() {
             let held = replicas_only(&applied, &lost);
             if let Ok(value) = run_apply(schema, &start, &held, SEED_MANAGER, false)
@@ -150,7 +151,7 @@ pub(super) fn merge_desired(
             fields,
             transfer: transfer.filter(|_| moves),
             ownership_lost: is_ownership_lost(live, &object),
-            released: released_components(live, &applied),
+            released: released_components(live, &applied, &replicas),
             object,
             applied,
             forced,
@@ -243,8 +244,7 @@ fn run_apply(
 
 /// What the live object would be if git had its way with every field, whoever owns it.
 pub(super) fn forced_result(schema: &StructuralSchema, desired: &RenderedObject, live: &Object) -> Option<Object> {
-    let (applied, _) = without_delegated(desired);
-    let applied = in_live_order(schema, applied, live);
+    let applied = in_live_order(schema, desired.object.clone(), live);
     Object::from_value(run_apply(schema, live, &applied, FIELD_MANAGER, true).ok()?).ok()
 }
 
@@ -338,42 +338,12 @@ fn replicas_component(path: &FieldPath) -> Option<String> {
     })
 }
 
-/// The component whose replica count a path is, when git leaves that count to a scaling adapter or a planner.
-fn delegated_component(applied: &Object, path: &FieldPath) -> Option<String> {
-    let name = replicas_component(path)?;
-    let planner =
-        named_components(applied.spec()).any(|(_, one)| one.get("type").and_then(Value::as_str) == Some("planner"));
-    (planner || component_has_adapter(applied, &name)).then_some(name)
-}
-
 /// True when a path is a replica count that a scaling adapter had and git takes back by leaving the adapter out.
-fn is_handed_back(applied: &Object, live: &Object, path: &FieldPath) -> bool {
-    replicas_component(path)
-        .is_some_and(|name| component_has_adapter(live, &name) && !component_has_adapter(applied, &name))
-}
-
-fn component_has_adapter(object: &Object, name: &str) -> bool {
-    named_components(object.spec()).any(|(other, component)| other == name && has_scaling_adapter(component))
-}
-
-fn has_scaling_adapter(component: &Value) -> bool {
-    component.get("scalingAdapter").is_some_and(|adapter| !adapter.is_null())
-}
-
-/// What is applied, and the counts to seed: those of components whose count belongs to a scaling adapter.
-pub(super) fn without_delegated(desired: &RenderedObject) -> (Object, SeedReplicas) {
-    let mut seeds = desired.initial_replicas.clone();
-    let mut names = BTreeSet::new();
-    for (name, component) in
-        named_components(desired.object.spec()).filter(|(_, component)| has_scaling_adapter(component))
-    {
-        if let Some(replicas) = component.get("replicas").and_then(Value::as_u64) {
-            seeds.insert(name.to_owned(), replicas);
-            names.insert(name.to_owned());
-        }
-    }
-    let object = if names.is_empty() { desired.object.clone() } else { without_replicas(&desired.object, &names) };
-    (object, seeds)
+fn is_handed_back(replicas: &ReplicaIntents, live: &Object, path: &FieldPath) -> bool {
+    replicas_component(path).is_some_and(|name| {
+        let had_adapter = |(other, component): (&str, &Value)| other == name && has_scaling_adapter(component);
+        !replicas.is_left_to_others(&name) && named_components(live.spec()).any(had_adapter)
+    })
 }
 
 fn without_replicas(object: &Object, names: &BTreeSet<String>) -> Object {
@@ -397,29 +367,25 @@ pub fn replicas_only(object: &Object, seeds: &BTreeMap<String, u64>) -> Object {
 }
 
 /// Components whose count stator owns, and does not apply.
-fn released_components(live: &Object, applied: &Object) -> Vec<String> {
+fn released_components(live: &Object, applied: &Object, replicas: &ReplicaIntents) -> Vec<String> {
     let Some(own) = fields::applied_fields(live, FIELD_MANAGER) else { return Vec::new() };
     let counted = |name: &str| {
         let key = BTreeMap::from([("name".to_owned(), KeyValue::new(&Value::from(name)))]);
         FieldPath::from_fields(["spec", "components"]).join(PathSegment::Key(key)).field("replicas")
     };
     named_components(applied.spec())
-        .filter(|(_, one)| one.get("replicas").is_none())
         .map(|(name, _)| name.to_owned())
+        .filter(|name| replicas.is_left_to_others(name))
         .filter(|name| !own.intersection(&FieldSet::from_paths([counted(name)])).is_empty())
         .collect()
 }
 
 /// Counts that the live object has, that the merge would take away, of components that stay and give their count up.
-fn lost_replicas(live: &Object, merged: &Value, applied: &Object) -> SeedReplicas {
+fn lost_replicas(live: &Object, merged: &Value, replicas: &ReplicaIntents) -> SeedReplicas {
     let count = |component: &Value| component.get("replicas").and_then(Value::as_u64);
     let merged_components: BTreeMap<&str, &Value> = named_components(&merged["spec"]).collect();
-    let gives_up: BTreeSet<&str> = named_components(applied.spec())
-        .filter(|(_, one)| one.get("replicas").is_none())
-        .map(|(name, _)| name)
-        .collect();
     named_components(live.spec())
-        .filter(|(name, _)| gives_up.contains(name))
+        .filter(|(name, _)| replicas.is_left_to_others(name))
         .filter_map(|(name, component)| {
             let before = count(component)?;
             let after = merged_components.get(name)?;

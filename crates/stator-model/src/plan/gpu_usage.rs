@@ -57,14 +57,15 @@ pub(super) fn set_gpus(change: &mut Change, gpus: GpuChange) {
 }
 
 /// Between how many GPUs an autoscaler or planner may move a graph, where the intent gives bounds.
-pub(super) fn scaling_gpu_range(desired: &RenderedObject, object: &Object) -> Option<GpuRange> {
+pub(super) fn scaling_gpu_range(desired: &RenderedObject) -> Option<GpuRange> {
     if desired.replica_bounds.is_empty() {
         return None;
     }
-    let used = gpus::gpu_use(object);
+    let used = gpus::gpu_use(&desired.object);
     let sum = |bound: fn(&(u64, u64)) -> u64| {
         used.components.iter().fold(0_u64, |sum, component| {
-            let replicas = desired.replica_bounds.get(&component.name).map_or(component.replicas, bound);
+            let bounds = desired.replica_bounds.get(&component.name);
+            let replicas = bounds.map_or_else(|| desired.starting_replicas(component), bound);
             sum.saturating_add(replicas.saturating_mul(component.per_replica))
         })
     };

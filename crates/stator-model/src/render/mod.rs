@@ -38,8 +38,10 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::graph_components::{components, named_components, with_replicas};
+use stator_core::dynamo::gpus::ComponentGpus;
+use stator_core::dynamo::graph_components::{named_components, with_replicas};
 use stator_core::dynamo::kinds;
+use stator_core::dynamo::replica_intent::{ReplicaIntent, ReplicaIntents};
 use stator_core::dynamo::v1beta1::{GraphSpec, to_value};
 use stator_core::finding::{self, Finding, Location, Rule};
 use stator_core::object::{JsonText, Object};
@@ -82,15 +84,14 @@ impl ApplyStage {
 /// One rendered object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedObject {
-    /// The object, with labels, namespace, and without anything that a cluster fills in.
+    /// The object, with labels, namespace, and without anything that a cluster fills in, or that is somebody else's to say.
     pub object: Object,
     /// When it is applied.
     pub stage: ApplyStage,
     /// False for objects that are kept when the model goes (weights).
     pub prune: bool,
-    /// How many replicas to start with, by component, where a scaling adapter or a planner decides later. They are not
-    /// in `object`: a new graph is seeded with them under a second field manager, which then lets go.
-    pub initial_replicas: BTreeMap<String, u64>,
+    /// Who says how many replicas the components of a graph have. Only counts that are git's are in `object`.
+    pub replicas: ReplicaIntents,
     /// Between how many replicas they may decide, by component, where the intent gives bounds.
     pub replica_bounds: BTreeMap<String, (u64, u64)>,
     /// Where in the model's files it comes from.
@@ -98,9 +99,14 @@ pub struct RenderedObject {
 }
 
 impl RenderedObject {
-    /// The object as it is first created: with the initial replicas put in.
+    /// The object as it is first created: with the replicas that its components start with.
     pub fn with_initial_replicas(&self) -> Object {
-        with_replicas(&self.object, &self.initial_replicas)
+        with_replicas(&self.object, &self.replicas.seeds())
+    }
+
+    /// How many replicas one of its components has when the object is first created.
+    pub fn starting_replicas(&self, component: &ComponentGpus) -> u64 {
+        self.replicas.get(&component.name).and_then(ReplicaIntent::count).unwrap_or(component.replicas)
     }
 }
 
@@ -262,16 +268,17 @@ fn graph_draft(context: &RenderContext<'_>, spec: GraphSpec) -> ObjectDraft {
     }
 }
 
-/// Judges a draft as Dynamo's admission would, and takes out the replicas that are somebody else's.
+/// Judges a draft as Dynamo's admission would, and reads who says how many replicas its components have: here, as an
+/// override may have changed the counts, and who scales.
 fn finish_object(context: &mut RenderContext<'_>, draft: ObjectDraft) -> Option<RenderedObject> {
     let ObjectDraft { kind, mut value, path, stage, prune } = draft;
-    let initial_replicas = if kind == kinds::GRAPH { take_delegated_replicas(&mut value) } else { BTreeMap::new() };
+    let replicas = if kind == kinds::GRAPH { ReplicaIntents::take_from(&mut value) } else { ReplicaIntents::default() };
     match Object::from_value(Value::Object(value)) {
         Ok(object) => {
             admission_check::check_admission(context, &object, &path);
             let location = location_of(context.intent, &object, &path);
             let bounds = if kind == kinds::GRAPH { scaling_bounds(context, &object) } else { BTreeMap::new() };
-            Some(RenderedObject { object, stage, prune, initial_replicas, replica_bounds: bounds, location })
+            Some(RenderedObject { object, stage, prune, replicas, replica_bounds: bounds, location })
         }
         Err(reason) => {
             context.error(
@@ -309,33 +316,4 @@ fn scaling_bounds(context: &RenderContext<'_>, graph: &Object) -> BTreeMap<Strin
         .filter(|(name, _)| there(name))
         .map(|(name, bounds)| (name.to_owned(), bounds))
         .collect()
-}
-
-/// Removes `replicas` of every component that a scaling adapter or a planner scales, and returns them.
-fn take_delegated_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u64> {
-    let mut taken = BTreeMap::new();
-    let Some(spec) = value.get_mut("spec") else { return taken };
-    // Most graphs have neither an adapter nor a planner: they need not be read again.
-    let may_delegate = |component: &Value| {
-        component.get("scalingAdapter").is_some() || component.get("type").is_some_and(|kind| kind == "planner")
-    };
-    if !components(spec).any(may_delegate) {
-        return taken;
-    }
-    // An override may have made a spec that cannot be read; admission's findings say so.
-    let Ok(read) = GraphSpec::from_value(spec) else { return taken };
-    let delegated = read.delegated_components();
-    if delegated.is_empty() {
-        return taken;
-    }
-    let components = spec.get_mut("components").and_then(Value::as_array_mut);
-    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let name = component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if delegated.contains(name.as_str())
-            && let Some(replicas) = component.remove("replicas").as_ref().and_then(Value::as_u64)
-        {
-            taken.insert(name, replicas);
-        }
-    }
-    taken
 }

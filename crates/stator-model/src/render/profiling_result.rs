@@ -7,7 +7,7 @@ use stator_core::dynamo::conversion::{self, ConversionError, UnmappedField};
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::release::Release;
-use stator_core::dynamo::v1beta1::GraphSpec;
+use stator_core::dynamo::replica_intent::scaled_components;
 use stator_core::object::Object;
 use std::collections::BTreeSet;
 
@@ -136,12 +136,11 @@ fn normalize_graph(spec: &mut Map<String, Value>, intent: &Intent) {
     if spec.get("env").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         spec.remove("env");
     }
-    let Ok(read) = GraphSpec::from_value(&Value::Object(spec.clone())) else { return };
-    let delegated = read.delegated_components();
-    let components = spec.get_mut("components").and_then(Value::as_array_mut);
-    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let scaled = component.get("name").and_then(Value::as_str).is_some_and(|name| delegated.contains(name));
-        if scaled && !component.contains_key("scalingAdapter") {
+    let Some(Value::Array(components)) = spec.get_mut("components") else { return };
+    let scaled = scaled_components(components);
+    for component in components.iter_mut().filter_map(Value::as_object_mut) {
+        let is_scaled = component.get("name").and_then(Value::as_str).is_some_and(|name| scaled.contains(name));
+        if is_scaled && !component.contains_key("scalingAdapter") {
             component.insert("scalingAdapter".to_owned(), Value::Object(Map::new()));
         }
     }

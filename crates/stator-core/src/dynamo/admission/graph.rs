@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 
 pub(super) fn check(object: &Object, platform: &Platform, faults: &mut AdmissionCollector<'_>) {
     // A spec that cannot be read has faults of form.
-    let spec = GraphSpec::from_value(object.spec()).unwrap_or_default();
-    let readable = GraphSpec::from_value(object.spec()).is_ok();
-    if readable && spec.components.is_empty() {
+    let read = GraphSpec::from_value(object.spec());
+    let has_no_components = read.as_ref().is_ok_and(|spec| spec.components.is_empty());
+    let spec = read.unwrap_or_default();
+    if has_no_components {
         faults.deny(
             rules::NO_COMPONENTS,
             FieldPath::from_fields(["spec", "components"]),

@@ -1,32 +1,71 @@
 //! What holds whatever is changed.
 
 use super::world::*;
-use crate::plan::HoldKind;
+use crate::plan::{Action, HoldKind, Plan, PlannedWrite};
 use crate::render::RenderedModel;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
+use stator_core::dynamo::graph_components::named_components;
+use stator_core::dynamo::replica_intent::ReplicaIntent;
+use stator_core::object::Object;
 
 /// A model with anything about it that a revision may change in place or by replacement.
 fn model(name: &'static str) -> impl Strategy<Value = RenderedModel> {
-    (1_u64..4, 0_u64..3, 0_u8..3, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-        move |(replicas, gpus, image, split, scaled, adapter)| {
+    (1_u64..4, 0_u64..3, 0_u8..3, any::<bool>(), any_scaler(), any::<bool>()).prop_map(
+        move |(replicas, gpus, image, split, scaler, adapter)| {
             let image = format!("vllm:1.2.{image}");
             let mut decode = worker("decode", replicas, gpus, &image);
-            if scaled {
-                decode["scalingAdapter"] = json!({});
-                decode.as_object_mut().unwrap().remove("replicas");
+            let mut workers = Vec::new();
+            match scaler {
+                Scaler::Nobody => {}
+                Scaler::Adapter => decode["scalingAdapter"] = json!({}),
+                Scaler::Planner(config) => workers.push(planner(config)),
+                Scaler::Anybody => drop(decode.as_object_mut().unwrap().remove("replicas")),
             }
-            let mut workers = vec![decode];
+            workers.insert(0, decode);
             if split {
                 workers.insert(0, worker("prefill", 1, gpus, &image));
             }
-            let mut rendered = graph(name, workers);
-            if scaled {
-                rendered.objects[0].initial_replicas = [("decode".to_owned(), replicas)].into();
-            }
+            let rendered = graph(name, workers);
             if adapter { with_adapter(rendered, &format!("{name}-sql")) } else { rendered }
         },
     )
+}
+
+/// Who scales a worker.
+#[derive(Clone, Copy, Debug)]
+enum Scaler {
+    Nobody,
+    Adapter,
+    Planner(&'static str),
+    Anybody,
+}
+
+fn any_scaler() -> impl Strategy<Value = Scaler> {
+    let configs = [r#"{"environment":"kubernetes"}"#, r#"{"environment":"kubernetes","mode":"prefill"}"#, "unknown"];
+    let planner = proptest::sample::select(configs.to_vec()).prop_map(Scaler::Planner);
+    prop_oneof![2 => Just(Scaler::Nobody), 2 => Just(Scaler::Adapter), 1 => planner, 1 => Just(Scaler::Anybody)]
+}
+
+fn planner(config: &str) -> Value {
+    let main = json!({"name": "main", "image": "planner:1.2.0", "args": ["--config", config]});
+    json!({"name": "planner", "type": "planner", "replicas": 1, "podTemplate": {"spec": {"containers": [main]}}})
+}
+
+/// The counts that an apply on an object that is there holds it to, and may not.
+fn foreign_counts(model: &RenderedModel, plan: &Plan) -> Vec<String> {
+    let graph = &model.objects[0];
+    let applies = plan.changes.iter().filter_map(|change| match change.step.write() {
+        Some(PlannedWrite::Apply(step)) if step.planned_resource_version.is_some() => Some(step.object.parse()),
+        Some(PlannedWrite::Apply(_) | PlannedWrite::Replace { .. } | PlannedWrite::Delete(_)) | None => None,
+    });
+    let is_graph = |object: &Object| object.reference().identity() == graph.object.reference().identity();
+    let foreign = applies.filter(is_graph).flat_map(|object| {
+        let counted = named_components(object.spec()).filter(|(_, component)| component.get("replicas").is_some());
+        let left = counted.filter(|(name, _)| graph.replicas.is_left_to_others(name));
+        left.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    });
+    foreign.collect()
 }
 
 fn repository() -> impl Strategy<Value = Vec<RenderedModel>> {
@@ -51,12 +90,35 @@ proptest! {
             if drift && !story.live.is_empty() && story.live.values().any(|one| one.name() == "always") {
                 story.tamper("DynamoGraphDeployment", "always", |value| value["spec"]["components"][0]["replicas"] = json!(9));
             }
+            for model in &story.rendered {
+                prop_assert_eq!(foreign_counts(model, &story.plan()), Vec::<String>::new());
+            }
             story.sync();
             let writes = story.writes;
             let plan = story.plan();
             story.carry_out(&plan);
             prop_assert_eq!(story.writes, writes);
-            prop_assert!(plan.changes.iter().all(|change| change.action == crate::plan::Action::Keep));
+            prop_assert!(plan.changes.iter().all(|change| change.action == Action::Keep));
         }
+    }
+
+    /// A count that somebody else wrote stays, whoever owns it: where git insists on its own, it is a conflict.
+    #[test]
+    fn a_count_that_somebody_else_wrote_stays(model in model("always"), count in 4_u64..9) {
+        let intent = model.objects[0].replicas.get("decode");
+        let mut story = PlanScenario::synced([model]);
+        let is_decode = |component: &&mut Value| component["name"] == "decode";
+        story.edit("scaler", "DynamoGraphDeployment", "always", |value| {
+            let components = value["spec"]["components"].as_array_mut().unwrap();
+            components.iter_mut().find(is_decode).unwrap()["replicas"] = json!(count);
+        });
+        let plan = story.plan();
+        story.carry_out(&plan);
+        let insists = matches!(intent, Some(ReplicaIntent::Git(_)));
+        let expected = if insists { Action::Blocked } else { Action::Keep };
+        prop_assert_eq!(plan.changes.iter().find(|one| one.object.kind == "DynamoGraphDeployment").unwrap().action, expected);
+        let live = story.find("DynamoGraphDeployment", "always").clone();
+        let (_, decode) = named_components(live.spec()).find(|(name, _)| *name == "decode").unwrap();
+        prop_assert_eq!(decode["replicas"].as_u64(), Some(count));
     }
 }

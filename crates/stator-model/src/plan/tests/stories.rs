@@ -139,21 +139,15 @@ fn a_field_that_git_no_longer_has_is_removed() {
     story.sync();
 }
 
-fn scaled(count: Option<u64>, seed: u64) -> crate::render::RenderedModel {
-    let mut decode = worker("decode", 1, 4, "vllm:1.2.0");
+fn scaled(seed: u64) -> crate::render::RenderedModel {
+    let mut decode = worker("decode", seed, 4, "vllm:1.2.0");
     decode["scalingAdapter"] = json!({});
-    match count {
-        Some(count) => decode["replicas"] = json!(count),
-        None => drop(decode.as_object_mut().unwrap().remove("replicas")),
-    }
-    let mut model = graph("llama", [decode]);
-    model.objects[0].initial_replicas = [("decode".to_owned(), seed)].into();
-    model
+    graph("llama", [decode])
 }
 
 #[test]
 fn a_scaling_adapter_owns_the_count() {
-    let mut story = PlanScenario::synced([scaled(None, 2)]);
+    let mut story = PlanScenario::synced([scaled(2)]);
     let count = |story: &PlanScenario| story.find(DGD, "llama").value()["spec"]["components"][1]["replicas"].clone();
     assert_eq!(count(&story), json!(2), "seeded");
     story.edit("dynamo-operator", DGD, "llama", |value| value["spec"]["components"][1]["replicas"] = json!(6));
@@ -165,7 +159,7 @@ fn a_scaling_adapter_owns_the_count() {
 #[test]
 fn a_count_is_handed_over_to_an_adapter_without_a_jump() {
     let mut story = PlanScenario::synced([graph("llama", [worker("decode", 5, 4, "vllm:1.2.0")])]);
-    story.rendered = vec![scaled(None, 1)];
+    story.rendered = vec![scaled(1)];
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama scale 20->20 peak 20 [apply]
       spec.components[name=decode].scalingAdapter: null -> {} (stator)

@@ -27,7 +27,7 @@ fn model(graph: &Value) -> RenderedModel {
 
 #[test]
 fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
-    let (mut pairs, mut wrong) = (0, Vec::new());
+    let (mut pairs, mut counts_of_others, mut wrong) = (0, 0, Vec::new());
     for pair in PAIRS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         let mut story = PlanScenario::synced([model(&pair["old"])]);
         story.rendered = vec![model(&pair["new"])];
@@ -40,6 +40,14 @@ fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
             if action != Action::Keep {
                 wrong.push(format!("{name}: {action:?} {class:?}"));
             }
+            pairs += 1;
+            continue;
+        }
+        // A count that a planner decides is nothing that git could change.
+        if model(&pair["old"]).objects[0].object == model(&pair["new"]).objects[0].object {
+            assert_eq!(action, Action::Keep, "{name}");
+            assert!(name.starts_with("worker-replicas: ") && name.contains("disagg_planner"), "{name}");
+            counts_of_others += 1;
             pairs += 1;
             continue;
         }
@@ -73,7 +81,7 @@ fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
         pairs += 1;
     }
     assert_eq!(wrong, Vec::<String>::new());
-    assert_eq!(pairs, 168);
+    assert_eq!((pairs, counts_of_others), (168, 1));
 }
 
 const ORDERS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/orders.jsonl"));

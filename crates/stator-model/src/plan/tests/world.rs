@@ -10,6 +10,7 @@ use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::{Value, json};
 use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::FIELD_MANAGER;
+use stator_core::dynamo::replica_intent::ReplicaIntents;
 use stator_core::fields::{self, ApplyInput};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use std::collections::BTreeMap;
@@ -301,11 +302,13 @@ pub(super) fn object(kind: &str, api_version: &str, model: &str, name: &str, spe
 }
 
 pub(super) fn desired(object: Object, stage: ApplyStage, prune: bool) -> RenderedObject {
+    let Value::Object(mut value) = object.into_value() else { panic!("an object is a map") };
+    let replicas = ReplicaIntents::take_from(&mut value);
     RenderedObject {
-        object,
+        object: Object::from_value(Value::Object(value)).unwrap(),
         stage,
         prune,
-        initial_replicas: BTreeMap::new(),
+        replicas,
         replica_bounds: BTreeMap::new(),
         location: stator_core::finding::Location::default(),
     }

@@ -82,12 +82,11 @@ fn a_field_that_stator_no_longer_owns_is_declared_again() {
 /// A sync that ended after the count was held under a second name: the field is still stator's as well.
 #[test]
 fn a_count_that_stator_still_owns_is_released() {
-    let mut decode = worker("decode", 1, 4, "vllm:1.2.0");
+    let mut decode = worker("decode", 2, 4, "vllm:1.2.0");
     decode["scalingAdapter"] = json!({});
-    decode.as_object_mut().unwrap().remove("replicas");
-    let mut model = graph("llama", [decode]);
+    let model = graph("llama", [decode]);
     let counts = BTreeMap::from([("decode".to_owned(), 2)]);
-    model.objects[0].initial_replicas = counts.clone();
+    assert_eq!(model.objects[0].replicas.seeds(), counts);
     let mut story = PlanScenario::synced([model.clone()]);
     story.live.clear();
     story.write(&with_replicas(&model.objects[0].object, &counts), FIELD_MANAGER, false);

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use stator_core::dynamo::admission::{self, AdmissionOutcome, Platform};
 use stator_core::dynamo::kinds;
+use stator_core::dynamo::replica_intent::{ReplicaIntents, scaled_components};
 use stator_core::dynamo::v1beta1::GraphSpec;
 
 fn has_null(value: &Value) -> bool {
@@ -46,15 +47,16 @@ proptest! {
     fn delegated_replicas_are_never_rendered_and_all_others_are(model in strategy::model()) {
         for desired in render(&of_model(model), &target()).objects {
             if desired.object.kind() != kinds::GRAPH.kind {
-                prop_assert!(desired.initial_replicas.is_empty());
+                prop_assert_eq!(&desired.replicas, &ReplicaIntents::default());
                 continue;
             }
             let spec = GraphSpec::from_value(desired.object.spec()).unwrap();
-            let delegated = spec.delegated_components();
+            let delegated = scaled_components(desired.object.spec()["components"].as_array().unwrap());
+            let initial_replicas = desired.replicas.seeds();
             for component in &spec.components {
                 let name = component.name.as_str();
                 prop_assert_eq!(delegated.contains(name), component.replicas.is_none());
-                prop_assert_eq!(delegated.contains(name), desired.initial_replicas.contains_key(name));
+                prop_assert_eq!(delegated.contains(name), initial_replicas.contains_key(name));
             }
             let seeded = GraphSpec::from_value(desired.with_initial_replicas().spec()).unwrap();
             prop_assert!(seeded.components.iter().all(|component| component.replicas.is_some()));

@@ -2,6 +2,7 @@
 
 use super::{args, component, findings, graph, main, rendered};
 use serde_json::Value;
+use stator_core::dynamo::replica_intent::ReplicaIntent;
 
 #[test]
 fn a_replica_larger_than_a_node_runs_on_several() {
@@ -127,9 +128,8 @@ components:
     assert!(component(&model, "decode").get("replicas").is_none());
     assert_eq!(component(&model, "decode")["scalingAdapter"], serde_json::json!({}));
     assert_eq!(component(&model, "planner")["replicas"], 1);
-    let starts: Vec<(&str, u64)> =
-        model.objects[0].initial_replicas.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-    assert_eq!(starts, [("decode", 3), ("prefill", 2)]);
+    let starts: Vec<(String, u64)> = model.objects[0].replicas.seeds().into_iter().collect();
+    assert_eq!(starts, [("decode".to_owned(), 3), ("prefill".to_owned(), 2)]);
     assert_eq!(model.objects[0].with_initial_replicas().spec()["components"][2]["replicas"], 3);
 }
 
@@ -144,7 +144,7 @@ components: {planner: {type: planner}}";
     insta::assert_snapshot!(findings("planned", spec), @"warning render/planner-scaling: a planner scales `worker`, but its bounds are not set; add `scaling: {min: 1, max: 4}`, or remove the planner");
     let model = rendered("planned", spec);
     assert!(component(&model, "worker").get("replicas").is_none());
-    assert_eq!(model.objects[0].initial_replicas.get("worker"), Some(&2));
+    assert_eq!(model.objects[0].replicas.get("worker"), Some(ReplicaIntent::Seed(2)));
     let advisory = spec.replace("type: planner", "type: planner, config: {advisory: true}");
     assert_eq!(component(&rendered("planned", &advisory), "worker")["replicas"], 2);
 }
