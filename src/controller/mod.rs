@@ -6,6 +6,7 @@
 //! | `replicas` | which replica works on which sources: leases and shards |
 //! | `cache` | informer caches of live objects, and the drift detector |
 //! | `report` | what is reported: commit statuses, previews, events, notifications, statuses of sources |
+//! | `status_wording` | what a commit and its models came to, and in which words |
 //! | `metrics` | what is measured |
 //! | `reconcile` | the reconciler of one source |
 //! | `planning_budget`, `commit_trials` | what bounds one commit, and all at once, so that none ends the process |
@@ -24,5 +25,6 @@ mod reconcile;
 pub mod replicas;
 pub mod report;
 pub mod sources;
+pub mod status_wording;
 pub mod supervisor;
 pub(crate) mod waiting;

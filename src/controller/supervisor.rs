@@ -8,9 +8,9 @@ use super::mirror_disk::MirrorDisk;
 use super::mirror_handle::{MirrorHandle, MirrorResources};
 use super::planning_budget::PlanningBudget;
 use super::reconcile::{ReconcileContext, ReconcileResult, SpanParent, VerifiedCommits};
-use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::report::commit_statuses::CommitStatuses;
+use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;
 use crate::controller::report::notifications::Notifier;
-use crate::controller::report::write_budget::ForgeWriteBudget;
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::objects::{DesiredSources, ModelSourceStore};
@@ -411,13 +411,13 @@ impl SourceTask {
                     continue;
                 }
             };
-            let (report, problem) = CommitReporter::new(
-                Arc::clone(&self.source),
+            let (statuses, problem) = CommitStatuses::new(
+                &self.source,
                 Arc::clone(&self.budget),
                 self.fence.clone(),
                 random_bits(),
                 &self.metrics,
-                self.options.pages.clone(),
+                self.options.pages.as_ref(),
             );
             if let Some(problem) = &problem {
                 tracing::warn!(source = %self.source.key, "no statuses are posted: {problem}");
@@ -435,6 +435,7 @@ impl SourceTask {
                     self.shutdown.clone(),
                 ),
                 source: Arc::clone(&self.source),
+                statuses,
                 cluster,
                 fence: self.fence.clone(),
                 implied_cluster: self.options.implied_cluster.clone(),
@@ -462,7 +463,7 @@ impl SourceTask {
                 let observer = context.clone();
                 AbortOnDropHandle::new(tokio::spawn(async move { observer.observe_models(board).await }))
             });
-            let ended = tokio::spawn(async move { context.run(report, once).await }.in_current_span()).await;
+            let ended = tokio::spawn(async move { context.run(once).await }.in_current_span()).await;
             drop(observing);
             match ended {
                 Ok(ended) => return ended,

@@ -11,8 +11,8 @@ use super::planned::{CommitPlan, FaultyModels, Planned};
 use crate::controller::cache::drift_detector::SyncInterruption;
 use crate::controller::metrics::SyncStage;
 use crate::controller::mirror_handle::GitError;
-use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::sources::registry::{SourcePhase, TimestampedRevision};
+use crate::controller::status_wording::CommitStage;
 use crate::telemetry::traces::TraceSpan;
 use futures_util::FutureExt as _;
 use stator_cluster::cluster::{ClusterError, Fence};
@@ -101,11 +101,11 @@ impl ReconcileContext {
         &self,
         commit: &PolledCommit,
         mut cancelled: CancelReceiver,
-        ReconcileTools { reporter, watch, cache, reported: _ }: &mut ReconcileTools,
+        ReconcileTools { watch, cache, reported: _ }: &mut ReconcileTools,
     ) -> Result<(CommitPlan, FaultyModels), AttemptEnd> {
-        reporter.report_progress(&commit.commit, CommitStage::Reading);
+        self.statuses.report_progress(&commit.commit, CommitStage::Reading);
         let planner = cache.planner.clone();
-        let gathered = self.gather(&commit.commit, Some(reporter), planner, (watch, cache));
+        let gathered = self.gather(&commit.commit, Some(&self.statuses), planner, (watch, cache));
         let gathered = tokio::select! {
             gathered = gathered.boxed() => gathered?,
             () = wait_for_cancel(&mut cancelled) => return Err(AttemptEnd::Cancelled),

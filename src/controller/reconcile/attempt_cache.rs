@@ -5,7 +5,7 @@ use super::SourceLabels;
 use super::measure::MeasuredCommits;
 use crate::controller::cache::NamespaceCacheGuard;
 use crate::controller::cache::drift_detector::DriftDetector;
-use crate::controller::report::commit_ledger::ModelVerdict;
+use crate::controller::status_wording::ModelVerdict;
 use stator_cluster::sync::incremental::IncrementalPlanner;
 use stator_core::object::ObjectText;
 use stator_model::render::RenderTarget;

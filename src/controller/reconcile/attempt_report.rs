@@ -1,9 +1,9 @@
 //! What an attempt to sync a commit found: what it is judged by, what is said of it, and what decides the next step.
 
 use super::drift_repairs::DriftFindings;
-use crate::controller::report::commit_ledger::{CommitVerdict, ModelVerdict};
 use crate::controller::sources::manual_requests::HoldApproval;
 use crate::controller::sources::registry::{ModelHealthCounts, ProblemReason};
+use crate::controller::status_wording::{CommitVerdict, ModelVerdict};
 use stator_cluster::sync::SyncApproval;
 use stator_core::object::ObjectIdentity;
 use stator_model::plan::{HeldChanges, HoldKind};

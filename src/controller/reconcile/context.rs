@@ -9,7 +9,7 @@ use super::verified_commits::VerifiedCommits;
 use crate::controller::cache::CachedCluster;
 use crate::controller::metrics::Metrics;
 use crate::controller::mirror_handle::MirrorHandle;
-use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::report::commit_statuses::CommitStatuses;
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::registry::source_events;
@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 pub(in crate::controller) struct ReconcileContext {
     pub(in crate::controller) source: Arc<ResolvedSource>,
     pub(in crate::controller) git: MirrorHandle,
+    /// What is reported of its commits.
+    pub(in crate::controller) statuses: CommitStatuses,
     pub(in crate::controller) cluster: CachedCluster,
     /// What writes ask first; none where this replica works alone.
     pub(in crate::controller) fence: Option<Fence>,
@@ -60,8 +62,8 @@ pub(in crate::controller) struct ReconcileContext {
 }
 
 /// What work is done with, and handed on to the next.
+#[derive(Debug, Default)]
 pub(super) struct ReconcileTools {
-    pub(super) reporter: CommitReporter,
     pub(super) watch: EnvironmentWatch,
     pub(super) cache: AttemptCache,
     pub(super) reported: ReportedFindings,

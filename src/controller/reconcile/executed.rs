@@ -1,6 +1,7 @@
 //! The last states of an attempt: its plan, carried out, and what that came to.
 
 use super::attempt::{Attempt, AttemptEnd, CancelReceiver};
+use super::attempt_cache::EnvironmentWatch;
 use super::attempt_report::{ApprovedChanges, AttemptReport, UncoveredModels, VerdictBasis};
 use super::context::{ReconcileContext, ReconcileTools};
 use super::failure::AttemptFailure;
@@ -14,9 +15,8 @@ use super::verdict::{PlanOverview, evaluate_sync};
 use crate::controller::cache::CachedCluster;
 use crate::controller::cache::drift_detector::PlannedWrites;
 use crate::controller::metrics::SyncStage;
-use crate::controller::report::commit_ledger::CommitStage;
-use crate::controller::report::commit_reporter::CommitReporter;
 use crate::controller::sources::registry::SourcePhase;
+use crate::controller::status_wording::CommitStage;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use stator_cluster::cluster::FilteredCluster;
@@ -81,7 +81,8 @@ impl ReconcileContext {
             tracing::info!(source = %self.source.key, revision = attempt.commit.short(), changing, "syncing");
             self.set_phase(SourcePhase::Syncing);
             let sync = Synchronizing { attempt: &attempt, overview: &overview, measurement: &measurement };
-            let report = self.carry_out(sync, commit_plan, (approval, had_verdict), cancelled, tools).await?;
+            let report =
+                self.carry_out(sync, commit_plan, (approval, had_verdict), cancelled, &mut tools.watch).await?;
             if report.cancelled { Err(AttemptEnd::Cancelled) } else { Ok(report) }
         };
         let report = work.instrument(attempt.log_span.clone()).boxed().await;
@@ -118,7 +119,7 @@ impl ReconcileContext {
         commit_plan: CommitPlan,
         (approval, had_verdict): (Option<ApprovedChanges>, bool),
         cancelled: CancelReceiver,
-        ReconcileTools { reporter, watch, .. }: &mut ReconcileTools,
+        watch: &mut EnvironmentWatch,
     ) -> Result<SyncReport, AttemptEnd> {
         let (plan, bookkeeping, delta) = commit_plan.into_parts();
         let (written, attempt) = (planned_writes(&plan), sync.attempt);
@@ -130,7 +131,7 @@ impl ReconcileContext {
         options.prune = self.source.spec.prune.unwrap_or(true);
         options.timeout = self.source.timeout;
         options.approval = approval.as_ref().map(ApprovedChanges::for_records);
-        let work = self.run_reported_sync(sync, &cluster, (plan, bookkeeping, options), cancelled, reporter);
+        let work = self.run_reported_sync(sync, &cluster, (plan, bookkeeping, options), cancelled);
         let work = self.measure_stage(SyncStage::Sync, work).boxed();
         let is_ours = |object: &Object| super::is_ours(object, labels.as_ref());
         let interrupts = |object: &ObjectIdentity| had_verdict && attempt.pass.limits.lets_interrupt(object);
@@ -149,10 +150,9 @@ impl ReconcileContext {
         cluster: &FilteredCluster<'_, CachedCluster>,
         (plan, bookkeeping, options): (Plan, SyncBookkeeping, SyncOptions),
         cancelled: CancelReceiver,
-        reporter: &mut CommitReporter,
     ) -> SyncReport {
         let commit = &attempt.commit;
-        reporter.report_progress(&commit.commit, CommitStage::Applying { models: overview.changing() });
+        self.statuses.report_progress(&commit.commit, CommitStage::Applying { models: overview.changing() });
         let waiting: Mutex<WaitingModels> = Mutex::default();
         let sink = |event: SyncProgress| {
             log_progress(&self.source.key, commit, &event);
@@ -168,7 +168,7 @@ impl ReconcileContext {
                 _ = due.tick() => {
                     let stage = waiting.lock().unwrap_or_else(PoisonError::into_inner).stage(overview.models());
                     if let Some(stage) = stage {
-                        reporter.report_progress(&commit.commit, stage);
+                        self.statuses.report_progress(&commit.commit, stage);
                     }
                 }
             }

@@ -3,9 +3,9 @@
 use super::attempt_report::{AttemptReport, AttemptSummary, FailureDetails, NextStep, UncoveredModels};
 use super::drift_repairs::DriftFindings;
 use crate::controller::mirror_handle::GitError;
-use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding};
 use crate::controller::sources::registry::ProblemReason;
 use crate::controller::sources::tenancy::ForeignNamespaceError;
+use crate::controller::status_wording::{CommitVerdict, FirstFinding};
 use stator_cluster::cluster::ClusterError;
 use stator_cluster::cluster::kube::PreflightProblem;
 use stator_cluster::sync::GatherError;

@@ -7,8 +7,8 @@ use super::context::ReconcileContext;
 use super::failure::{AttemptFailure, RetryPolicy};
 use crate::controller::commit_reading::CommitReading;
 use crate::controller::metrics::SyncStage;
-use crate::controller::report::commit_ledger::CommitStage;
-use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::report::commit_statuses::CommitStatuses;
+use crate::controller::status_wording::CommitStage;
 use futures_util::FutureExt as _;
 use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::incremental::PlanDelta;
@@ -66,12 +66,12 @@ impl ReconcileContext {
     pub(super) async fn gather(
         &self,
         commit: &str,
-        mut reporter: Option<&mut CommitReporter>,
+        reporter: Option<&CommitStatuses>,
         planner: SharedPlanner,
         (watch, cache): (&mut EnvironmentWatch, &mut AttemptCache),
     ) -> Result<Gathered, AttemptFailure> {
         watch.detector.begin_look();
-        let mut rendered = self.render_commit(commit, reporter.as_deref_mut(), planner).boxed().await?;
+        let mut rendered = self.render_commit(commit, reporter, planner).boxed().await?;
         if let Some(reporter) = reporter {
             reporter.report_progress(commit, CommitStage::Planning);
         }
@@ -134,7 +134,7 @@ impl ReconcileContext {
     pub(super) async fn render_commit(
         &self,
         commit: &str,
-        mut reporter: Option<&mut CommitReporter>,
+        reporter: Option<&CommitStatuses>,
         planner: SharedPlanner,
     ) -> Result<RenderedCommit, AttemptFailure> {
         let tree = self.git.read_commit(commit, &self.source.folder);
@@ -179,7 +179,7 @@ impl ReconcileContext {
                     return Err(AttemptFailure::no_environment(&error, &findings));
                 }
             };
-            if let Some(reporter) = &mut reporter {
+            if let Some(reporter) = reporter {
                 reporter.set_environment(&resolved.name).boxed().await;
                 self.update_state(|state| state.environment = Some(resolved.name.clone()));
             }

@@ -16,7 +16,7 @@ use super::planned::CommitPlan;
 use super::repair_choice::RepairChoice;
 use super::unhealed_drift::DriftedModels;
 use crate::controller::cache::drift_detector::SyncInterruption;
-use crate::controller::report::commit_ledger::commit_label;
+use crate::controller::status_wording::commit_label;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use stator_cluster::sync::{self, PlanParameters, SyncOptions};
@@ -54,7 +54,7 @@ impl ReconcileContext {
         good: &str,
         (uncovered, limits): (UncoveredModels, RepairLimits),
         mut cancelled: CancelReceiver,
-        ReconcileTools { watch, cache, reported, reporter: _ }: &mut ReconcileTools,
+        ReconcileTools { watch, cache, reported }: &mut ReconcileTools,
         found: &mut RestoreReport,
     ) -> Result<RestoreOutcome, AttemptFailure> {
         match self.verify_earlier_commit(good).await {

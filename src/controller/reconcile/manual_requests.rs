@@ -1,8 +1,8 @@
 //! What people requested and did not get, in words.
 
 use super::machine::RejectedRequest;
-use crate::controller::report::commit_ledger::commit_label;
 use crate::controller::sources::manual_requests::OUTSIDE_WINDOWS_ANNOTATION;
+use crate::controller::status_wording::commit_label;
 use std::fmt;
 
 impl fmt::Display for RejectedRequest {

@@ -15,7 +15,6 @@
 //! | [`drift_repairs`], [`repair_choice`] | how often drift of one object is put back, and what an attempt leaves of it |
 //! | [`last_known_good`] | what drifted of models that the newest commit does not cover |
 //! | [`publish`], [`manual_requests`], [`progress`] | what is said of it: state, events, commit statuses, log |
-//! | [`pending_status_recovery`] | commits that an earlier process left pending |
 //! | [`measure`] | spans and latencies |
 //! | [`observe`] | looks at the models for pages, beside all that |
 //!
@@ -24,7 +23,7 @@
 //! | What is waited for | At most |
 //! |-|-|
 //! | the mirror: listing, fetching, reading (`mirror_handle`) | 20 minutes, the wait for its turn included; each conversation 5 |
-//! | what the git host shows of a commit after a start (`commit_reporter`, `pending_status_recovery`) | 20 seconds |
+//! | what the git host shows of a commit after a start (`report::commit_statuses`) | 20 seconds |
 //! | what the cluster has installed, and what is live (`gather`) | 1 and 5 minutes; each request 10 to 60 seconds |
 //! | a sync (`sync`) | `spec.timeout`; 30 minutes without progress of a model; each request 30 seconds |
 //! | a poll that a request asks for (`machine`) | that of the mirror |
@@ -50,7 +49,6 @@ mod machine;
 mod manual_requests;
 mod measure;
 mod observe;
-mod pending_status_recovery;
 mod planned;
 mod poller;
 mod previews;
@@ -58,7 +56,6 @@ mod progress;
 mod publish;
 mod repair_choice;
 mod runner;
-mod shown_statuses;
 mod signature_check;
 mod source_run;
 mod triggers;

@@ -7,7 +7,6 @@ use super::triggers::PollProgress;
 use crate::controller::commit_trials::TrialRefusal;
 use crate::controller::metrics::{MirrorOperation, PollOutcome};
 use crate::controller::mirror_handle::GitError;
-use crate::controller::report::commit_reporter::DesiredStatuses;
 use crate::controller::sources::hints::DrainedHints;
 use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::registry::{ProblemReason, ProblemScope, SourceProblem, TimestampedRevision};
@@ -39,8 +38,6 @@ pub(super) struct PollerOutput<'a> {
     pub(super) commits: &'a watch::Sender<Option<PolledCommit>>,
     /// Each poll that is over, after its commit.
     pub(super) polls: &'a watch::Sender<PollProgress>,
-    /// What the git host is to show, which is handed in again with every poll.
-    pub(super) desired: &'a DesiredStatuses,
 }
 
 impl ReconcileContext {
@@ -83,7 +80,8 @@ impl ReconcileContext {
                 }
             };
             self.update_state(|state| state.was_polled = true);
-            output.desired.post_all();
+            // What found no room at the git host's is handed in again with every poll.
+            self.statuses.post_all();
             let request = before.clone();
             output.polls.send_modify(|progress| progress.request = request);
             if once || self.wait_for_poll(due, before, &mut asked).await.is_none() {

@@ -3,7 +3,7 @@
 use super::commit::PolledCommit;
 use super::context::ReconcileContext;
 use crate::controller::mirror_handle::MirrorHandle;
-use crate::controller::report::commit_reporter::{CommitReporter, DEFAULT_CONTEXT_PREFIX, SourceForge};
+use crate::controller::report::commit_statuses::{DEFAULT_CONTEXT_PREFIX, SourceForge};
 use crate::controller::report::preview::{DEFAULT_PREVIEW_LIMIT, PreviewRunner, PreviewSettings};
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::resolved_source::SourceKey;
@@ -55,13 +55,9 @@ struct PreviewKit {
 impl ReconcileContext {
     /// Starts the source's previews, where it asks for them and its git host can be talked to. They know of each commit
     /// that `commits` reports.
-    pub(super) fn start_previews(
-        &self,
-        reporter: &CommitReporter,
-        commits: watch::Receiver<Option<PolledCommit>>,
-    ) -> PreviewTasks {
+    pub(super) fn start_previews(&self, commits: watch::Receiver<Option<PolledCommit>>) -> PreviewTasks {
         let mut tasks = JoinSet::new();
-        if let Some(kit) = self.preview_kit(reporter) {
+        if let Some(kit) = self.preview_kit() {
             let (tips, tip) = watch::channel(None);
             tasks.spawn(pass_on_commits(commits, tips));
             tasks.spawn(run_previews(kit, tip).in_current_span());
@@ -69,9 +65,10 @@ impl ReconcileContext {
         PreviewTasks { tasks }
     }
 
-    fn preview_kit(&self, reporter: &CommitReporter) -> Option<PreviewKit> {
+    fn preview_kit(&self) -> Option<PreviewKit> {
         let spec = &self.source.spec;
-        let (true, Reference::Branch(branch), Some(host)) = (spec.previews, &spec.reference, reporter.host()) else {
+        let (true, Reference::Branch(branch), Some(host)) = (spec.previews, &spec.reference, self.statuses.host())
+        else {
             return None;
         };
         // Whoever previews another environment of the repository, from another cluster perhaps, has a comment of his own.

@@ -1,8 +1,8 @@
 //! What a sync that is under way says: to the log, and to the status of its commit.
 
 use super::commit::PolledCommit;
-use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::status_wording::CommitStage;
 use stator_cluster::sync::SyncProgress;
 use stator_core::outcome::SyncOutcome;
 use std::collections::BTreeMap;

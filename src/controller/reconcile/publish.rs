@@ -4,12 +4,11 @@
 use super::attempt_cache::ReportedFindings;
 use super::attempt_report::{AttemptReport, FailureDetails, ModelFindings};
 use super::commit::{CommitRefusal, PolledCommit};
-use super::context::{ReconcileContext, ReconcileTools};
+use super::context::ReconcileContext;
 use super::machine::{ReconcileEffect, RejectedRequest, ReportedWindow};
 use super::planned::Planned;
 use crate::controller::commit_trials::TrialRefusal;
-use crate::controller::report::commit_ledger::{CommitStage, CommitVerdict, MAX_MODEL_STATUSES, commit_label};
-use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::report::commit_statuses::ledger::MAX_MODEL_STATUSES;
 use crate::controller::sources::manual_requests::{ALLOW, HoldApproval};
 use crate::controller::sources::registry::ModelHealthCounts;
 use crate::controller::sources::registry::source_events::{self, ModelName};
@@ -17,6 +16,7 @@ use crate::controller::sources::registry::{
     AcceptedApproval, ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem,
     SourceState, TimestampedRevision,
 };
+use crate::controller::status_wording::{CommitStage, CommitVerdict, commit_label};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use stator_model::plan::rules;
@@ -25,26 +25,25 @@ use std::collections::BTreeSet;
 
 impl ReconcileContext {
     /// Carries out an effect that says something.
-    pub(super) async fn publish(&self, effect: ReconcileEffect, tools: &mut ReconcileTools) {
-        let ReconcileTools { reporter, reported, .. } = tools;
+    pub(super) async fn publish(&self, effect: ReconcileEffect, reported: &mut ReportedFindings) {
         match effect {
             ReconcileEffect::AnnounceCommit { commit, is_first } => {
-                reporter.report_commit(&commit.commit, &self.commits_before(&commit), is_first).boxed().await;
+                self.statuses.report_commit(&commit.commit, &self.commits_before(&commit), is_first).boxed().await;
             }
-            ReconcileEffect::ReopenCommit(commit) => reporter.reopen_commit(&commit),
+            ReconcileEffect::ReopenCommit(commit) => self.statuses.reopen_commit(&commit),
             ReconcileEffect::ReportSuspended(commit) => {
                 self.update_state(|state| {
                     state.phase = SourcePhase::Suspended;
                     state.next_window = None;
                 });
-                reporter.report_progress(&commit, CommitStage::Suspended);
+                self.statuses.report_progress(&commit, CommitStage::Suspended);
             }
             ReconcileEffect::ReportRefusal { commit, last_known_good } => {
-                self.report_refusal(&commit, last_known_good.as_deref(), reporter).boxed().await;
+                self.report_refusal(&commit, last_known_good.as_deref()).boxed().await;
             }
-            ReconcileEffect::ReportWindow { commit, window } => self.report_window(&commit, window, reporter),
+            ReconcileEffect::ReportWindow { commit, window } => self.report_window(&commit, window),
             ReconcileEffect::PublishVerdict { commit, report } => {
-                self.publish_verdict(&commit, *report, reporter, reported);
+                self.publish_verdict(&commit, *report, reported);
             }
             ReconcileEffect::AnswerRequests { handled, rejected } => self.answer_requests(handled, &rejected),
             ReconcileEffect::SetLastKnownGood(good) => self.update_state(|state| state.last_known_good = good),
@@ -66,7 +65,7 @@ impl ReconcileContext {
         }
     }
 
-    async fn report_refusal(&self, commit: &PolledCommit, good: Option<&str>, reporter: &mut CommitReporter) {
+    async fn report_refusal(&self, commit: &PolledCommit, good: Option<&str>) {
         let Some(refusal) = &commit.refusal else { return };
         let (verdict, reason, what_to_do) = match refusal {
             CommitRefusal::Signature(error) => (
@@ -87,19 +86,19 @@ impl ReconcileContext {
             let help = format!("{what_to_do}{}", kept.unwrap_or_default());
             let problem = SourceProblem::permanent(reason, verdict.sentence(), help);
             tracing::warn!(source = %self.source.key, revision = commit.short(), "{problem}");
-            if !reporter.has_environment() {
+            if !self.statuses.has_environment() {
                 let environment = match refusal {
                     CommitRefusal::Signature(_) => self.environment_at(&commit.commit).await,
                     CommitRefusal::Trial(_) => self.environment_unread(),
                 };
-                reporter.set_environment(&environment).await;
+                self.statuses.set_environment(&environment).await;
             }
             self.record_verdict(&commit.commit, verdict.clone(), Some(problem), |state| state.hold = None);
         }
-        reporter.report_verdict(&commit.commit, verdict);
+        self.statuses.report_verdict(&commit.commit, verdict);
     }
 
-    fn report_window(&self, commit: &str, window: ReportedWindow, reporter: &mut CommitReporter) {
+    fn report_window(&self, commit: &str, window: ReportedWindow) {
         let source = &self.source.key;
         match window {
             ReportedWindow::Open => {
@@ -110,7 +109,7 @@ impl ReconcileContext {
                     let revision = commit_label(commit);
                     tracing::warn!(%source, revision, "synced outside the sync windows, as requested");
                 }
-                reporter.report_outside_windows(commit);
+                self.statuses.report_outside_windows(commit);
                 self.update_state(|state| {
                     (state.next_window, state.outside_windows) = (opens, Some(commit.to_owned()));
                 });
@@ -119,7 +118,8 @@ impl ReconcileContext {
                 if self.state.borrow().phase != SourcePhase::WindowClosed {
                     tracing::info!(%source, opens = ?opens.map(|at| at.to_string()), "no sync window is open");
                 }
-                reporter.report_progress(commit, CommitStage::WindowClosed { opens: opens.map(|at| at.to_string()) });
+                self.statuses
+                    .report_progress(commit, CommitStage::WindowClosed { opens: opens.map(|at| at.to_string()) });
                 self.update_state(|state| {
                     state.phase = SourcePhase::WindowClosed;
                     state.next_window = opens;
@@ -163,13 +163,7 @@ impl ReconcileContext {
         });
     }
 
-    fn publish_verdict(
-        &self,
-        commit: &PolledCommit,
-        report: AttemptReport,
-        reporter: &mut CommitReporter,
-        reported: &mut ReportedFindings,
-    ) {
+    fn publish_verdict(&self, commit: &PolledCommit, report: AttemptReport, reported: &mut ReportedFindings) {
         let (source, revision) = (&self.source.key, commit.short());
         let AttemptReport { summary: _, verdict, failure, models, watches_statuses: _, holds, held_plan, writes, took } =
             report;
@@ -217,9 +211,9 @@ impl ReconcileContext {
         });
         if let Some(models) = models {
             self.publish_models(commit, &models, reported);
-            reporter.report_models(&commit.commit, models.verdicts);
+            self.statuses.report_models(&commit.commit, models.verdicts);
         }
-        reporter.report_verdict(&commit.commit, posted);
+        self.statuses.report_verdict(&commit.commit, posted);
     }
 
     /// Says how a commit ended, and what else is known with that.

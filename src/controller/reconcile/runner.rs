@@ -4,13 +4,11 @@
 //! it is cancelled: nothing that is remembered is lost with it.
 
 use super::attempt::CancelReceiver;
-use super::attempt_cache::{AttemptCache, EnvironmentWatch, ReportedFindings};
 use super::context::{ReconcileContext, ReconcileTools};
 use super::machine::{AttemptOutcome, ReconcileEffect, ReconcileEvent, ReconcileResult, SourceReconciler};
 use super::planned::Planned;
 use super::triggers::ReconcileTriggers;
 use crate::controller::cache::drift_detector::DriftSignal;
-use crate::controller::report::commit_reporter::CommitReporter;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use stator_cluster::sync::CancelReason;
@@ -62,16 +60,11 @@ pub(super) struct ReconcileRunner<'a> {
 
 impl<'a> ReconcileRunner<'a> {
     /// Before anything happened.
-    pub(super) fn new(context: &'a ReconcileContext, reporter: CommitReporter, once: bool) -> Self {
+    pub(super) fn new(context: &'a ReconcileContext, once: bool) -> Self {
         Self {
             context,
             machine: SourceReconciler::new(context.reconciler_start(once)),
-            tools: Some(ReconcileTools {
-                reporter,
-                watch: EnvironmentWatch::default(),
-                cache: AttemptCache::default(),
-                reported: ReportedFindings::default(),
-            }),
+            tools: Some(ReconcileTools::default()),
             work: None,
             planned: None,
             cancel: watch::channel(None).0,
@@ -81,8 +74,8 @@ impl<'a> ReconcileRunner<'a> {
         }
     }
 
-    /// Works until the source is finished. Gives the reporter back, for what is still to be posted.
-    pub(super) async fn run(mut self, mut triggers: ReconcileTriggers) -> (ReconcileResult, Option<CommitReporter>) {
+    /// Works until the source is finished.
+    pub(super) async fn run(mut self, mut triggers: ReconcileTriggers) -> ReconcileResult {
         loop {
             let event = self.next_event(&mut triggers).await;
             for effect in self.machine.step(self.origin.elapsed(), event) {
@@ -90,7 +83,7 @@ impl<'a> ReconcileRunner<'a> {
             }
             self.planned = None;
             if let Some(result) = self.result {
-                return (result, self.tools.map(|tools| tools.reporter));
+                return result;
             }
             self.await_access();
         }
@@ -194,7 +187,7 @@ impl<'a> ReconcileRunner<'a> {
             | ReconcileEffect::SetPhase(_)
             | ReconcileEffect::ReportDrift(_)) => {
                 if let Some(tools) = &mut self.tools {
-                    context.publish(effect, tools).await;
+                    context.publish(effect, &mut tools.reported).await;
                 }
             }
         }

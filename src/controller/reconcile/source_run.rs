@@ -1,12 +1,13 @@
 //! A source's run: the reconciler, with the poller and what else goes on beside it.
 
+use super::commit::PolledCommit;
 use super::context::ReconcileContext;
 use super::machine::ReconcileResult;
 use super::poller::PollerOutput;
 use super::runner::ReconcileRunner;
-use super::shown_statuses::PostedStatuses;
 use super::triggers::{PollProgress, ReconcileTriggers};
-use crate::controller::report::commit_reporter::{CommitReporter, InitialStatus};
+use crate::controller::report::commit_statuses::InitialStatus;
+use crate::controller::sources::registry::{ShownStatus, StatusPostingState};
 use futures_util::FutureExt as _;
 use std::future::pending;
 use std::time::Duration;
@@ -17,45 +18,74 @@ const STATUS_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ReconcileContext {
     /// Runs until it is asked to stop; with `once`, until the newest commit has its verdict.
-    pub(in crate::controller) async fn run(&self, reporter: CommitReporter, once: bool) -> ReconcileResult {
+    pub(in crate::controller) async fn run(&self, once: bool) -> ReconcileResult {
         let (commits, newest) = watch::channel(None);
         let (polls, polled) = watch::channel(PollProgress::default());
-        let previews = (!once).then(|| self.start_previews(&reporter, newest.clone()));
-        let desired = reporter.desired_statuses();
-        let posted = PostedStatuses::of_reporter(&reporter);
+        let previews = (!once).then(|| self.start_previews(newest.clone()));
         let triggers = ReconcileTriggers::new(newest, self.requests.clone(), polled, self.shutdown.clone());
-        let (result, reporter) = {
-            let output = PollerOutput { commits: &commits, polls: &polls, desired: &desired };
+        let result = {
+            let output = PollerOutput { commits: &commits, polls: &polls };
             let polling = async {
                 self.poll_repository(&output, once).await;
                 polls.send_modify(|progress| progress.has_ended = true);
                 pending::<()>().await;
             };
             let recovery = async {
-                self.recover_pending_statuses(commits.subscribe(), &desired).await;
+                self.recover_pending_statuses(commits.subscribe()).await;
                 pending::<()>().await;
             };
             tokio::select! {
-                done = ReconcileRunner::new(self, reporter, once).run(triggers).boxed() => done,
-                () = polling.boxed() => (ReconcileResult::Stopped, None),
-                () = self.follow_posted_statuses(&posted) => (ReconcileResult::Stopped, None),
-                () = recovery.boxed(), if !once => (ReconcileResult::Stopped, None),
+                result = ReconcileRunner::new(self, once).run(triggers).boxed() => result,
+                () = polling.boxed() => ReconcileResult::Stopped,
+                () = self.follow_posted_statuses() => ReconcileResult::Stopped,
+                () = recovery.boxed(), if !once => ReconcileResult::Stopped,
             }
         };
         if let Some(previews) = previews {
             previews.wait_until_ended(STATUS_FLUSH_TIMEOUT).await;
         }
         // Where the host was never asked for the newest commit, there is nothing to look back from.
-        let is_open = once && desired.initial_status() == Some(InitialStatus::Unconcluded);
-        let recovery = self.recover_pending_statuses(commits.subscribe(), &desired);
+        let is_open = once && self.statuses.initial_status() == Some(InitialStatus::Unconcluded);
+        let recovery = self.recover_pending_statuses(commits.subscribe());
         if is_open && tokio::time::timeout(STATUS_FLUSH_TIMEOUT, recovery).await.is_err() {
             let source = &self.source.key;
             tracing::warn!(%source, "not all statuses of older commits were requested in time; the next start \
                                      continues");
         }
-        if let Some(reporter) = reporter {
-            reporter.wait_until_posted(STATUS_FLUSH_TIMEOUT).await;
-        }
+        self.statuses.wait_until_posted(STATUS_FLUSH_TIMEOUT).await;
         result
+    }
+
+    /// Brings to an end what an earlier process began to say of commits, once there is a newest one to look back from.
+    async fn recover_pending_statuses(&self, mut commits: watch::Receiver<Option<PolledCommit>>) {
+        let newest = commits.wait_for(Option::is_some).await.ok().and_then(|commit| commit.clone());
+        if let Some(newest) = newest {
+            self.statuses.recover_pending(&self.git, &newest.commit, &self.commits_before(&newest)).await;
+        }
+    }
+
+    /// Takes over what the poster says, for as long as it is polled.
+    async fn follow_posted_statuses(&self) {
+        let Some(mut poster) = self.statuses.host().map(|host| host.poster.state()) else { return pending().await };
+        loop {
+            let now = poster.borrow_and_update().clone();
+            let newest = self.state.borrow().seen.as_ref().map(|seen| seen.commit.clone());
+            let shown = newest.and_then(|commit| {
+                let status = self.statuses.posted_status(&commit)?;
+                Some(ShownStatus { revision: commit, status })
+            });
+            self.update_state(|state| {
+                let shown = shown.or(state.statuses.shown.take());
+                state.statuses = StatusPostingState {
+                    shown,
+                    pending: now.pending,
+                    given_up: now.given_up,
+                    problem: now.stopped.or(now.refusal),
+                };
+            });
+            if poster.changed().await.is_err() {
+                return pending().await;
+            }
+        }
     }
 }

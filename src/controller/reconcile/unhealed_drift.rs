@@ -2,7 +2,7 @@
 //! guard holds the repair back. All of it is reported.
 
 use super::attempt_report::{AttemptReport, ModelFindings};
-use crate::controller::report::commit_ledger::CommitVerdict;
+use crate::controller::status_wording::CommitVerdict;
 use stator_core::dynamo::health::Health;
 use stator_model::plan::{self, Change, Plan, Record};
 use std::collections::BTreeSet;

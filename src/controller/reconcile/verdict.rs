@@ -13,9 +13,9 @@
 
 use super::attempt_report::{AttemptReport, AttemptSummary, HeldPlan, ModelFindings, NextStep, UncoveredModels};
 use super::drift_repairs::DriftFindings;
-use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
 use crate::controller::sources::registry::ModelHealthCounts;
-use crate::controller::sources::registry::verdict::HoldCause;
+use crate::controller::status_wording::HoldCause;
+use crate::controller::status_wording::{CommitVerdict, FirstFinding, ModelVerdict};
 use stator_cluster::sync::{ModelOutcome, SyncReport};
 use stator_core::finding::Finding;
 use stator_core::outcome::{OutcomeClass, SyncOutcome};

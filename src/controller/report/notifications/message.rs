@@ -1,7 +1,7 @@
 //! The words of a notification, and the form that its receiver takes.
 
-use crate::controller::report::commit_ledger::commit_label;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::status_wording::commit_label;
 use serde_json::json;
 use stator_git::source::model_source::{NotificationEvent, NotificationKind};
 use stator_git::source::transport::http::sanitize_text;

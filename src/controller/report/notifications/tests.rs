@@ -1,12 +1,12 @@
 use super::decision::{NotificationDecision, NotificationHistory, TRANSIENT_FAILURE_GRACE};
 use super::message::NotificationMessage;
-use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding};
 use crate::controller::sources::notification_target::NotificationTarget;
 use crate::controller::sources::registry::source_events::{self, SourceEvent, SourceEventKind};
 use crate::controller::sources::registry::{
     PreviousState, ProblemReason, ProblemScope, SourceProblem, SourceState, TimestampedRevision,
 };
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::status_wording::{CommitVerdict, FirstFinding};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use stator_git::source::model_source::{Notification, NotificationEvent, NotificationKind, SecretRef};

@@ -11,11 +11,12 @@ pub mod trees;
 
 pub use coverage::DEFAULT_PREVIEW_LIMIT;
 
-use super::commit_ledger::{FirstFinding, StatusContexts, commit_label};
-use super::status_poster::StatusPoster;
-use super::write_budget::ForgeWriteBudget;
+use super::commit_statuses::poster::StatusPoster;
+use super::commit_statuses::write_budget::ForgeWriteBudget;
 use crate::controller::metrics::{Metrics, PreviewOutcome};
+use crate::controller::report::commit_statuses::ledger::StatusContexts;
 use crate::controller::sources::hints::SourceHints;
+use crate::controller::status_wording::{FirstFinding, commit_label};
 use crate::controller::waiting::jittered;
 use coverage::{LeftOutReason, PreviewCoverage};
 use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};

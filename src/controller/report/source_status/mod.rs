@@ -8,13 +8,13 @@ pub mod status_writer;
 #[cfg(test)]
 mod tests;
 
-use super::commit_ledger::commit_label;
 use crate::controller::sources::registry::source_state::{
     AcceptedApproval, ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus,
     SourcePhase, SourceProblem, SourceState, TimestampedRevision,
 };
 use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::status_wording::commit_label;
 use jiff::Timestamp;
 use stator_git::source::model_source::status::{
     ApprovedRevision, ConditionStatus, GpuCounts, HeldGuard, HeldRevision, MAX_HELD_GUARDS, MAX_MESSAGE_LENGTH,

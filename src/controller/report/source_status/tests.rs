@@ -1,9 +1,9 @@
 //! Stories of one source's status, and the laws of all of them.
 
 use super::*;
-use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding};
 use crate::controller::sources::registry::source_state::{RevisionHold, StatusPostingState};
-use crate::controller::sources::registry::verdict::HoldCause;
+use crate::controller::status_wording::HoldCause;
+use crate::controller::status_wording::{CommitVerdict, FirstFinding};
 use proptest::prelude::*;
 use serde_json::Value;
 use stator_git::forge::{CommitStatus, StatusState};

@@ -2,7 +2,6 @@
 
 pub mod source_events;
 pub mod source_state;
-pub mod verdict;
 pub mod webhook_directory;
 
 use super::hints::SourceHints;

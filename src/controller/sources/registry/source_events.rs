@@ -5,8 +5,8 @@
 //! hears of them, in order, however fast one follows the other.
 
 use super::source_state::{ProblemReason, ProblemScope, SourcePhase, SourceState};
-use super::verdict::{CommitVerdict, ModelVerdict, commit_label};
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::status_wording::{CommitVerdict, ModelVerdict, commit_label};
 use jiff::Timestamp;
 use stator_core::outcome::SyncOutcome;
 use stator_model::present::pluralize;

@@ -2,8 +2,8 @@
 //!
 //! Whoever tells people of a source maps this, and parses no sentence. The reconciler writes it; see `controller::reconcile`.
 
-use crate::controller::sources::registry::verdict::CommitVerdict;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::status_wording::CommitVerdict;
 use jiff::Timestamp;
 use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus::GpuTotals;

@@ -4,13 +4,13 @@
 //! One task a git host and repository. Whoever wants statuses hands in all that he wants, as often as he likes, and never
 //! waits: what is shown already costs nothing, and what is overtaken before it was sent is never sent.
 
-mod post_queue;
+mod queue;
 
 use super::write_budget::ForgeWriteBudget;
 use crate::controller::waiting::sleep_until_some;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use post_queue::{NextPost, PostKey, PostQueue};
+use queue::{NextPost, PostKey, PostQueue};
 use stator_cluster::cluster::Fence;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError};
 use std::panic::AssertUnwindSafe;
@@ -100,7 +100,7 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
 
     /// What the host shows of a commit now, which is then not posted again. To be asked once after a start, for the
     /// commits whose statuses an earlier process may have posted; the answers are for
-    /// [`CommitLedger::restore_statuses`](super::commit_ledger::CommitLedger::restore_statuses).
+    /// [`CommitLedger::restore_statuses`](super::ledger::CommitLedger::restore_statuses).
     ///
     /// # Errors
     /// What the host says. Nothing is lost by it but a post of what is shown already.

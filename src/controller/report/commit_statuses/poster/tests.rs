@@ -262,7 +262,7 @@ async fn a_text_that_is_refused_is_not_sent_again_and_another_one_is() {
     0s a stator/prod pending: two
     "#);
     assert!(!log.text().contains(CANARY), "{}", log.text());
-    insta::assert_snapshot!(log.text().trim(), @"WARN stator::controller::report::status_poster: the git host refuses the status; compare the host's version with the supported ones in docs/reference/forges.md forge=Fake, team/models commit=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa context=stator/prod");
+    insta::assert_snapshot!(log.text().trim(), @"WARN stator::controller::report::commit_statuses::poster: the git host refuses the status; compare the host's version with the supported ones in docs/reference/forges.md forge=Fake, team/models commit=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa context=stator/prod");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 mod laws;
 
 use super::*;
-use crate::controller::sources::registry::verdict::HoldCause;
+use crate::controller::status_wording::{FirstFinding, HoldCause, commit_label};
 use stator_core::outcome::SyncOutcome;
 use stator_model::plan::HoldKind;
 use std::fmt::Write as _;

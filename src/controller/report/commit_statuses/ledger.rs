@@ -9,10 +9,7 @@
 //! - The newest commit is the one that was seen last. All before it that have not ended are superseded by it, and what
 //!   is said of a commit that was overtaken never changes again.
 
-pub use crate::controller::sources::registry::verdict::{
-    CommitStage, CommitVerdict, FirstFinding, ModelVerdict, commit_label,
-};
-
+use crate::controller::status_wording::{CommitStage, CommitVerdict, ModelVerdict};
 use stator_git::forge::{CommitStatus, StatusState};
 use std::collections::{BTreeMap, BTreeSet};
 
