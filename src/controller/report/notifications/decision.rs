@@ -76,7 +76,8 @@ impl NotificationHistory {
         let shown = recalled.reason.as_deref().filter(|_| !recalled.ready && recalled.judged_commit.is_some());
         let reason = ProblemReason::ALL.iter().copied().find(|one| Some(one.as_str()) == shown);
         // A failure that may pass was perhaps never reported, so its end is not reported either.
-        let failing = reason.filter(|one| is_commit_failure(*one)).map(|_| FailureSubject::Commit).into_iter().collect();
+        let failing =
+            reason.filter(|one| is_commit_failure(*one)).map(|_| FailureSubject::Commit).into_iter().collect();
         let said = reason
             .map(|reason| (SourceEventKind::Failed(reason), recalled.judged_commit.clone()))
             .into_iter()

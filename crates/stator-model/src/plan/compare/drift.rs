@@ -1,6 +1,6 @@
 //! Which models somebody changed in the cluster although git did not change, and how a plan leaves them alone.
 
-use super::{Action, Change, Plan, PlanStep, PlannedWrite, Record};
+use crate::plan::{Action, Change, Plan, PlanStep, PlannedWrite, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The models of which somebody changed something that a record says was applied as it is wanted still, and whether a sync

@@ -5,7 +5,7 @@
 //! has no part in is called drift, and before an object is taken over, the cluster is asked by a dry run.
 
 use super::dry_run::{MergedObject, compared_sides, field_changes, is_ownership_lost};
-use super::{Action, ApplyStep, Change, ChangeReason, Plan, PlanStep, PlannedWrite};
+use crate::plan::{Action, ApplyStep, Change, ChangeReason, Plan, PlanStep, PlannedWrite};
 use stator_core::fields::{self, StructuralSchema};
 use stator_core::object::{FieldPath, Object, PathSegment};
 
@@ -23,7 +23,7 @@ enum DryRunCause {
 }
 
 impl Plan {
-    /// The applies whose effect only the cluster can tell. Their answers go into [`super::PlanInput::dry_runs`], and the plan is
+    /// The applies whose effect only the cluster can tell. Their answers go into [`crate::plan::PlanInput::dry_runs`], and the plan is
     /// made again.
     pub fn unexplained_applies(&self) -> impl Iterator<Item = &ApplyStep> {
         self.asked_applies().filter(|(_, is_tried)| *is_tried).map(|(apply, _)| apply)
@@ -90,7 +90,7 @@ fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
 
 /// The merge as the cluster carries it out: only what `result`, the answer to a dry run, has otherwise than the live object is
 /// a change.
-pub(super) fn settle_by_dry_run(
+pub(in crate::plan) fn settle_by_dry_run(
     merged: MergedObject,
     schema: &StructuralSchema,
     live: &Object,

@@ -13,7 +13,7 @@ mod tests;
 pub use crd::journal_definition;
 pub use object::JournalError;
 
-use super::{InventoryEntry, OwnerRelation, Record, SourceIdentity};
+use crate::plan::{InventoryEntry, OwnerRelation, Record, SourceIdentity};
 use stator_core::object::ObjectRef;
 use std::collections::{BTreeMap, BTreeSet};
 

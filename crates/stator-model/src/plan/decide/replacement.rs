@@ -5,11 +5,11 @@
 //! them a plan is about follows from what is live, and from the record where nothing is; a sync that was interrupted needs
 //! to remember nothing.
 
-use super::context::{LiveOwnership, PlanContext};
-use super::dry_run;
-use super::graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 use super::route_backends;
 use crate::intent::model::ReplacementOrder;
+use crate::plan::compare::dry_run;
+use crate::plan::context::{LiveOwnership, PlanContext};
+use crate::plan::graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use stator_core::dynamo::addresses;
 use stator_core::dynamo::disruption::{self, ChangeRemedy};
@@ -29,14 +29,14 @@ struct GraphPlacement {
 }
 
 /// What is wanted, each graph under the name that it has; and the graphs that others take the place of.
-pub(super) struct PlacedModels<'a> {
-    pub(super) models: Vec<Cow<'a, RenderedModel>>,
+pub(in crate::plan) struct PlacedModels<'a> {
+    pub(in crate::plan) models: Vec<Cow<'a, RenderedModel>>,
     /// A graph that is replaced, and the one that takes its place.
-    pub(super) replaced: Vec<(ObjectRef, ObjectRef)>,
+    pub(in crate::plan) replaced: Vec<(ObjectRef, ObjectRef)>,
 }
 
 /// Gives every graph that is wanted the name that it has.
-pub(super) fn place_graphs<'a>(context: &PlanContext<'a>, rendered: &'a [RenderedModel]) -> PlacedModels<'a> {
+pub(in crate::plan) fn place_graphs<'a>(context: &PlanContext<'a>, rendered: &'a [RenderedModel]) -> PlacedModels<'a> {
     let moved = models_with_other_names(context);
     let mut replaced = Vec::new();
     let place = |rendered: &'a RenderedModel| {
@@ -144,7 +144,7 @@ fn serves_rather(first: &Object, second: &Object) -> bool {
 }
 
 /// An object under another name.
-pub(super) fn under_name(desired: &RenderedObject, name: &str) -> RenderedObject {
+pub(in crate::plan) fn under_name(desired: &RenderedObject, name: &str) -> RenderedObject {
     let renamed = desired.object.clone().map(|mut value| {
         value["metadata"]["name"] = name.into();
         value
@@ -156,7 +156,7 @@ pub(super) fn under_name(desired: &RenderedObject, name: &str) -> RenderedObject
 }
 
 /// How a graph is replaced that cannot be changed in place.
-pub(super) enum GraphReplacement {
+pub(in crate::plan) enum GraphReplacement {
     /// It goes, and is made again under its name.
     OldFirst,
     /// A second one comes up first.
@@ -166,9 +166,9 @@ pub(super) enum GraphReplacement {
 }
 
 /// The graph that comes up beside the one that it replaces.
-pub(super) struct NewGraph {
-    pub(super) desired: RenderedObject,
-    pub(super) moves: AddressMove,
+pub(in crate::plan) struct NewGraph {
+    pub(in crate::plan) desired: RenderedObject,
+    pub(in crate::plan) moves: AddressMove,
 }
 
 /// What a model's graph is called where it was never replaced new-first.
@@ -178,7 +178,7 @@ fn rendered_graph_name<'a>(context: &PlanContext<'a>, model: &str) -> Option<&'a
 }
 
 /// How a live graph of stator's is replaced by what git wants.
-pub(super) fn plan_replacement(
+pub(in crate::plan) fn plan_replacement(
     context: &PlanContext<'_>,
     rendered: &RenderedModel,
     desired: &RenderedObject,

@@ -1,6 +1,6 @@
 //! Models that a plan has nothing to say of, so that the next plan need not look at them again.
 
-use super::{Action, Change, GpuTotals, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
+use crate::plan::{Action, Change, GpuTotals, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
 use crate::render::RenderedModel;
 use stator_core::dynamo::kinds::REQUEST;
 use stator_core::object::{ObjectIdentity, ObjectText};
@@ -35,7 +35,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
     for change in &plan.changes {
         lines.entry(&change.model).or_default().push(change);
     }
-    let own = super::context::own_records(input).into_iter();
+    let own = crate::plan::context::own_records(input).into_iter();
     let records: HashMap<&str, &Record> = own.map(|record| (record.model.as_str(), record)).collect();
     let live: HashMap<ObjectIdentity, &ObjectText> =
         input.live.iter().map(|object| (object.reference().identity(), object)).collect();

@@ -7,8 +7,10 @@
 pub mod applyset;
 mod crd;
 mod error;
+pub(super) mod journal;
 mod object;
 mod state;
+pub(super) mod sync_state;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +19,7 @@ pub use error::RecordError;
 pub(super) use object::{ANNOTATION_ORIGIN, ANNOTATION_OWNER};
 pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision, is_uncommitted};
 
-use super::{RepositoryOrigin, SourceIdentity};
+use crate::plan::{RepositoryOrigin, SourceIdentity};
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 use stator_core::object::{JsonText, ObjectIdentity, ObjectRef};
@@ -39,7 +41,7 @@ pub struct Record {
     /// Path of its `model.yaml`.
     pub source: String,
     /// The folder that it was last synced from, where its repository has no name of its own; see
-    /// [`super::PlanInput::folder`].
+    /// [`crate::plan::PlanInput::folder`].
     pub folder: Option<String>,
     /// What it belongs to; `None` for one of a stator that did not record that.
     #[serde(skip)]

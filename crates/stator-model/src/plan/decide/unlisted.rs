@@ -1,8 +1,9 @@
 //! Kinds that cannot be listed: what of them is neither created nor changed nor pruned, and what waits for that.
 
-use super::context::PlanContext;
-use super::decide::{PlannedChange, block_change};
-use super::{Action, Change, ChangeReason, KeptBy, PlanStep, UnlistedCause, UnlistedKind, gpu_usage, rules};
+use super::desired_object::{PlannedChange, block_change};
+use super::gpu_usage;
+use crate::plan::context::PlanContext;
+use crate::plan::{Action, Change, ChangeReason, KeptBy, PlanStep, UnlistedCause, UnlistedKind, rules};
 use crate::render::{ApplyStage, RenderedObject};
 use stator_core::dynamo::kinds;
 use stator_core::finding::{Finding, Location};
@@ -10,7 +11,11 @@ use stator_core::object::{ObjectIdentity, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The line of an object that git wants, of a kind that cannot be listed: it may be there, and be anybody's.
-pub(super) fn block_unlisted(mut change: Change, desired: &RenderedObject, unlisted: &UnlistedKind) -> PlannedChange {
+pub(in crate::plan) fn block_unlisted(
+    mut change: Change,
+    desired: &RenderedObject,
+    unlisted: &UnlistedKind,
+) -> PlannedChange {
     // A test's own object comes from nowhere.
     let is_located = !desired.location.file.is_empty();
     let location = if is_located { desired.location.clone() } else { Location::file(change.source.clone()) };
@@ -21,7 +26,7 @@ pub(super) fn block_unlisted(mut change: Change, desired: &RenderedObject, unlis
 
 /// Holds back the writes of a model that come after one of its objects that cannot be looked at, where pods would miss
 /// that object. What serves beside the graph, or leads to it, holds nothing back.
-pub(super) fn hold_dependents(context: &PlanContext<'_>, decided: &mut [PlannedChange]) {
+pub(in crate::plan) fn hold_dependents(context: &PlanContext<'_>, decided: &mut [PlannedChange]) {
     let missing: BTreeMap<String, ObjectRef> = decided
         .iter()
         .filter(|one| one.stage == ApplyStage::Cache)
@@ -46,7 +51,7 @@ pub(super) fn hold_dependents(context: &PlanContext<'_>, decided: &mut [PlannedC
 
 /// What records name of kinds that may not be listed, and git no longer has: a line for each, so that its record goes on
 /// naming it. Of a kind that is not served, nothing is there.
-pub(super) fn keep_recorded(
+pub(in crate::plan) fn keep_recorded(
     context: &PlanContext<'_>,
     desired: &BTreeSet<ObjectIdentity>,
 ) -> Vec<(ApplyStage, Change, Finding)> {

@@ -1,17 +1,17 @@
 //! Models that got another name, folder or both: git no longer has the one and newly has the other, which wants the same. The
 //! old one serves until the new one does.
 
-use super::context::PlanContext;
-use super::masking::recorded_intent;
-use super::rename::Rename;
-use super::{Action, AddressMove, Change, ChangeReason, PlanStep, PlannedWrite, Record};
 use crate::intent::model::ReplacementOrder;
+use crate::plan::context::PlanContext;
+use crate::plan::masking::recorded_intent;
+use crate::plan::rename::Rename;
+use crate::plan::{Action, AddressMove, Change, ChangeReason, PlanStep, PlannedWrite, Record};
 use crate::render::{ApplyStage, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Finds which model takes the place of which: one that stands in the same file, else one with the same intent. It has no
 /// record yet, or one that says whose place it takes. Once it was Healthy, nothing waits for it any more.
-pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename> {
+pub(in crate::plan) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename> {
     let gone: Vec<&Record> = context
         .records()
         .values()
@@ -44,7 +44,7 @@ pub(super) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<String, Rename
 }
 
 /// The same between two revisions, where nothing has a record.
-pub(super) fn compare_names(base: &[RenderedModel], head: &[RenderedModel]) -> BTreeMap<String, Rename> {
+pub(in crate::plan) fn compare_names(base: &[RenderedModel], head: &[RenderedModel]) -> BTreeMap<String, Rename> {
     let names = |side: &[RenderedModel]| side.iter().map(|one| one.model.clone()).collect::<BTreeSet<_>>();
     let (before, after) = (names(base), names(head));
     let new: Vec<&RenderedModel> = head.iter().filter(|one| !before.contains(&one.model)).collect();
@@ -78,7 +78,7 @@ fn pair<T>(gone: &[(&str, &T)], new: &[&RenderedModel], ways: &[IsSame<'_, T>]) 
 }
 
 /// Says of what goes with a model's old name, and of the graph of its new one, that they are one model.
-pub(super) fn explain_names(renames: &BTreeMap<String, Rename>, changes: &mut [Change]) {
+pub(in crate::plan) fn explain_names(renames: &BTreeMap<String, Rename>, changes: &mut [Change]) {
     for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
         if let Some(rename) = renames.get(&change.model) {
             let waits = rename.order == ReplacementOrder::NewFirst;
@@ -104,7 +104,7 @@ fn name_predecessors(renames: &BTreeMap<String, Rename>, changes: &mut [Change])
 }
 
 /// Has what goes with a model's old name follow its new one, and says so on both sides.
-pub(super) fn follow_renames(context: &PlanContext<'_>, changes: &mut [Change]) {
+pub(in crate::plan) fn follow_renames(context: &PlanContext<'_>, changes: &mut [Change]) {
     for change in changes.iter_mut() {
         let Some(rename) = context.rename_of(&change.model) else { continue };
         let (Some(workload), PlanStep::Write(PlannedWrite::Delete(delete))) = (&rename.workload, &mut change.step)

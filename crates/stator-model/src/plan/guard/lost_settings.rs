@@ -1,6 +1,6 @@
 //! Whether a folder without settings is a repository that had them.
 
-use super::{Record, rules};
+use crate::plan::{Record, rules};
 use crate::render::RenderedModel;
 use stator_core::finding::{Finding, Location};
 use std::collections::HashMap;

@@ -10,7 +10,10 @@ use stator_core::object::Object;
 use std::borrow::Cow;
 
 /// What git wants of an object beside the live one: the restart that it was created with is not asked for again.
-pub(super) fn desired_beside<'a>(desired: &'a RenderedObject, live: Option<&Object>) -> Cow<'a, RenderedObject> {
+pub(in crate::plan) fn desired_beside<'a>(
+    desired: &'a RenderedObject,
+    live: Option<&Object>,
+) -> Cow<'a, RenderedObject> {
     let is_done = |live: &Object| {
         live.spec().get("restart").is_none()
             && live.annotations().get(ANNOTATION_CREATED_WITH_RESTART).copied() == restart_id(&desired.object)
@@ -19,7 +22,7 @@ pub(super) fn desired_beside<'a>(desired: &'a RenderedObject, live: Option<&Obje
 }
 
 /// A graph as it is created.
-pub(super) fn created_form(desired: &RenderedObject) -> Cow<'_, RenderedObject> {
+pub(in crate::plan) fn created_form(desired: &RenderedObject) -> Cow<'_, RenderedObject> {
     let Some(id) = restart_id(&desired.object).map(str::to_owned) else { return Cow::Borrowed(desired) };
     let object = desired.object.clone().map(|mut value| {
         if let Some(Value::Object(spec)) = value.get_mut("spec") {

@@ -1,12 +1,13 @@
 //! One desired object against the live one: what happens to it, and why.
 
-use super::context::{LiveOwnership, PlanContext, SourceMarks, model_of};
-use super::dry_run::{self, MergeTarget, MergedObject};
 use super::replacement::{self, GraphReplacement, NewGraph};
-use super::server_merge::settle_by_dry_run;
-use super::{
+use super::{gpu_usage, restart};
+use crate::plan::compare::dry_run::{self, MergeTarget, MergedObject};
+use crate::plan::compare::server_merge::settle_by_dry_run;
+use crate::plan::context::{LiveOwnership, PlanContext, SourceMarks, model_of};
+use crate::plan::{
     Action, AddressMove, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, HoldKind, ImmutableAdvice,
-    InventoryEntry, PlanStep, PlannedWrite, applyset, gpu_usage, restart, rules,
+    InventoryEntry, PlanStep, PlannedWrite, applyset, rules,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
@@ -22,25 +23,25 @@ use stator_core::object::{FieldPath, Object};
 use std::collections::BTreeSet;
 
 /// A change with what it says to the whole plan.
-pub(super) struct PlannedChange {
-    pub(super) change: Change,
-    pub(super) stage: ApplyStage,
-    pub(super) findings: Vec<Finding>,
+pub(in crate::plan) struct PlannedChange {
+    pub(in crate::plan) change: Change,
+    pub(in crate::plan) stage: ApplyStage,
+    pub(in crate::plan) findings: Vec<Finding>,
 }
 
 /// SHA-256 of what is applied, in hex. JSON maps are sorted, so equal objects have equal digests.
-pub(super) fn object_digest(object: &Object) -> String {
+pub(in crate::plan) fn object_digest(object: &Object) -> String {
     hex::encode(Sha256::digest(object.value().to_string().as_bytes()))
 }
 
-pub(super) fn block_change(change: &mut Change, reason: ChangeReason) {
+pub(in crate::plan) fn block_change(change: &mut Change, reason: ChangeReason) {
     change.action = Action::Blocked;
     change.step = PlanStep::NoWrite;
     change.reasons.push(reason);
 }
 
 /// Decides on one object that git wants.
-pub(super) fn decide_desired(
+pub(in crate::plan) fn decide_desired(
     context: &PlanContext<'_>,
     rendered: &RenderedModel,
     desired: &RenderedObject,

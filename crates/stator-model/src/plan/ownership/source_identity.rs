@@ -3,7 +3,7 @@
 //! A name in `stator.yaml` is copied with the file. The address that a repository is fetched from is not, nor is the uid
 //! of a `ModelSource`. What compares them is [`SourceIdentity::relation_to`].
 
-use super::RepositoryAddress;
+use crate::plan::RepositoryAddress;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;

@@ -1,12 +1,16 @@
 //! Whose a record is to a plan.
 
-use super::{OwnerRelation, SourceClaim, SourceIdentity};
+pub(super) mod repository_address;
+pub(super) mod source_identity;
+pub(super) mod takeover;
+
+use crate::plan::{OwnerRelation, SourceClaim, SourceIdentity};
 use std::collections::HashSet;
 
 /// What a plan says of the records that it was made from, for the sync that writes them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanOwnership {
-    /// What records are to belong to; see [`super::PlanInput::owner`].
+    /// What records are to belong to; see [`crate::plan::PlanInput::owner`].
     pub owner: Option<SourceIdentity>,
     /// Models with lines in the plan whose record belongs to somebody else, and is not touched. Sorted.
     pub foreign: Vec<String>,

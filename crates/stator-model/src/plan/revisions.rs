@@ -1,12 +1,13 @@
 //! One revision's desired objects against another's, with no cluster: what a pull request would change.
 
 use super::build::sort_changes;
-use super::dry_run::{SeedReplicas, field_change};
+use super::compare::dry_run;
+use super::compare::dry_run::{SeedReplicas, field_change};
+use super::decide::{download, file_versions, gpu_usage, prune, renames, restart};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
     Action, AddressMove, Change, ChangeReason, Disruption, HeldChanges, Hold, ImmutableAdvice, KeptBy, Plan,
-    PlanOwnership, UnchangedTotals, download, dry_run, file_versions, gpu_usage, masking, prune, renames, restart,
-    totals,
+    PlanOwnership, UnchangedTotals, masking, totals,
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};

@@ -1,7 +1,7 @@
 //! What pods name is not deleted while they may name it, whoever declared it: claims, files, what devices are claimed by.
 
-use super::context::PlanContext;
-use super::{Change, ChangeReason, DeleteStep, HoldKind, KeptBy, PlanStep, PlannedWrite};
+use crate::plan::context::PlanContext;
+use crate::plan::{Change, ChangeReason, DeleteStep, HoldKind, KeptBy, PlanStep, PlannedWrite};
 use rayon::prelude::*;
 use stator_core::dynamo::kinds::{JOURNAL, LABEL_FILE, RECORD};
 use stator_core::dynamo::references::{NAMED_BY_PODS, is_named_by, names_of, names_used_by};
@@ -76,7 +76,7 @@ fn is_user(kind: &str) -> bool {
 
 /// Keeps what is to be deleted and is used by somebody that stays. Of somebody whose change is held back it waits for the
 /// same approval; of another model's graph that no longer names it, for that graph to be Healthy.
-pub(super) fn keep_used(context: &PlanContext<'_>, changes: &mut [Change]) {
+pub(in crate::plan) fn keep_used(context: &PlanContext<'_>, changes: &mut [Change]) {
     let is_candidate = |change: &Change| !is_user(&change.object.kind) && deletion(change).is_some();
     let candidates: Vec<(usize, Object)> = changes
         .iter()

@@ -1,7 +1,7 @@
 //! Files that pods mount, from one content to the next: which ConfigMap takes the place of which, which components mount
 //! the new one, and how long the old one stays.
 
-use super::{Action, Change, ChangeReason, DeleteStep, MountedChange, PlanStep, PlannedWrite};
+use crate::plan::{Action, Change, ChangeReason, DeleteStep, MountedChange, PlanStep, PlannedWrite};
 use serde_json::Value;
 use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{ANNOTATION_FILE_SOURCE, CONFIG_MAP, GRAPH, JOB, LABEL_FILE};
@@ -25,7 +25,7 @@ fn identify(change: &Change, side: Option<&JsonText>) -> Option<FileIdentity> {
 }
 
 /// Puts the old and the new content of a file side by side, and says of each graph which of its files are others.
-pub(super) fn pair_file_versions(changes: &mut [Change]) {
+pub(in crate::plan) fn pair_file_versions(changes: &mut [Change]) {
     let mut old: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
     let mut new: Vec<(usize, FileIdentity)> = Vec::new();
     for (index, change) in changes.iter().enumerate() {
@@ -115,7 +115,7 @@ fn explain_mounts(changes: &mut [Change], sources: &BTreeMap<(&str, &str), Optio
 
 /// What pods name and git no longer has goes once the model's graph, as git wants it, is Healthy: until then pods may start
 /// that name it.
-pub(super) fn delete_after_switch(changes: &mut [Change]) {
+pub(in crate::plan) fn delete_after_switch(changes: &mut [Change]) {
     let graphs: BTreeMap<String, ObjectRef> = changes
         .iter()
         .filter(|one| one.object.kind == GRAPH.kind && one.action != Action::Delete)

@@ -1,7 +1,7 @@
 //! The GPUs of a line: what it holds, what somebody else may make of it, and what a request does with them.
 
-use super::context::PlanContext;
-use super::{Change, ChangeReason, GpuRange};
+use crate::plan::context::PlanContext;
+use crate::plan::{Change, ChangeReason, GpuRange};
 use crate::render::RenderedObject;
 use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::gpu_change::{self, GpuChange};
@@ -10,12 +10,12 @@ use stator_core::object::Object;
 use std::collections::BTreeMap;
 
 /// The GPUs of a line that changes nothing: what is there stays.
-pub(super) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
+pub(in crate::plan) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
     set_gpus(change, gpu_change::unchanged_gpus(live));
 }
 
 /// Adds the GPUs of the graph that a request made: they are the model's, and what happens to the request leaves them.
-pub(super) fn add_graph_gpus(context: &PlanContext<'_>, change: &mut Change, request: &Object) {
+pub(in crate::plan) fn add_graph_gpus(context: &PlanContext<'_>, change: &mut Change, request: &Object) {
     if let Some(graph) = context.graph_made_by(request) {
         set_unchanged_gpus(change, &graph);
         if let Some(sku) = request.str_at("/spec/hardware/gpuSku") {
@@ -25,7 +25,7 @@ pub(super) fn add_graph_gpus(context: &PlanContext<'_>, change: &mut Change, req
 }
 
 /// The GPUs of a graph whose request is gone: the model's record remembers which they are.
-pub(super) fn set_left_gpus(context: &PlanContext<'_>, change: &mut Change, graph: &Object) {
+pub(in crate::plan) fn set_left_gpus(context: &PlanContext<'_>, change: &mut Change, graph: &Object) {
     set_unchanged_gpus(change, graph);
     let state = context.inventory_entry(&change.object).and_then(|(record, _)| record.state.as_ref());
     if let Some(sku) = state.and_then(|state| state.gpu_sku.clone()) {
@@ -34,7 +34,7 @@ pub(super) fn set_left_gpus(context: &PlanContext<'_>, change: &mut Change, grap
 }
 
 /// The GPUs that a record tells of, which stay.
-pub(super) fn set_recorded_gpus(change: &mut Change, count: u64, sku: Option<&str>) {
+pub(in crate::plan) fn set_recorded_gpus(change: &mut Change, count: u64, sku: Option<&str>) {
     let totals = GpuTotals { before: count, after: count, peak: count };
     let by_sku = BTreeMap::from([(sku.unwrap_or(UNKNOWN_SKU).to_owned(), totals)]);
     let by_sku = if count > 0 { by_sku } else { BTreeMap::new() };
@@ -50,14 +50,14 @@ fn name_sku(change: &mut Change, sku: &str) {
 }
 
 /// Writes the GPUs of a change down.
-pub(super) fn set_gpus(change: &mut Change, gpus: GpuChange) {
+pub(in crate::plan) fn set_gpus(change: &mut Change, gpus: GpuChange) {
     change.gpus = gpus.totals;
     change.gpus_by_sku = gpus.by_sku;
     change.gpu_sku = gpus.sku;
 }
 
 /// Between how many GPUs an autoscaler or planner may move a graph, where the intent gives bounds.
-pub(super) fn scaling_gpu_range(desired: &RenderedObject, object: &Object) -> Option<GpuRange> {
+pub(in crate::plan) fn scaling_gpu_range(desired: &RenderedObject, object: &Object) -> Option<GpuRange> {
     if desired.replica_bounds.is_empty() {
         return None;
     }
@@ -72,12 +72,12 @@ pub(super) fn scaling_gpu_range(desired: &RenderedObject, object: &Object) -> Op
 }
 
 /// What a request does with GPUs.
-pub(super) fn search_reason(object: &Object) -> Option<ChangeReason> {
+pub(in crate::plan) fn search_reason(object: &Object) -> Option<ChangeReason> {
     gpus::request_gpu_budget(object).map(ChangeReason::GpuSearch)
 }
 
 /// The GPUs of a graph that goes once another has come up beside it: at the most, those of both.
-pub(super) fn set_side_by_side_gpus(change: &mut Change, old: &Object, new: &Object) {
+pub(in crate::plan) fn set_side_by_side_gpus(change: &mut Change, old: &Object, new: &Object) {
     let mut gpus = gpu_change::gpu_change(Some(old), Some(new), Disruption::None);
     for totals in gpus.by_sku.values_mut().chain([&mut gpus.totals]) {
         totals.peak = totals.before.saturating_add(totals.after);
@@ -86,6 +86,6 @@ pub(super) fn set_side_by_side_gpus(change: &mut Change, old: &Object, new: &Obj
 }
 
 /// The GPUs of a line that changes something, by the class of the change.
-pub(super) fn set_changed_gpus(change: &mut Change, live: Option<&Object>, after: Option<&Object>) {
+pub(in crate::plan) fn set_changed_gpus(change: &mut Change, live: Option<&Object>, after: Option<&Object>) {
     set_gpus(change, gpu_change::gpu_change(live, after, change.disruption));
 }

@@ -1,7 +1,7 @@
 //! What a server-side apply of the desired object would make of the live one: run here, dry, before it is run there.
 
 use super::adoption::{SEED_MANAGER, adoption_transfer, co_owned_transfer};
-use super::{ChangeReason, FieldChange};
+use crate::plan::{ChangeReason, FieldChange};
 use crate::render::{RenderedModel, RenderedObject};
 use serde_json::{Value, json};
 use stator_core::deployment_tools::ToolTracking;
@@ -21,43 +21,43 @@ use std::collections::{BTreeMap, BTreeSet};
 const DRY_RUN_TIME: &str = "1970-01-01T00:00:00Z";
 
 /// Seeds to give up later, by component.
-pub(super) type SeedReplicas = BTreeMap<String, u64>;
+pub(in crate::plan) type SeedReplicas = BTreeMap<String, u64>;
 
 /// A merge that the cluster would take.
-pub(super) struct MergedObject {
+pub(in crate::plan) struct MergedObject {
     /// The live object as it becomes.
-    pub(super) object: Object,
+    pub(in crate::plan) object: Object,
     /// The format of the messages.
-    pub(super) applied: Object,
+    pub(in crate::plan) applied: Object,
     /// What differs, without what stator never looks at.
-    pub(super) fields: Vec<FieldChange>,
+    pub(in crate::plan) fields: Vec<FieldChange>,
     /// Managers whose fields are taken.
-    pub(super) forced: Vec<String>,
+    pub(in crate::plan) forced: Vec<String>,
     /// Counts to hold while stator gives them up.
-    pub(super) seeds: SeedReplicas,
+    pub(in crate::plan) seeds: SeedReplicas,
     /// Components whose count stator still owns and leaves to others from now on.
-    pub(super) released: Vec<String>,
-    /// Ownership that passes to stator before the apply; see [`super::ApplyStep::transfer`].
-    pub(super) transfer: Option<OwnershipTransfer>,
+    pub(in crate::plan) released: Vec<String>,
+    /// Ownership that passes to stator before the apply; see [`crate::plan::ApplyStep::transfer`].
+    pub(in crate::plan) transfer: Option<OwnershipTransfer>,
     /// True when stator does not own everything that git declares, although the object is its own: another writer set a field
     /// to the value that git has.
-    pub(super) ownership_lost: bool,
-    pub(super) before: Value,
-    pub(super) after: Value,
+    pub(in crate::plan) ownership_lost: bool,
+    pub(in crate::plan) before: Value,
+    pub(in crate::plan) after: Value,
 }
 
 /// A merge that the cluster would refuse.
 #[derive(Default)]
-pub(super) struct MergeRefusal {
-    pub(super) reasons: Vec<ChangeReason>,
-    pub(super) fields: Vec<FieldChange>,
+pub(in crate::plan) struct MergeRefusal {
+    pub(in crate::plan) reasons: Vec<ChangeReason>,
+    pub(in crate::plan) fields: Vec<FieldChange>,
     /// Before and after, had it been forced.
-    pub(super) sides: Option<(Value, Value)>,
+    pub(in crate::plan) sides: Option<(Value, Value)>,
 }
 
 /// Whose the live object is that something is merged into.
 #[derive(Clone, Copy)]
-pub(super) enum MergeTarget<'a> {
+pub(in crate::plan) enum MergeTarget<'a> {
     /// stator's.
     Own,
     /// To be taken over: from nobody that says so, or from a tool.
@@ -67,7 +67,7 @@ pub(super) enum MergeTarget<'a> {
 /// Runs the apply dry. Disputed fields are taken only from managers that the intent names, and from those that an object is
 /// adopted from; a replica count that a scaling adapter or planner owns is left out; one that stator hands over to an
 /// adapter keeps its value. Keyed lists keep the order that they have live, as any other order would replace pods.
-pub(super) fn merge_desired(
+pub(in crate::plan) fn merge_desired(
     schema: &StructuralSchema,
     rendered: &RenderedModel,
     desired: &RenderedObject,
@@ -181,7 +181,7 @@ fn keeping_annotations(applied: Object, live: &Object) -> Object {
     kept.unwrap_or(applied)
 }
 
-pub(super) fn is_ownership_lost(live: &Object, merged: &Object) -> bool {
+pub(in crate::plan) fn is_ownership_lost(live: &Object, merged: &Object) -> bool {
     let owned = fields::applied_fields(merged, FIELD_MANAGER).unwrap_or_default();
     fields::applied_fields(live, FIELD_MANAGER).is_none_or(|known| !owned.difference(&known).is_empty())
 }
@@ -242,14 +242,18 @@ fn run_apply(
 }
 
 /// What the live object would be if git had its way with every field, whoever owns it.
-pub(super) fn forced_result(schema: &StructuralSchema, desired: &RenderedObject, live: &Object) -> Option<Object> {
+pub(in crate::plan) fn forced_result(
+    schema: &StructuralSchema,
+    desired: &RenderedObject,
+    live: &Object,
+) -> Option<Object> {
     let (applied, _) = without_delegated(desired);
     let applied = in_live_order(schema, applied, live);
     Object::from_value(run_apply(schema, live, &applied, FIELD_MANAGER, true).ok()?).ok()
 }
 
 /// What changes, and who owns it now.
-pub(super) fn field_changes(
+pub(in crate::plan) fn field_changes(
     schema: &StructuralSchema,
     live: &Object,
     merged: &Object,
@@ -270,7 +274,7 @@ pub(super) fn field_changes(
 }
 
 /// Before and after, restricted to what stator owns or wants.
-pub(super) fn compared_sides(
+pub(in crate::plan) fn compared_sides(
     schema: &StructuralSchema,
     live: &Object,
     merged: &Object,
@@ -318,7 +322,7 @@ fn explain_conflicts(
 }
 
 /// A field's change with its owner.
-pub(super) fn field_change(difference: fields::FieldDifference, owner: String) -> FieldChange {
+pub(in crate::plan) fn field_change(difference: fields::FieldDifference, owner: String) -> FieldChange {
     FieldChange {
         path: difference.path,
         old: difference.old.unwrap_or(Value::Null),
@@ -361,7 +365,7 @@ fn has_scaling_adapter(component: &Value) -> bool {
 }
 
 /// What is applied, and the counts to seed: those of components whose count belongs to a scaling adapter.
-pub(super) fn without_delegated(desired: &RenderedObject) -> (Object, SeedReplicas) {
+pub(in crate::plan) fn without_delegated(desired: &RenderedObject) -> (Object, SeedReplicas) {
     let mut seeds = desired.initial_replicas.clone();
     let mut names = BTreeSet::new();
     for (name, component) in
@@ -429,7 +433,7 @@ fn lost_replicas(live: &Object, merged: &Value, applied: &Object) -> SeedReplica
 }
 
 /// What stator owns of a live object, for a diff of its deletion.
-pub(super) fn owned_fields(live: &Object) -> Option<Value> {
+pub(in crate::plan) fn owned_fields(live: &Object) -> Option<Value> {
     let schema = fields::bundled_schema(live.api_version(), live.kind())?;
     let names = ["name", "namespace"].map(|name| FieldPath::from_fields(["metadata", name]));
     let heads = ["apiVersion", "kind"].map(|name| FieldPath::from_fields([name]));

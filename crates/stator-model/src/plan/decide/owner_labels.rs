@@ -1,6 +1,6 @@
 //! The labels by which stator knows whose an object is, beside those that are rendered.
 
-use super::{PlanInput, applyset};
+use crate::plan::{PlanInput, applyset};
 use crate::render::RenderedObject;
 use serde_json::Value;
 use stator_core::dynamo::kinds::LABEL_OWNER_ID;
@@ -9,7 +9,7 @@ use stator_core::dynamo::kinds::LABEL_OWNER_ID;
 /// input that has the first already, and a set without its parent means nothing; the second is no matter of the model.
 /// On a graph, Dynamo's operator copies labels of `spec` and of pod templates to what it makes, and none of the metadata,
 /// so that this restarts no pod.
-pub(super) fn with_owner_labels(input: &PlanInput, model: &str, desired: &RenderedObject) -> RenderedObject {
+pub(in crate::plan) fn with_owner_labels(input: &PlanInput, model: &str, desired: &RenderedObject) -> RenderedObject {
     let mut member = desired.clone();
     let labelled = member.object.clone().map(|mut value| {
         let labels = &mut value["metadata"]["labels"];

@@ -1,7 +1,7 @@
 //! What a plan says of records that become its source's.
 
-use super::ownership::TakeoverCause;
-use super::{SourceIdentity, rules};
+use crate::plan::ownership::TakeoverCause;
+use crate::plan::{SourceIdentity, rules};
 use stator_core::finding::{Finding, Location};
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const MAX_NAMES: usize = 5;
 
 /// One line for each owner that records had before, of models with the owner that their record names.
-pub(super) fn takeover_findings<'a>(
+pub(in crate::plan) fn takeover_findings<'a>(
     models: impl Iterator<Item = (TakeoverCause, Option<&'a SourceIdentity>, &'a str)>,
 ) -> Vec<Finding> {
     let mut by_owner: BTreeMap<(TakeoverCause, String), Vec<&str>> = BTreeMap::new();

@@ -1,15 +1,15 @@
 //! What a source synced once and nothing names any more: of an environment that is no longer in `stator.yaml`, in a namespace
 //! that an environment moved away from, or of what the source was called before. No plan deletes it, and each says it.
 
-use super::context::PlanContext;
-use super::{Action, Change, ChangeReason, LeftBehindCause, OwnerRelation, PlanScope, Record, RepositoryOrigin};
 use super::{gpu_usage, owner_marks};
+use crate::plan::context::PlanContext;
+use crate::plan::{Action, Change, ChangeReason, LeftBehindCause, OwnerRelation, PlanScope, Record, RepositoryOrigin};
 use stator_core::dynamo::kinds::{self, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD};
 use stator_core::object::{ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A line for each object that is left behind, sorted by model and object. `named` are the objects of the plan.
-pub(super) fn find_left_behind(context: &PlanContext<'_>, named: &[Change]) -> Vec<Change> {
+pub(in crate::plan) fn find_left_behind(context: &PlanContext<'_>, named: &[Change]) -> Vec<Change> {
     let input = context.input;
     if input.strays.is_empty() || input.places.is_empty() || input.scope != PlanScope::All {
         return Vec::new();
@@ -72,7 +72,7 @@ impl<'a> StrayJudge<'a> {
         let cause = match (is_own_environment, reference.namespace == input.namespace) {
             // Its owner is what this source was before, or it would have a line.
             (true, true) => LeftBehindCause::FormerOwner {
-                owner: record.and_then(|record| record.owner.as_ref()).map(super::SourceIdentity::describe),
+                owner: record.and_then(|record| record.owner.as_ref()).map(crate::plan::SourceIdentity::describe),
             },
             // Another source may have the environment where `stator.yaml` puts it.
             (true, false) if self.places.contains(&(environment.to_owned(), reference.namespace.clone())) => {

@@ -1,11 +1,11 @@
 //! Routes and the graphs that they lead to: a route follows a graph that is replaced new-first, and is applied once what it
 //! newly leads to is Healthy.
 
-use super::context::PlanContext;
-use super::decide::{self, PlannedChange};
+use super::desired_object::{self, PlannedChange};
 use super::owner_labels::with_owner_labels;
 use super::route_backends::{backends, redirect};
-use super::{Action, Change, ChangeReason, PlanStep, PlannedWrite};
+use crate::plan::context::PlanContext;
+use crate::plan::{Action, Change, ChangeReason, PlanStep, PlannedWrite};
 use crate::render::RenderedModel;
 use stator_core::dynamo::addresses;
 use stator_core::dynamo::health::{self, Health};
@@ -14,7 +14,11 @@ use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a graph is to come up beside the one that it replaces, the model's routes lead to the new one.
-pub(super) fn follow_new_graphs(context: &PlanContext<'_>, rendered: &[&RenderedModel], decided: &mut [PlannedChange]) {
+pub(in crate::plan) fn follow_new_graphs(
+    context: &PlanContext<'_>,
+    rendered: &[&RenderedModel],
+    decided: &mut [PlannedChange],
+) {
     let moves: Vec<(String, Object, Object)> = decided
         .iter_mut()
         .filter_map(|one| {
@@ -36,7 +40,7 @@ pub(super) fn follow_new_graphs(context: &PlanContext<'_>, rendered: &[&Rendered
             let line = decided.iter_mut().find(|one| one.change.model == model && one.change.object == reference);
             let Some(line) = line.filter(|line| line.change.action != Action::Blocked) else { continue };
             let desired = with_owner_labels(context.input, &model, &desired);
-            *line = decide::decide_desired(context, rendered, &desired);
+            *line = desired_object::decide_desired(context, rendered, &desired);
             if let Some(guard) = guard {
                 line.change.step.hold_back(guard);
                 line.change.reasons.push(ChangeReason::Held(guard));
@@ -66,7 +70,7 @@ impl RoutedGraph {
 
 /// Has every route wait for the graphs that it newly leads to. One that leads elsewhere than before, as somebody takes a
 /// share away from a graph that is not well, waits for nobody.
-pub(super) fn wait_for_graphs(context: &PlanContext<'_>, changes: &mut [Change]) {
+pub(in crate::plan) fn wait_for_graphs(context: &PlanContext<'_>, changes: &mut [Change]) {
     let routed: BTreeSet<&str> =
         changes.iter().filter(|one| one.object.kind == HTTP_ROUTE.kind).map(|one| one.model.as_str()).collect();
     if routed.is_empty() {

@@ -1,14 +1,14 @@
 //! Weights are downloaded before a graph serves them: which graphs wait for which Job.
 
-use super::context::PlanContext;
-use super::{Action, Change, ChangeReason, PlannedWrite};
+use crate::plan::context::PlanContext;
+use crate::plan::{Action, Change, ChangeReason, PlannedWrite};
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{ANNOTATION_WEIGHTS, GRAPH, JOB};
 use stator_core::object::{JsonText, Object, ObjectRef};
 
 /// Has every graph that is to serve other weights than it does wait for the Job that downloads them, unless that is known
 /// to be complete. A graph that serves the same weights as before changes at once, whatever becomes of a Job.
-pub(super) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut [Change]) {
+pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut [Change]) {
     let jobs: Vec<(String, ObjectRef)> = changes
         .iter()
         .filter(|one| one.object.kind == JOB.kind && one.action != Action::Delete && !is_leftover(context, one))
@@ -33,7 +33,7 @@ pub(super) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut [Change]
 }
 
 /// As [`wait_for_weights`], where two revisions are compared and no cluster says what is downloaded.
-pub(super) fn explain_downloads(changes: &mut [Change]) {
+pub(in crate::plan) fn explain_downloads(changes: &mut [Change]) {
     let created: Vec<(String, ObjectRef)> = changes
         .iter()
         .filter(|one| one.object.kind == JOB.kind && one.action == Action::Create)
@@ -69,7 +69,7 @@ fn annotated_weights(object: &JsonText) -> Option<String> {
     Some(object.parse().get("metadata")?.get("annotations")?.get(ANNOTATION_WEIGHTS)?.as_str()?.to_owned())
 }
 
-fn apply_of(write: &mut PlannedWrite) -> Option<&mut super::ApplyStep> {
+fn apply_of(write: &mut PlannedWrite) -> Option<&mut crate::plan::ApplyStep> {
     match write {
         PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply } => Some(apply),
         PlannedWrite::Delete(_) => None,

@@ -1,6 +1,6 @@
 //! What guards hold back of a plan, as one value: what somebody approves is exactly this, and nothing that came later.
 
-use super::{Action, Change, HoldKind, PlanInput, PlanStep, RewoundBranch};
+use crate::plan::{Action, Change, HoldKind, PlanInput, PlanStep, RewoundBranch};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use stator_core::object::ObjectIdentity;
@@ -25,7 +25,7 @@ struct HeldObject {
 
 impl HeldChanges {
     /// Of the changes of a plan.
-    pub(super) fn of(changes: &[Change], rewound: Option<RewoundBranch>) -> Self {
+    pub(in crate::plan) fn of(changes: &[Change], rewound: Option<RewoundBranch>) -> Self {
         let mut hash = Sha256::new();
         if let Some(RewoundBranch { from, to, holds_unchanged: _ }) = &rewound {
             hash.update(json!({"guard": HoldKind::Rollback, "from": from, "to": to}).to_string().as_bytes());
@@ -34,9 +34,9 @@ impl HeldChanges {
         let mut objects = BTreeSet::new();
         for (change, guard) in changes.iter().filter_map(|change| Some((change, guard_of(change)?))) {
             let would = match &change.step {
-                PlanStep::Held { by: _, would } => super::totals::write_digest_input(would),
+                PlanStep::Held { by: _, would } => crate::plan::totals::write_digest_input(would),
                 PlanStep::NoWrite | PlanStep::AwaitGone { .. } | PlanStep::Write(_) => {
-                    json!(super::join_reasons(&change.reasons))
+                    json!(crate::plan::join_reasons(&change.reasons))
                 }
             };
             let line = json!({
@@ -69,13 +69,14 @@ impl HeldChanges {
 }
 
 /// The move of the branch that is held by itself, unless it was allowed.
-pub(super) fn held_rewind(input: &PlanInput) -> Option<RewoundBranch> {
+pub(in crate::plan) fn held_rewind(input: &PlanInput) -> Option<RewoundBranch> {
     let is_held = |one: &RewoundBranch| one.holds_unchanged && !input.allow.contains(&HoldKind::Rollback);
     input.rewound.clone().filter(is_held)
 }
 
 /// What an approval would release of a change. What belongs to another source is blocked, until somebody approves the move.
 fn guard_of(change: &Change) -> Option<HoldKind> {
-    let is_moved = change.action == Action::Blocked && change.reasons.iter().any(super::guard::names_other_source);
+    let is_moved =
+        change.action == Action::Blocked && change.reasons.iter().any(crate::plan::guard::names_other_source);
     change.step.held_by().or(is_moved.then_some(HoldKind::Move))
 }

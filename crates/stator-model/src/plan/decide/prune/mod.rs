@@ -2,16 +2,17 @@
 
 mod protection;
 
-use super::context::{LiveOwnership, PlanContext, SourceMarks, is_applied_by_stator, model_of, request_of};
-use super::gpu_usage::{add_graph_gpus, set_left_gpus, set_unchanged_gpus};
-use super::unlisted;
-use super::{
+use crate::plan::compare::dry_run;
+use crate::plan::context::{LiveOwnership, PlanContext, SourceMarks, is_applied_by_stator, model_of, request_of};
+use crate::plan::decide::gpu_usage::{add_graph_gpus, set_left_gpus, set_unchanged_gpus};
+use crate::plan::decide::unlisted;
+use crate::plan::{
     Action, AddressMove, Change, ChangeReason, DeleteStep, DeletionSequel, ForeignOwner, HoldKind, KeptBy,
-    OwnershipDoubt, PlanStep, PlannedWrite, dry_run, rules,
+    OwnershipDoubt, PlanStep, PlannedWrite, rules,
 };
 use crate::render::ApplyStage;
 use protection::PruneProtection;
-pub(super) use protection::unread_finding;
+pub(in crate::plan) use protection::unread_finding;
 use serde_json::Value;
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::health::{self, Health, HealthContext};
@@ -21,17 +22,17 @@ use stator_core::object::{JsonText, Object, ObjectIdentity, ObjectRef, ObjectTex
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of earlier revisions, and the models that are through.
-pub(super) struct PrunePlan {
+pub(in crate::plan) struct PrunePlan {
     /// One line an object, not sorted.
-    pub(super) changes: Vec<(ApplyStage, Change)>,
+    pub(in crate::plan) changes: Vec<(ApplyStage, Change)>,
     /// Models whose records go once their objects are gone.
-    pub(super) retired: Vec<String>,
+    pub(in crate::plan) retired: Vec<String>,
     /// What is left although git no longer has it, and needs somebody.
-    pub(super) findings: Vec<Finding>,
+    pub(in crate::plan) findings: Vec<Finding>,
 }
 
 /// Finds what git no longer has.
-pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectIdentity>) -> PrunePlan {
+pub(in crate::plan) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectIdentity>) -> PrunePlan {
     let input = context.input;
     let protection = PruneProtection::new(context);
     let (mut changes, mut findings) = (Vec::new(), protection.unread_findings(context));

@@ -1,6 +1,6 @@
 //! Everything that a source is and was called.
 
-use super::{PlanInput, Record, RepositoryOrigin, SourceClaim};
+use crate::plan::{PlanInput, Record, RepositoryOrigin, SourceClaim};
 
 /// Where the content of a source comes from, first, and all that it came from before.
 pub(super) fn origins(input: &PlanInput) -> Vec<RepositoryOrigin> {
@@ -27,7 +27,7 @@ pub fn known_origins(owner: Option<&SourceClaim>, records: &[Record]) -> Vec<Rep
 
 fn former<'a>(owner: Option<&'a SourceClaim>, records: &'a [Record]) -> impl Iterator<Item = &'a RepositoryOrigin> {
     let is_own = move |record: &&Record| {
-        let recorded = record.owner.as_ref().map(super::SourceIdentity::origin);
+        let recorded = record.owner.as_ref().map(crate::plan::SourceIdentity::origin);
         recorded.is_some() && recorded == owner.map(|claim| claim.identity.origin())
     };
     let recorded = records.iter().filter(is_own).filter_map(|record| record.former_origin.as_ref());

@@ -1,7 +1,10 @@
 //! What holds a sync back: too many deletions, too many GPUs, replacements and adoptions that nobody asked for.
 
-use super::context::{PlanContext, SourceMarks};
-use super::{
+pub(super) mod held_changes;
+pub(super) mod lost_settings;
+
+use crate::plan::context::{PlanContext, SourceMarks};
+use crate::plan::{
     Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite, RewoundBranch,
 };
 use stator_core::commit::short_commit;
