@@ -1,7 +1,7 @@
 //! A repository's files → documents, each checked on its own; what depends on an environment comes later.
 
 use super::check::check_document;
-use super::decode::decode;
+use super::decode::{decode, decode_finding};
 use super::git_secrets::token_findings;
 use super::origins::FileNames;
 use super::policy::{MAX_RULES, compile_expression};
@@ -430,15 +430,6 @@ fn unknown_environment(path: &str, environment: &str, known: &BTreeSet<&str>) ->
         Location::file(path),
         format!("overlay for unknown environment `{environment}`; known: {}", list.join(", ")),
         help,
-    )
-}
-
-pub(super) fn decode_finding(location: Location, message: &str) -> Finding {
-    Finding::error(
-        rules::SCHEMA_REFUSED,
-        location,
-        message.to_owned(),
-        "Compare the field with `stator explain`, and correct it.",
     )
 }
 

@@ -11,6 +11,7 @@ pub mod engine;
 mod engine_arguments;
 pub(crate) mod field_location;
 mod graph;
+mod graph_context;
 pub mod hardware;
 mod locked_graph;
 mod manifests;
