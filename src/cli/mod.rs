@@ -8,8 +8,6 @@ mod check;
 mod completions;
 mod connect;
 mod controller;
-mod diff;
-mod environment_view;
 mod explain;
 mod files;
 mod fmt;
@@ -25,7 +23,6 @@ mod lock;
 mod logs;
 mod lsp;
 mod man;
-mod next_command;
 mod plan;
 mod policy;
 mod progress;
@@ -87,7 +84,7 @@ enum CliCommand {
     Fmt(fmt::FmtArgs),
     Render(render::RenderArgs),
     Plan(plan::PlanArgs),
-    Diff(diff::DiffArgs),
+    Diff(plan::DiffArgs),
     Sync(sync::SyncArgs),
     Suspend(sources::suspend::SuspendArgs),
     Resume(sources::suspend::ResumeArgs),
@@ -248,7 +245,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Fmt(arguments) => fmt::run(&arguments, output),
         CliCommand::Render(arguments) => render::run(&arguments, output),
         CliCommand::Plan(arguments) => plan::run(&arguments, output).await,
-        CliCommand::Diff(arguments) => diff::run(&arguments, output).await,
+        CliCommand::Diff(arguments) => plan::run_diff(&arguments, output).await,
         CliCommand::Sync(arguments) => sync::run(&arguments, output).await,
         CliCommand::Suspend(arguments) => sources::suspend::suspend(&arguments, output).await,
         CliCommand::Resume(arguments) => sources::suspend::resume(&arguments, output).await,

@@ -1,11 +1,10 @@
 //! Server-sent events: that something changed. What changed is read again where it is shown, so that nothing is missed and no
 //! event is larger than a line.
 
+use super::access::Visitor;
 use super::answer::WebRequest;
 use super::request_scope::RequestScope;
-use super::state::WebState;
-use super::stream_places::{StreamPlace, StreamPlaces};
-use super::visitor::Visitor;
+use super::state::{StreamPlace, StreamPlaces, WebState};
 use crate::server::Peer;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};

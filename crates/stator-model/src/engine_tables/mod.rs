@@ -3,14 +3,12 @@
 //! Source: each backend's argument parser in Dynamo 1.2 and upstream's examples. What is made of a table is
 //! [`crate::render::engine`]'s; [`crate::intent::check`] knows an engine's words for a field by them.
 
-mod custom;
-mod mocker;
+use stator_core::dynamo::registry::PLANNER_IMAGE;
+
 mod sglang;
 mod trtllm;
 mod vllm;
 
-pub use custom::TABLE as CUSTOM;
-pub use mocker::TABLE as MOCKER;
 pub use sglang::TABLE as SGLANG;
 pub use trtllm::TABLE as TRTLLM;
 pub use vllm::TABLE as VLLM;
@@ -215,3 +213,39 @@ impl EngineTable {
         rows.chain(self.aliases.iter().copied())
     }
 }
+
+/// The table of a program of the user's own.
+pub const CUSTOM: EngineTable = EngineTable {
+    framework: None,
+    module: "",
+    image: "",
+    working_dir: None,
+    aggregated_type: "worker",
+    adapter_env: &[],
+    generated_workers: &[],
+    options_flag: None,
+    aliases: &[],
+    rows: &[],
+};
+
+/// The mocker's table.
+pub const MOCKER: EngineTable = EngineTable {
+    framework: None,
+    module: "dynamo.mocker",
+    image: PLANNER_IMAGE,
+    working_dir: None,
+    // As in upstream's manifest: planners and routers look for decode workers.
+    aggregated_type: "decode",
+    adapter_env: &[],
+    generated_workers: &[],
+    options_flag: None,
+    aliases: &[(EngineSetting::Model, "--model"), (EngineSetting::ServedName, "--served-model-name")],
+    rows: &[
+        EngineRow::Flag(EngineSetting::Model, "--model-path"),
+        EngineRow::Flag(EngineSetting::ServedName, "--model-name"),
+        EngineRow::Flag(EngineSetting::DataParallel, "--data-parallel-size"),
+        EngineRow::Flag(EngineSetting::MaxSequences, "--max-num-seqs"),
+        EngineRow::Flag(EngineSetting::BlockSize, "--block-size"),
+        EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
+    ],
+};

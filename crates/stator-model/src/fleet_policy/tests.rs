@@ -1,4 +1,4 @@
-use super::crd::custom_resource_definition;
+use super::document::custom_resource_definition;
 use super::*;
 use crate::intent::ResolvedEnvironment;
 use crate::intent::tests::{ROOT, report, workspace};

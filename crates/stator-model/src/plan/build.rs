@@ -6,7 +6,7 @@ use super::decide::owner_labels::with_owner_labels;
 use super::decide::replacement::{self, PlacedModels};
 use super::decide::{download, file_versions, gpu_usage, left_behind, prune, renames, route, shared_use, unlisted};
 use super::guard::held_changes;
-use super::ownership::takeover::takeover_findings;
+use super::ownership::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
     PlannedWrite, guard, masking, rules, totals,

@@ -18,7 +18,6 @@ mod schema;
 mod status;
 mod step;
 mod totals;
-mod unchanged_totals;
 
 pub use build::{build_plan, duplicate_findings};
 pub use compare::adoption::SEED_MANAGER;
@@ -26,10 +25,10 @@ pub use compare::drift::{drifted_models, drifted_objects};
 pub use compare::dry_run::replicas_only;
 pub use compare::unchanged::{UnchangedModel, unchanged_models};
 pub use context::{graph_made_by, own_bookkeeping};
-pub use decide::owner_marks::known_origins;
+pub use decide::left_behind::known_origins;
 pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use guard::held_changes::HeldChanges;
-pub use guard::lost_settings::lost_settings_finding;
+pub use guard::lost_settings_finding;
 pub use input::{
     PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject, UntriedCause,
 };
@@ -44,9 +43,9 @@ pub use record::journal::{
     Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
     journal_definition, merge_journals,
 };
-pub use record::sync_state::SyncState;
+
 pub use record::{
-    InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,
+    InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry, SyncState,
     abbreviate_revision, applyset, custom_resource_definition, is_uncommitted,
 };
 pub use revisions::{RevisionComparison, compare_revisions};
@@ -55,7 +54,7 @@ pub use status::{
     FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, frontends_of_adapters, model_statuses,
 };
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
-pub use unchanged_totals::UnchangedTotals;
+pub use totals::UnchangedTotals;
 
 use serde::Serialize;
 use serde_json::Value;

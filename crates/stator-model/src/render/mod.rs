@@ -20,7 +20,6 @@ mod object_metadata;
 mod overrides;
 mod planner;
 mod pod;
-mod pod_settings;
 pub mod profiling_result;
 mod request;
 mod route;

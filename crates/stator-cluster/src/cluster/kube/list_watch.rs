@@ -3,8 +3,7 @@
 
 use super::kube_cluster::KubeCluster;
 use super::paged_list::{self, ListProgress};
-use super::watch_stream::{self, WatchCursor};
-use super::watch_update::{WatchUpdate, WatchUpdateHandler};
+use super::watch_stream::{self, WatchCursor, WatchUpdate, WatchUpdateHandler};
 use crate::cluster::ClusterError;
 use crate::random::random_bits;
 use stator_core::dynamo::kinds::ObjectKind;

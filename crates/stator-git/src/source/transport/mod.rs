@@ -10,7 +10,6 @@
 mod error;
 mod git_stream;
 pub mod http;
-mod libgit2_registration;
 mod pack_inspector;
 pub(crate) mod packet_line;
 pub(crate) mod ref_advertisement;

@@ -1,9 +1,13 @@
 //! What a source synced once and nothing names any more: of an environment that is no longer in `stator.yaml`, in a namespace
 //! that an environment moved away from, or of what the source was called before. No plan deletes it, and each says it.
+//! Known by all that the source was called.
 
-use super::{gpu_usage, owner_marks};
+use super::gpu_usage;
 use crate::plan::context::PlanContext;
-use crate::plan::{Action, Change, ChangeReason, LeftBehindCause, OwnerRelation, PlanScope, Record, RepositoryOrigin};
+use crate::plan::{
+    Action, Change, ChangeReason, LeftBehindCause, OwnerRelation, PlanInput, PlanScope, Record, RepositoryOrigin,
+    SourceClaim,
+};
 use stator_core::dynamo::kinds::{self, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD};
 use stator_core::object::{ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +53,7 @@ impl<'a> StrayJudge<'a> {
     fn new(context: &PlanContext<'a>, records: &[&ObjectText]) -> Self {
         let read = records.iter().filter_map(|record| Record::from_object(&record.parse()).ok());
         Self {
-            owner_ids: owner_marks::origins(context.input).iter().map(RepositoryOrigin::digest).collect(),
+            owner_ids: origins(context.input).iter().map(RepositoryOrigin::digest).collect(),
             records: read.map(|record| ((record.namespace.clone(), record.model.clone()), record)).collect(),
             places: &context.input.places,
         }
@@ -101,5 +105,37 @@ impl<'a> StrayJudge<'a> {
 fn is_of_another_source(context: &PlanContext<'_>, record: &Record) -> bool {
     let (Some(claim), Some(owner)) = (&context.input.owner, &record.owner) else { return false };
     let is_other = claim.identity.relation_to(owner) == OwnerRelation::Foreign;
-    is_other && !owner_marks::former_origins(context.input).any(|origin| origin == owner.origin())
+    is_other && !former_origins(context.input).any(|origin| origin == owner.origin())
+}
+
+/// Where the content of a source comes from, first, and all that it came from before.
+fn origins(input: &PlanInput) -> Vec<RepositoryOrigin> {
+    known_origins(input.owner.as_ref(), &input.records)
+}
+
+/// What it came from before: its folder before it was in a repository, the repository before it had an address, and what its
+/// records say that they were taken over from.
+fn former_origins(input: &PlanInput) -> impl Iterator<Item = &RepositoryOrigin> {
+    former(input.owner.as_ref(), &input.records)
+}
+
+/// Where the content of a source comes from, first, and all that it came from before, as its records in a namespace say.
+pub fn known_origins(owner: Option<&SourceClaim>, records: &[Record]) -> Vec<RepositoryOrigin> {
+    let own = owner.map(|claim| claim.identity.origin()).into_iter();
+    let mut origins: Vec<RepositoryOrigin> = Vec::new();
+    for origin in own.chain(former(owner, records)) {
+        if !origins.contains(origin) {
+            origins.push(origin.clone());
+        }
+    }
+    origins
+}
+
+fn former<'a>(owner: Option<&'a SourceClaim>, records: &'a [Record]) -> impl Iterator<Item = &'a RepositoryOrigin> {
+    let is_own = move |record: &&Record| {
+        let recorded = record.owner.as_ref().map(crate::plan::SourceIdentity::origin);
+        recorded.is_some() && recorded == owner.map(|claim| claim.identity.origin())
+    };
+    let recorded = records.iter().filter(is_own).filter_map(|record| record.former_origin.as_ref());
+    owner.into_iter().flat_map(|claim| &claim.former_origins).chain(recorded)
 }

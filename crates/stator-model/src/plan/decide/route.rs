@@ -3,7 +3,7 @@
 
 use super::desired_object::{self, PlannedChange};
 use super::owner_labels::with_owner_labels;
-use super::route_backends::{backends, redirect};
+use super::replacement::{backends, redirect};
 use crate::plan::context::PlanContext;
 use crate::plan::{Action, Change, ChangeReason, PlanStep, PlannedWrite};
 use crate::render::RenderedModel;

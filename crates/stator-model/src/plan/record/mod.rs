@@ -10,14 +10,13 @@ mod error;
 pub(super) mod journal;
 mod object;
 mod state;
-pub(super) mod sync_state;
 #[cfg(test)]
 mod tests;
 
 pub use crd::custom_resource_definition;
 pub use error::RecordError;
 pub(super) use object::{ANNOTATION_ORIGIN, ANNOTATION_OWNER};
-pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision, is_uncommitted};
+pub use state::{ObservedModelState, RecordCondition, RecordState, SyncState, abbreviate_revision, is_uncommitted};
 
 use crate::plan::{RepositoryOrigin, SourceIdentity};
 use serde::Serialize;
