@@ -5,7 +5,6 @@ mod error;
 mod output;
 
 mod check;
-mod completions;
 mod connect;
 mod controller;
 mod explain;
@@ -22,7 +21,6 @@ mod live_plan;
 mod lock;
 mod logs;
 mod lsp;
-mod man;
 mod plan;
 mod policy;
 mod progress;
@@ -34,6 +32,7 @@ mod saved_plan;
 mod schema;
 mod selected_part;
 mod server;
+mod shell_files;
 mod signals;
 mod sources;
 mod status;
@@ -106,8 +105,8 @@ enum CliCommand {
     Explain(explain::ExplainArgs),
     Lsp(lsp::LspArgs),
     Policy(policy::PolicyCommandArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
+    Completions(shell_files::CompletionsArgs),
+    Man(shell_files::ManArgs),
     Version(version::VersionArgs),
 }
 
@@ -267,8 +266,8 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Explain(arguments) => explain::run(&arguments, output).await,
         CliCommand::Lsp(arguments) => lsp::run(&arguments, output),
         CliCommand::Policy(arguments) => policy::run(&arguments, output).await,
-        CliCommand::Completions(arguments) => completions::run(&arguments, output),
-        CliCommand::Man(arguments) => man::run(&arguments, output),
+        CliCommand::Completions(arguments) => shell_files::run_completions(&arguments, output),
+        CliCommand::Man(arguments) => shell_files::run_man(&arguments, output),
         CliCommand::Version(arguments) => version::run(&arguments, output),
     }
 }

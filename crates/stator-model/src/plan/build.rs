@@ -1,8 +1,8 @@
 //! Puts a plan together.
 
 use super::context::PlanContext;
+use super::decide::desired_form::with_owner_labels;
 use super::decide::desired_object::{self, PlannedChange, block_change};
-use super::decide::owner_labels::with_owner_labels;
 use super::decide::replacement::{self, PlacedModels};
 use super::decide::{download, file_versions, gpu_usage, left_behind, prune, renames, route, shared_use, unlisted};
 use super::guard::held_changes;

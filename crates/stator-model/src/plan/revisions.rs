@@ -3,7 +3,7 @@
 use super::build::sort_changes;
 use super::compare::dry_run;
 use super::compare::dry_run::{SeedReplicas, field_change};
-use super::decide::{download, file_versions, gpu_usage, prune, renames, restart};
+use super::decide::{desired_form, download, file_versions, gpu_usage, prune, renames};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
     Action, AddressMove, Change, ChangeReason, Disruption, HeldChanges, Hold, ImmutableAdvice, KeptBy, Plan,
@@ -160,7 +160,7 @@ fn seeded_object(desired: &RenderedObject) -> Object {
 
 fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, release: Release) -> Change {
     let mut change = Change::new(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
-    let wanted = if old.is_some() { Cow::Borrowed(new.desired) } else { restart::created_form(new.desired) };
+    let wanted = if old.is_some() { Cow::Borrowed(new.desired) } else { desired_form::created_form(new.desired) };
     let after = seeded_object(&wanted);
     change.gpu_range = gpu_usage::scaling_gpu_range(new.desired, &after);
     let Some(old) = old else {

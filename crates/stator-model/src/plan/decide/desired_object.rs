@@ -1,7 +1,7 @@
 //! One desired object against the live one: what happens to it, and why.
 
 use super::replacement::{self, GraphReplacement, NewGraph};
-use super::{gpu_usage, restart};
+use super::{desired_form, gpu_usage};
 use crate::plan::compare::dry_run::{self, MergeTarget, MergedObject};
 use crate::plan::compare::server_merge::settle_by_dry_run;
 use crate::plan::context::{LiveOwnership, PlanContext, SourceMarks, model_of};
@@ -49,7 +49,7 @@ pub(in crate::plan) fn decide_desired(
     let reference = desired.object.reference();
     let live = context.live(&reference);
     let live = live.as_ref();
-    let desired = &*restart::desired_beside(desired, live);
+    let desired = &*desired_form::desired_beside(desired, live);
     let mut decided = PlannedChange {
         change: Change::new(&rendered.model, &rendered.source, reference),
         stage: desired.stage,
@@ -91,7 +91,7 @@ pub(in crate::plan) fn decide_desired(
 }
 
 fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &RenderedObject, change: &mut Change) {
-    let desired = &*restart::created_form(desired);
+    let desired = &*desired_form::created_form(desired);
     let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Create;
     change.disruption = disruption::of_create(&object);
@@ -375,7 +375,7 @@ fn decide_replace(
         change.reasons.push(ChangeReason::ServedMeanwhile { graph: beside.reference(), moves });
     }
     change.action = Action::Replace;
-    let desired = &*restart::created_form(desired);
+    let desired = &*desired_form::created_form(desired);
     change.inventory = Some(inventory_entry(desired, Some(live), context));
     let (object, seeds) = dry_run::without_delegated(desired);
     let write = PlannedWrite::Replace {
@@ -406,7 +406,7 @@ fn block_replacement(live: &Object, change: &mut Change, reason: ChangeReason) {
 /// on.
 fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, change: &mut Change) {
     let NewGraph { desired, moves } = new;
-    let desired = &*restart::created_form(&desired);
+    let desired = &*desired_form::created_form(&desired);
     let graph = desired.object.reference();
     if let Some(message) = context.input.refused_replacements.get(&graph.identity()) {
         return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });

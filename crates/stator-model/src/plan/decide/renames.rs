@@ -4,7 +4,7 @@
 use crate::intent::model::ReplacementOrder;
 use crate::plan::context::PlanContext;
 use crate::plan::masking::recorded_intent;
-use crate::plan::rename::Rename;
+use crate::plan::names::Rename;
 use crate::plan::{Action, AddressMove, Change, ChangeReason, PlanStep, PlannedWrite, Record};
 use crate::render::{ApplyStage, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@
 use crate::intent::model::ReplacementOrder;
 use crate::plan::compare::dry_run;
 use crate::plan::context::{LiveOwnership, PlanContext};
-use crate::plan::graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
+use crate::plan::names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
 use stator_core::dynamo::addresses;

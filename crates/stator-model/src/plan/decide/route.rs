@@ -1,8 +1,8 @@
 //! Routes and the graphs that they lead to: a route follows a graph that is replaced new-first, and is applied once what it
 //! newly leads to is Healthy.
 
+use super::desired_form::with_owner_labels;
 use super::desired_object::{self, PlannedChange};
-use super::owner_labels::with_owner_labels;
 use super::replacement::{backends, redirect};
 use crate::plan::context::PlanContext;
 use crate::plan::{Action, Change, ChangeReason, PlanStep, PlannedWrite};

@@ -3,15 +3,7 @@
 //! Source: each backend's argument parser in Dynamo 1.2 and upstream's examples. What is made of a table is
 //! [`crate::render::engine`]'s; [`crate::intent::check`] knows an engine's words for a field by them.
 
-use stator_core::dynamo::registry::PLANNER_IMAGE;
-
-mod sglang;
-mod trtllm;
-mod vllm;
-
-pub use sglang::TABLE as SGLANG;
-pub use trtllm::TABLE as TRTLLM;
-pub use vllm::TABLE as VLLM;
+use stator_core::dynamo::registry::{PLANNER_IMAGE, env};
 
 /// Every engine's table.
 pub const ALL: [&EngineTable; 5] = [&VLLM, &SGLANG, &TRTLLM, &MOCKER, &CUSTOM];
@@ -247,5 +239,154 @@ pub const MOCKER: EngineTable = EngineTable {
         EngineRow::Flag(EngineSetting::MaxSequences, "--max-num-seqs"),
         EngineRow::Flag(EngineSetting::BlockSize, "--block-size"),
         EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
+    ],
+};
+
+/// SGLang's table.
+pub const SGLANG: EngineTable = EngineTable {
+    framework: Some("sglang"),
+    module: "dynamo.sglang",
+    image: "sglang-runtime",
+    working_dir: None,
+    aggregated_type: "worker",
+    adapter_env: &[],
+    generated_workers: &["decode", "prefill"],
+    options_flag: None,
+    aliases: &[
+        (EngineSetting::Model, "--model"),
+        (EngineSetting::TensorParallel, "--tp"),
+        (EngineSetting::TensorParallel, "--tensor-parallel-size"),
+        (EngineSetting::PipelineParallel, "--pp"),
+        (EngineSetting::PipelineParallel, "--pipeline-parallel-size"),
+        (EngineSetting::DataParallel, "--dp"),
+        (EngineSetting::DataParallel, "--data-parallel-size"),
+        (EngineSetting::ExpertParallel, "--ep"),
+        (EngineSetting::ExpertParallel, "--expert-parallel-size"),
+    ],
+    rows: &[
+        EngineRow::Flag(EngineSetting::Model, "--model-path"),
+        EngineRow::Flag(EngineSetting::ServedName, "--served-model-name"),
+        EngineRow::Flag(EngineSetting::TensorParallel, "--tp-size"),
+        EngineRow::Flag(EngineSetting::PipelineParallel, "--pp-size"),
+        EngineRow::Flag(EngineSetting::DataParallel, "--dp-size"),
+        EngineRow::Flag(EngineSetting::ExpertParallel, "--ep-size"),
+        EngineRow::Flag(EngineSetting::Dtype, "--dtype"),
+        EngineRow::Flag(EngineSetting::MaxSequences, "--max-running-requests"),
+        EngineRow::Flag(EngineSetting::MaxLength, "--context-length"),
+        EngineRow::Flag(EngineSetting::MemoryFraction, "--mem-fraction-static"),
+        EngineRow::Flag(EngineSetting::BlockSize, "--page-size"),
+        EngineRow::Toggle(EngineSetting::Eager, "--disable-cuda-graph"),
+        EngineRow::Toggle(EngineSetting::TrustRemoteCode, "--trust-remote-code"),
+        EngineRow::Flag(EngineSetting::ToolCallParser, "--dyn-tool-call-parser"),
+        EngineRow::Flag(EngineSetting::ReasoningParser, "--dyn-reasoning-parser"),
+        // Dynamo's frontend tokenizes, as in every one of upstream's manifests.
+        EngineRow::Fixed(RowCondition::Always, &["--skip-tokenizer-init"]),
+        EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
+        EngineRow::Fixed(
+            RowCondition::Disaggregated,
+            &[
+                "--disaggregation-transfer-backend",
+                "nixl",
+                "--disaggregation-bootstrap-port",
+                "12345",
+                "--host",
+                "0.0.0.0",
+            ],
+        ),
+        EngineRow::Fixed(
+            RowCondition::KvEvents,
+            &["--kv-events-config", r#"{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:5557"}"#],
+        ),
+    ],
+};
+
+/// TensorRT-LLM's table.
+pub const TRTLLM: EngineTable = EngineTable {
+    framework: Some("trtllm"),
+    module: "dynamo.trtllm",
+    image: "tensorrtllm-runtime",
+    working_dir: Some("/workspace/"),
+    aggregated_type: "worker",
+    adapter_env: &[],
+    generated_workers: &["TRTLLMDecodeWorker", "TRTLLMPrefillWorker", "TRTLLMWorker", "decode", "prefill"],
+    options_flag: Some("--override-engine-args"),
+    aliases: &[(EngineSetting::Model, "--model-path"), (EngineSetting::ExpertParallel, "--moe-expert-parallel-size")],
+    rows: &[
+        EngineRow::Flag(EngineSetting::Model, "--model"),
+        EngineRow::Flag(EngineSetting::ServedName, "--served-model-name"),
+        EngineRow::Flag(EngineSetting::TensorParallel, "--tensor-parallel-size"),
+        EngineRow::Flag(EngineSetting::PipelineParallel, "--pipeline-parallel-size"),
+        EngineRow::Switch(EngineSetting::DataParallel, "--enable-attention-dp", &[EngineSetting::TensorParallel]),
+        EngineRow::Flag(EngineSetting::ExpertParallel, "--expert-parallel-size"),
+        // `--torch-dtype` is for diffusion models only.
+        EngineRow::OptionField(EngineSetting::Dtype, "dtype"),
+        EngineRow::Flag(EngineSetting::MaxSequences, "--max-batch-size"),
+        EngineRow::Flag(EngineSetting::MaxLength, "--max-seq-len"),
+        EngineRow::Flag(EngineSetting::MemoryFraction, "--free-gpu-memory-fraction"),
+        EngineRow::Flag(EngineSetting::BlockSize, "--kv-block-size"),
+        EngineRow::OptionField(EngineSetting::TrustRemoteCode, "trust_remote_code"),
+        EngineRow::Flag(EngineSetting::ToolCallParser, "--dyn-tool-call-parser"),
+        EngineRow::Flag(EngineSetting::ReasoningParser, "--dyn-reasoning-parser"),
+        EngineRow::Flag(EngineSetting::EngineConfig, "--extra-engine-args"),
+        EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
+        EngineRow::Fixed(RowCondition::KvEvents, &["--publish-events-and-metrics"]),
+        EngineRow::FixedOptions(RowCondition::Always, r#"{"backend":"pytorch"}"#),
+        EngineRow::FixedOptions(RowCondition::Disaggregated, r#"{"cache_transceiver_config":{"backend":"DEFAULT"}}"#),
+        // The overlap scheduler does not work in workers that only prefill.
+        EngineRow::FixedOptions(RowCondition::Prefill, r#"{"disable_overlap_scheduler":true}"#),
+    ],
+};
+
+/// vLLM's table.
+pub const VLLM: EngineTable = EngineTable {
+    framework: Some("vllm"),
+    module: "dynamo.vllm",
+    image: "vllm-runtime",
+    working_dir: None,
+    aggregated_type: "worker",
+    // The path is where upstream's LoRA example keeps downloads; the operator's own port takes the load requests.
+    adapter_env: &[(env::LORA_ENABLED, "true"), (env::LORA_PATH, "/tmp/dynamo_loras")],
+    generated_workers: &["VllmDecodeWorker", "VllmPrefillWorker", "VllmWorker"],
+    options_flag: None,
+    aliases: &[
+        (EngineSetting::TensorParallel, "-tp"),
+        (EngineSetting::PipelineParallel, "-pp"),
+        (EngineSetting::DataParallel, "-dp"),
+    ],
+    rows: &[
+        EngineRow::Flag(EngineSetting::Model, "--model"),
+        EngineRow::Flag(EngineSetting::ServedName, "--served-model-name"),
+        EngineRow::Flag(EngineSetting::TensorParallel, "--tensor-parallel-size"),
+        EngineRow::Flag(EngineSetting::PipelineParallel, "--pipeline-parallel-size"),
+        EngineRow::Flag(EngineSetting::DataParallel, "--data-parallel-size"),
+        EngineRow::Switch(
+            EngineSetting::ExpertParallel,
+            "--enable-expert-parallel",
+            &[EngineSetting::TensorParallel, EngineSetting::DataParallel],
+        ),
+        EngineRow::Flag(EngineSetting::Dtype, "--dtype"),
+        EngineRow::Flag(EngineSetting::MaxSequences, "--max-num-seqs"),
+        EngineRow::Flag(EngineSetting::MaxLength, "--max-model-len"),
+        EngineRow::Flag(EngineSetting::MemoryFraction, "--gpu-memory-utilization"),
+        EngineRow::Flag(EngineSetting::BlockSize, "--block-size"),
+        EngineRow::Toggle(EngineSetting::Eager, "--enforce-eager"),
+        EngineRow::Toggle(EngineSetting::TrustRemoteCode, "--trust-remote-code"),
+        EngineRow::Flag(EngineSetting::ToolCallParser, "--dyn-tool-call-parser"),
+        EngineRow::Flag(EngineSetting::ReasoningParser, "--dyn-reasoning-parser"),
+        EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
+        // A prefill worker without it does not start; decode takes the same.
+        EngineRow::Fixed(
+            RowCondition::Disaggregated,
+            &["--kv-transfer-config", r#"{"kv_connector":"NixlConnector","kv_role":"kv_both"}"#],
+        ),
+        EngineRow::Fixed(
+            RowCondition::KvEvents,
+            &[
+                "--kv-events-config",
+                r#"{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:20080","enable_kv_cache_events":true}"#,
+            ],
+        ),
+        EngineRow::Fixed(RowCondition::Adapters, &["--enable-lora"]),
+        EngineRow::Flag(EngineSetting::AdapterRank, "--max-lora-rank"),
     ],
 };

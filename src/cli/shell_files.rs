@@ -1,9 +1,10 @@
-//! `stator man`.
+//! What a shell is given of the command line: `stator man` and `stator completions`.
 
 use super::error::{CliError, ExitStatus};
 use super::files;
 use super::output::Output;
 use clap::{Args, ValueHint};
+use clap_complete::Shell;
 use std::path::PathBuf;
 
 /// Write the manual pages, one per command, into a folder
@@ -15,7 +16,7 @@ pub struct ManArgs {
     directory: PathBuf,
 }
 
-pub fn run(arguments: &ManArgs, output: &Output) -> Result<ExitStatus, CliError> {
+pub fn run_man(arguments: &ManArgs, output: &Output) -> Result<ExitStatus, CliError> {
     // A page of `help` would repeat the pages of all others.
     let mut command = super::command().disable_help_subcommand(true);
     // Building gives sub-commands their full names and global options.
@@ -42,4 +43,19 @@ fn render_pages(command: &clap::Command, name: &str) -> Result<Vec<(String, Vec<
 
 fn render_verb_pages(verb: &clap::Command, parent: &str) -> Result<Vec<(String, Vec<u8>)>, CliError> {
     render_pages(verb, &format!("{parent}-{}", verb.get_name()))
+}
+
+/// Print the completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Example: stator completions bash > /etc/bash_completion.d/stator")]
+pub struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+pub fn run_completions(arguments: &CompletionsArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let mut text = Vec::new();
+    clap_complete::generate(arguments.shell, &mut super::command(), "stator", &mut text);
+    output.write_result(&String::from_utf8_lossy(&text))?;
+    Ok(ExitStatus::Success)
 }
