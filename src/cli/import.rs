@@ -301,10 +301,10 @@ fn repository_text(namespace: &str) -> String {
 
 /// What could not be carried, and how it went.
 fn report_outcome(import: &ImportResult, output: &Output) {
-    let told: Vec<Finding> =
+    let listed: Vec<Finding> =
         import.findings.iter().filter(|finding| finding.is_error() || !output.is_quiet()).cloned().collect();
-    if !told.is_empty() {
-        output.write_stderr(&findings::concise(&told, &output.stderr_style));
+    if !listed.is_empty() {
+        output.write_stderr(&findings::concise(&listed, &output.stderr_style));
     }
     let back = import.models.iter().filter(|model| model.round_trips).count();
     let lost = import.findings.iter().filter(|finding| finding.is_error()).count();

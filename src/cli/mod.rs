@@ -1,4 +1,4 @@
-//! The command line: one file a verb. Each parses, calls the rooms, and prints.
+//! The command line: one file a verb. Each parses, calls the modules, and prints.
 
 mod args;
 mod error;

@@ -267,7 +267,7 @@ impl Workspace {
         self.root.is_some()
     }
 
-    /// Lets the documents of models go, once their environment is rendered: ten thousand of them take a lot of room.
+    /// Lets the documents of models go, once their environment is rendered: ten thousand of them take a lot of memory.
     /// Every environment has no models from then on.
     pub fn forget_models(&mut self) {
         self.models = Vec::new();

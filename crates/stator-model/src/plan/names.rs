@@ -11,16 +11,16 @@ use stator_core::object::{Object, ObjectRef};
 
 /// Characters of the digest in an alternate name.
 const DIGEST_LENGTH: usize = 5;
-/// Up to so many characters an alternate name may be longer than the model's, which leaves room for the names that the
-/// operator derives from it. Beyond that it is as long as the model's, which has that room.
+/// Up to so many characters an alternate name may be longer than the model's, which leaves space for the names that the
+/// operator derives from it. Beyond that it is as long as the model's, which has that space.
 const FREE_LENGTH: usize = 24;
 
 /// The name of a model's graph while the graph that is called after the model is replaced, and afterwards. It follows from
 /// the model's name alone, so that a graph of that name is known again whatever git says by then.
 pub fn alternate_graph_name(model: &str) -> String {
     let digest = hex::encode(Sha256::digest(model.as_bytes()));
-    let room = model.chars().count().max(FREE_LENGTH).saturating_sub(DIGEST_LENGTH + 1);
-    let stem: String = model.chars().take(room).collect();
+    let available = model.chars().count().max(FREE_LENGTH).saturating_sub(DIGEST_LENGTH + 1);
+    let stem: String = model.chars().take(available).collect();
     let digest: String = digest.chars().take(DIGEST_LENGTH).collect();
     format!("{}-{digest}", stem.trim_end_matches('-'))
 }

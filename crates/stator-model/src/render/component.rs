@@ -15,7 +15,7 @@ use stator_core::dynamo::registry::{EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, 
 use stator_core::dynamo::release::Behaviour;
 use stator_core::dynamo::v1beta1::{ComponentSpec, ModelRef, MultinodeSpec};
 
-/// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
+/// The rank that engines reserve space for when no adapter says more (upstream's LoRA example).
 const DEFAULT_ADAPTER_RANK: u32 = 64;
 
 /// The frontend.

@@ -25,7 +25,7 @@ const SECTIONS: [(PageSection, &str, &str); 5] = [
     (PageSection::Api, "/api", "API"),
 ];
 
-/// Whoever looks does so every half a minute at least; what is older is told.
+/// Whoever looks does so every half a minute at least; what is older is reported.
 const LATE_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
 /// What stands around a page.

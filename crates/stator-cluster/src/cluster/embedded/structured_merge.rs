@@ -1,4 +1,4 @@
-//! The field room's apply, update, defaults and validation, in this room's errors.
+//! The field module's apply, update, defaults and validation, in this module's errors.
 
 use super::layout;
 use crate::cluster::api_conventions::format_time;
@@ -37,7 +37,7 @@ pub(super) fn has_generation(kind: &ObjectKind) -> bool {
     ![CLAIM, CONFIG_MAP, SERVICE, RESOURCE_CLAIM_TEMPLATE].contains(kind)
 }
 
-/// One server-side apply, as it reaches the field room.
+/// One server-side apply, as it reaches the field module.
 pub(super) struct ServerSideApply<'a> {
     pub(super) release: Release,
     pub(super) kind: &'a ObjectKind,

@@ -34,7 +34,7 @@ impl Plan {
         self.asked_applies().filter(|(_, is_tried)| !is_tried).map(|(apply, _)| apply)
     }
 
-    /// The applies that the cluster is asked about, and whether there is room for that.
+    /// The applies that the cluster is asked about, and whether there is space for that.
     fn asked_applies(&self) -> impl Iterator<Item = (&ApplyStep, bool)> {
         let mut updates = 0;
         self.changes.iter().filter_map(dry_run_of_change).map(move |(cause, apply)| {

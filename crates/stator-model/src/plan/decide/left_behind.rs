@@ -18,8 +18,8 @@ pub(in crate::plan) fn find_left_behind(context: &PlanContext<'_>, named: &[Chan
     if input.strays.is_empty() || input.places.is_empty() || input.scope != PlanScope::All {
         return Vec::new();
     }
-    let told = |change: &Change| (change.object.namespace.clone(), change.model.clone());
-    let mut with_objects: BTreeSet<(String, String)> = named.iter().map(told).collect();
+    let model_key = |change: &Change| (change.object.namespace.clone(), change.model.clone());
+    let mut with_objects: BTreeSet<(String, String)> = named.iter().map(model_key).collect();
     let named: BTreeSet<ObjectIdentity> =
         named.iter().flat_map(|change| change.objects().map(|object| object.identity())).collect();
     let (records, objects): (Vec<&ObjectText>, Vec<&ObjectText>) =
@@ -29,7 +29,7 @@ pub(in crate::plan) fn find_left_behind(context: &PlanContext<'_>, named: &[Chan
     let mut lines: Vec<Change> =
         objects.into_iter().filter(is_left).filter_map(|object| judge.line(context, object)).collect();
     // A record is worth a line where it is all that is left.
-    with_objects.extend(lines.iter().map(told));
+    with_objects.extend(lines.iter().map(model_key));
     let is_alone = |record: &&ObjectText| {
         let object = record.reference();
         let is_own = object.namespace == input.namespace && context.records().contains_key(object.name.as_str());

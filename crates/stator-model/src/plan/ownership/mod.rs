@@ -119,7 +119,7 @@ impl OwnershipJudge<'_> {
     }
 }
 
-/// The names of models that one line has room for.
+/// The names of models that one line has space for.
 const MAX_NAMES: usize = 5;
 
 /// One line for each owner that records had before, of models with the owner that their record names.
