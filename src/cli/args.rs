@@ -126,8 +126,8 @@ impl PolicyArgs {
     pub fn read_files(&self) -> Result<FleetPolicies, CliError> {
         let Some(path) = &self.policies else { return Ok(FleetPolicies::default()) };
         read_policy_files(path).map_err(|faults| {
-            let told = present::findings::concise(&faults, &present::TerminalOptions::default());
-            CliError::input(format!("the policies have errors\n{}", told.trim_end()))
+            let messages = present::findings::concise(&faults, &present::TerminalOptions::default());
+            CliError::input(format!("the policies have errors\n{}", messages.trim_end()))
                 .with_hint("correct the files that --policies names")
         })
     }

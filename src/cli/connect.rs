@@ -4,7 +4,7 @@ use super::args::ClusterArgs;
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
 use super::trusted_contexts::{EnvironmentContext, require_trust};
-use crate::daemon::process_identity::is_in_pod;
+use crate::daemon::is_in_pod;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::kube::{self, ConnectError, KubeCluster, ServiceAccount};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};

@@ -11,7 +11,7 @@ use stator_cluster::cluster::Cluster as _;
 use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
 use stator_model::fleet_policy::FleetPolicies;
-use stator_model::import::{self, ImportOptions, ImportResult, ImportedModel, ManifestFile, coverage, rules};
+use stator_model::import::{self, ImportOptions, ImportResult, ImportedModel, ManifestFile, rules};
 use stator_model::present::{escape, findings, pluralize};
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -105,9 +105,9 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
 /// things of one name.
 fn print_measures(inputs: &[ManifestFile], options: ImportOptions, output: &Output) -> Result<ExitStatus, CliError> {
     let imports = inputs.iter().map(|input| import::import(std::slice::from_ref(input), options));
-    let rows: Vec<coverage::CoverageRow> =
-        imports.flat_map(|import| import.models.iter().map(coverage::row).collect::<Vec<_>>()).collect();
-    output.write_result(&coverage::markdown(&rows))?;
+    let rows: Vec<import::CoverageRow> =
+        imports.flat_map(|import| import.models.iter().map(import::coverage_row).collect::<Vec<_>>()).collect();
+    output.write_result(&import::coverage_markdown(&rows))?;
     Ok(if rows.iter().all(|row| row.round_trips) { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
@@ -301,10 +301,10 @@ fn repository_text(namespace: &str) -> String {
 
 /// What could not be carried, and how it went.
 fn report_outcome(import: &ImportResult, output: &Output) {
-    let told: Vec<Finding> =
+    let listed: Vec<Finding> =
         import.findings.iter().filter(|finding| finding.is_error() || !output.is_quiet()).cloned().collect();
-    if !told.is_empty() {
-        output.write_stderr(&findings::concise(&told, &output.stderr_style));
+    if !listed.is_empty() {
+        output.write_stderr(&findings::concise(&listed, &output.stderr_style));
     }
     let back = import.models.iter().filter(|model| model.round_trips).count();
     let lost = import.findings.iter().filter(|finding| finding.is_error()).count();

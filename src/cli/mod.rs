@@ -1,15 +1,12 @@
-//! The command line: one file a verb. Each parses, calls the rooms, and prints.
+//! The command line: one file a verb. Each parses, calls the modules, and prints.
 
 mod args;
 mod error;
 mod output;
 
 mod check;
-mod completions;
 mod connect;
 mod controller;
-mod diff;
-mod environment_view;
 mod explain;
 mod files;
 mod fmt;
@@ -24,8 +21,6 @@ mod live_plan;
 mod lock;
 mod logs;
 mod lsp;
-mod man;
-mod next_command;
 mod plan;
 mod policy;
 mod progress;
@@ -37,6 +32,7 @@ mod saved_plan;
 mod schema;
 mod selected_part;
 mod server;
+mod shell_files;
 mod signals;
 mod sources;
 mod status;
@@ -87,7 +83,7 @@ enum CliCommand {
     Fmt(fmt::FmtArgs),
     Render(render::RenderArgs),
     Plan(plan::PlanArgs),
-    Diff(diff::DiffArgs),
+    Diff(plan::DiffArgs),
     Sync(sync::SyncArgs),
     Suspend(sources::suspend::SuspendArgs),
     Resume(sources::suspend::ResumeArgs),
@@ -109,8 +105,8 @@ enum CliCommand {
     Explain(explain::ExplainArgs),
     Lsp(lsp::LspArgs),
     Policy(policy::PolicyCommandArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
+    Completions(shell_files::CompletionsArgs),
+    Man(shell_files::ManArgs),
     Version(version::VersionArgs),
 }
 
@@ -248,7 +244,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Fmt(arguments) => fmt::run(&arguments, output),
         CliCommand::Render(arguments) => render::run(&arguments, output),
         CliCommand::Plan(arguments) => plan::run(&arguments, output).await,
-        CliCommand::Diff(arguments) => diff::run(&arguments, output).await,
+        CliCommand::Diff(arguments) => plan::run_diff(&arguments, output).await,
         CliCommand::Sync(arguments) => sync::run(&arguments, output).await,
         CliCommand::Suspend(arguments) => sources::suspend::suspend(&arguments, output).await,
         CliCommand::Resume(arguments) => sources::suspend::resume(&arguments, output).await,
@@ -270,8 +266,8 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Explain(arguments) => explain::run(&arguments, output).await,
         CliCommand::Lsp(arguments) => lsp::run(&arguments, output),
         CliCommand::Policy(arguments) => policy::run(&arguments, output).await,
-        CliCommand::Completions(arguments) => completions::run(&arguments, output),
-        CliCommand::Man(arguments) => man::run(&arguments, output),
+        CliCommand::Completions(arguments) => shell_files::run_completions(&arguments, output),
+        CliCommand::Man(arguments) => shell_files::run_man(&arguments, output),
         CliCommand::Version(arguments) => version::run(&arguments, output),
     }
 }

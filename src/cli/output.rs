@@ -1,11 +1,11 @@
 //! Where text goes: results to standard output, everything else to standard error. What has the form of a token is hidden in
-//! all of it, as the last line of defence.
+//! all of it, as the last line of defence. A question goes to a terminal only.
 
 use super::args::{ColorWhen, GlobalArgs};
-use super::error::CliError;
+use super::error::{CliError, CliErrorKind};
 use stator_core::mask;
 use stator_model::present::{TerminalOptions, Tone, escape};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 /// The two streams, and how each looks.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,29 @@ impl Output {
             text.push_str(&format!("{}: {}\n", self.stderr_style.paint(Tone::Strong, "hint"), escape::lines(hint)));
         }
         self.write_stderr(&text);
+    }
+
+    /// Asks on a terminal, and refuses without one.
+    ///
+    /// # Errors
+    /// Where nobody can be asked, or the answer is no.
+    pub fn confirm(&self, yes: bool, no_input: bool, question: &str) -> Result<(), CliError> {
+        if yes {
+            return Ok(());
+        }
+        let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        if no_input || !terminal {
+            return Err(CliError::usage("cannot ask for confirmation: standard input is not a terminal")
+                .with_hint("pass --yes to skip the confirmation"));
+        }
+        self.write_stderr(&format!("{question} [y/N] "));
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer)?;
+        if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            Ok(())
+        } else {
+            Err(CliError::new(CliErrorKind::Refused, "aborted; nothing was changed"))
+        }
     }
 
     /// True with `--quiet`.

@@ -1,19 +1,19 @@
-//! `stator plan`.
+//! `stator plan` and `stator diff`. A plan names the command that carries it out as it was shown.
 
 use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
-use super::next_command::sync_command;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::yaml::to_yaml;
 use super::{connect, live_plan, revisions};
-use clap::builder::FalseyValueParser;
+use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use stator_model::plan::{Action, Change, Disruption, HoldKind, Plan};
-use stator_model::present::{plan as present, preview};
+use stator_model::present::{diff, findings, plan as present, preview};
+use std::collections::BTreeSet;
 
 /// Show what a sync would change, and what that costs
 ///
@@ -220,4 +220,69 @@ fn exit_status(plan: &Plan, arguments: &PlanArgs, output: &Output) -> ExitStatus
         exit = ExitStatus::Negative;
     }
     exit
+}
+
+/// A line for a shell, such as `stator sync models -e prod --allow adopt`. Whoever runs it is still asked before anything is
+/// written.
+fn sync_command(
+    plan: &Plan,
+    targets: &TargetArgs,
+    environment: &EnvironmentArgs,
+    cluster: &ClusterArgs,
+    (changes, PolicyArgs { policies }): (&ChangeArgs, &PolicyArgs),
+) -> String {
+    let mut words = vec!["stator".to_owned(), "sync".to_owned()];
+    words.extend(targets.words().iter().map(|word| quote(word)));
+    words.extend(["-e".to_owned(), quote(&plan.environment)]);
+    let ClusterArgs { cluster: name, context, kubeconfig, impersonate, timeout: _ } = cluster;
+    let kubeconfig = kubeconfig.as_ref().map(|file| file.display().to_string());
+    let options = [
+        ("-n", environment.namespace.clone()),
+        ("--cluster", name.clone()),
+        ("--context", context.clone()),
+        ("--kubeconfig", kubeconfig),
+        ("--as", impersonate.clone()),
+        ("--policies", policies.as_ref().map(|path| path.display().to_string())),
+    ];
+    for (option, value) in options {
+        words.extend(value.into_iter().flat_map(|value| [option.to_owned(), quote(&value)]));
+    }
+    if !changes.prune {
+        words.push("--prune=false".to_owned());
+    }
+    let mut holds: BTreeSet<HoldKind> = changes.allowed_holds();
+    let kinds = plan.changes.iter().filter_map(|change| change.step.held_by());
+    let kinds = kinds.chain(plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind));
+    // Right after an accident, the way to complete it is not what comes next.
+    holds.extend(kinds.filter(|kind| *kind != HoldKind::MassDelete));
+    if !holds.is_empty() {
+        let names: Vec<&str> = holds.into_iter().map(HoldKind::as_str).collect();
+        words.extend(["--allow".to_owned(), names.join(",")]);
+    }
+    words.join(" ")
+}
+
+/// A value as a shell reads it back. One with a zero byte, which no command line can have, stays as it is.
+fn quote(value: &str) -> String {
+    shlex::try_quote(value).map_or_else(|_| value.to_owned(), |quoted| quoted.into_owned())
+}
+
+/// Show what a sync would change as a unified diff
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 no differences; 1 differences, or an intent has errors; 2 the diff failed.")]
+pub struct DiffArgs {
+    #[command(flatten)]
+    target: PlanTargetArgs,
+    /// Whether to exit with 1 when there is a difference
+    #[arg(long, env = "STATOR_EXIT_CODE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    exit_code: bool,
+}
+
+pub async fn run_diff(arguments: &DiffArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let plan = arguments.target.plan(arguments.target.open(output)?, output).await?;
+    output.write_result(&diff::unified(&plan, &output.stdout_style))?;
+    output.write_stderr(&findings::brief(&plan.findings, &output.stderr_style));
+    let faulty = plan.findings.iter().any(stator_core::finding::Finding::is_error);
+    let differs = arguments.exit_code && has_changes(&plan);
+    Ok(if faulty || differs { ExitStatus::Negative } else { ExitStatus::Success })
 }

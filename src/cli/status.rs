@@ -1,4 +1,5 @@
 //! `stator status`, and `stator get models`.
+//! Commands that only show an environment look at it as this one does.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs};
 use super::connect::ClusterAccess;
@@ -14,6 +15,7 @@ use super::yaml::to_yaml;
 use super::{connect, signals};
 use clap::{Args, ValueEnum};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
+use stator_cluster::sync::EnvironmentStatus;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::plan::ModelStatus;
@@ -152,4 +154,41 @@ fn format_statuses(models: &[ModelStatus], arguments: &StatusArgs, output: &Outp
         ListFormat::Yaml => to_yaml(&present::ModelStatusReport { models })?,
         ListFormat::Name => present::names(models),
     })
+}
+
+/// An environment and its cluster.
+#[derive(Debug)]
+pub struct EnvironmentView {
+    /// The cluster.
+    pub cluster: AnyCluster,
+    /// The environment's namespace.
+    pub namespace: String,
+    /// How the models that are targets stand.
+    pub status: EnvironmentStatus,
+}
+
+/// Looks at the targets in an environment.
+///
+/// # Errors
+/// When the repository or the cluster cannot be read, or a target is neither.
+pub async fn view_environment(
+    targets: &TargetArgs,
+    environment: &EnvironmentArgs,
+    cluster: &ClusterArgs,
+    frontends: Option<FrontendArgs>,
+    output: &Output,
+) -> Result<EnvironmentView, CliError> {
+    let mut opened = repository::open_targets(targets, output)?;
+    opened.note_when_empty(output);
+    let mut selection = opened.select(environment, output)?;
+    let namespace = selection.environment.namespace.to_string();
+    let cluster = open_cluster(&opened, &selection, cluster, ClusterAccess::Read, output).await?;
+    let cluster = match frontends {
+        Some(frontends) => frontends.apply(&cluster),
+        None => cluster,
+    };
+    connect::preflight(&cluster, output).await?;
+    connect::detect_platform(&cluster, &mut selection).await;
+    let status = live_plan::read_statuses(&opened, selection, &cluster).await?;
+    Ok(EnvironmentView { cluster, namespace, status })
 }

@@ -29,7 +29,6 @@ use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, pluralize};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -262,7 +261,7 @@ async fn apply_plan(
     }
     let held = hold_messages(&plan);
     if plan.changes.iter().any(|change| change.step.write().is_some()) {
-        confirm(arguments.yes, arguments.no_input, "Apply these changes?", output)?;
+        output.confirm(arguments.yes, arguments.no_input, "Apply these changes?")?;
     }
     let reporter = ProgressReporter::new(&plan, output);
     let (cancel, cancelled) = watch::channel(None);
@@ -364,26 +363,6 @@ async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> R
         }
     }
     Ok(refused)
-}
-
-/// Asks on a terminal, and refuses without one.
-pub fn confirm(yes: bool, no_input: bool, question: &str, output: &Output) -> Result<(), CliError> {
-    if yes {
-        return Ok(());
-    }
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if no_input || !terminal {
-        return Err(CliError::usage("cannot ask for confirmation: standard input is not a terminal")
-            .with_hint("pass --yes to skip the confirmation"));
-    }
-    output.write_stderr(&format!("{question} [y/N] "));
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        Ok(())
-    } else {
-        Err(CliError::new(CliErrorKind::Refused, "aborted; nothing was changed"))
-    }
 }
 
 /// A seed for the jitter of retries: it only has to differ between processes.

@@ -1,9 +1,9 @@
 //! `stator tree`.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs};
-use super::environment_view::{EnvironmentView, view_environment};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
+use super::status::{EnvironmentView, view_environment};
 use super::targets::TargetArgs;
 use super::yaml::to_yaml;
 use super::{connect, signals};

@@ -141,7 +141,7 @@ impl SignInArgs {
         }
     }
 
-    /// Where people open the pages, where that is told.
+    /// Where people open the pages, where that is reported.
     pub fn url(&self) -> Option<Url> {
         self.web_url.clone()
     }

@@ -211,7 +211,7 @@ impl AccessReviewer {
         Ok(is_allowed)
     }
 
-    fn told<T>(&self, answer: Result<T, kube::Error>) -> Option<T> {
+    fn note_answer<T>(&self, answer: Result<T, kube::Error>) -> Option<T> {
         answer.inspect_err(|error| self.failures.warn(&format_args!("an access review failed: {error}"))).ok()
     }
 
@@ -219,7 +219,7 @@ impl AccessReviewer {
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: self.audiences.clone() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.client.clone());
-        let status = self.told(api.create(&PostParams::default(), &review).await)?.status?;
+        let status = self.note_answer(api.create(&PostParams::default(), &review).await)?.status?;
         // An API server that knows no audiences answers without any; its tokens are for itself.
         let is_for_here = self
             .audiences
@@ -254,7 +254,7 @@ impl AccessReviewer {
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        Some(self.told(api.create(&PostParams::default(), &review).await)?.status?.allowed)
+        Some(self.note_answer(api.create(&PostParams::default(), &review).await)?.status?.allowed)
     }
 }
 

@@ -7,7 +7,6 @@ mod metrics_access;
 mod process_listeners;
 mod recent;
 mod refusal_log;
-mod replay;
 mod request_body;
 mod response;
 mod route_rule;
@@ -34,13 +33,13 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
-use replay::ReplayCache;
 use response::MessageResponse;
 use secrecy::SecretString;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use webhooks::ReplayCache;
 
 /// Deliveries at a time whose check costs more than a moment.
 const MAX_CONCURRENT_CHECKS: usize = 1;

@@ -29,11 +29,11 @@ struct Minute {
 impl RefusalLog {
     /// Tells of a refusal.
     pub(super) fn warn(&self, reason: &dyn Display) {
-        let (before, is_told) = self.count(Instant::now());
+        let (before, is_reported) = self.count(Instant::now());
         if before > 0 {
             tracing::warn!("{before} more requests were refused within a minute");
         }
-        if is_told {
+        if is_reported {
             tracing::warn!("{reason}");
         }
     }
@@ -62,11 +62,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_flood_is_a_few_lines_and_a_count() {
         let log = RefusalLog::default();
-        let told = |number: u32| (0..number).map(|_| log.count(Instant::now())).filter(|(_, is_told)| *is_told).count();
-        assert_eq!(told(2000), 10);
+        let described = |number: u32| {
+            (0..number).map(|_| log.count(Instant::now())).filter(|(_, is_reported)| *is_reported).count()
+        };
+        assert_eq!(described(2000), 10);
         tokio::time::advance(WINDOW).await;
         assert_eq!(log.count(Instant::now()), (1990, true));
-        assert_eq!(told(20), 9);
+        assert_eq!(described(20), 9);
         tokio::time::advance(WINDOW * 2).await;
         assert_eq!(log.count(Instant::now()), (11, true));
         tokio::time::advance(WINDOW).await;

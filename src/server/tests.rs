@@ -143,7 +143,7 @@ async fn what_is_no_delivery_is_turned_away_without_a_hint() {
     let plain = |path: &str| Request::post(path).header("content-type", "application/json");
     let mut form = signed("/webhooks/gitea", "hook", "1", PUSH);
     form.headers_mut().insert("content-type", HeaderValue::from_static("application/x-www-form-urlencoded"));
-    let told = [
+    let described = [
         ("unsigned", scene.answer_text(plain("/webhooks/gitea").body(Body::from(PUSH)).unwrap()).await),
         ("forged", scene.answer_text(signed("/webhooks/gitea", "other", "1", PUSH)).await),
         ("a form", scene.answer_text(form).await),
@@ -155,8 +155,8 @@ async fn what_is_no_delivery_is_turned_away_without_a_hint() {
         ("elsewhere", scene.get_text("/admin").await),
         ("a ping", scene.answer_text(signed("/webhooks/gitea", "hook", "6", "{}")).await),
     ];
-    let told: Vec<String> = told.iter().map(|(what, said)| format!("{what}: {said}")).collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    let described: Vec<String> = described.iter().map(|(what, said)| format!("{what}: {said}")).collect();
+    insta::assert_snapshot!(described.join("\n"), @r#"
         unsigned: 401 {"error":"not authorized"}
         forged: 401 {"error":"not authorized"}
         a form: 415 {"error":"set the webhook's content type to application/json"}

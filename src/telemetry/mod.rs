@@ -2,16 +2,15 @@
 //! counts is `controller::metrics`.
 
 mod log;
-mod panics;
 pub mod traces;
 
-#[cfg(test)]
-mod tests;
-
 pub use log::{LogEncoding, SPAN_TARGET};
-pub use panics::describe_panic;
 
+use stator_core::mask;
+use stator_model::present::escape;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
+use std::panic::PanicHookInfo;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -51,3 +50,23 @@ where
     let about = format!("{SPAN_TARGET}=error").parse().map_err(|_| "the log's own filter".to_owned())?;
     Ok(log::LogLayer::new(out, settings).with_filter(filter.add_directive(about)))
 }
+
+/// A panic in the words of the standard library, with tokens hidden as in everything else that is printed: a message may
+/// quote what was read.
+pub fn describe_panic(panic: &PanicHookInfo<'_>) -> String {
+    let thread = std::thread::current();
+    let thread = thread.name().unwrap_or("<unnamed>");
+    let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+    let message = escape::lines(panic.payload_as_str().unwrap_or("Box<dyn Any>"));
+    let backtrace = Backtrace::capture();
+    let trace = if backtrace.status() == BacktraceStatus::Captured {
+        format!("stack backtrace:\n{backtrace}")
+    } else {
+        "note: run with `RUST_BACKTRACE=1` in the environment to see a backtrace\n".to_owned()
+    };
+    let text = format!("thread '{thread}' panicked{place}:\n{message}\n{trace}");
+    mask::redact_tokens(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,7 @@
 //! Who may read: whoever opened the link that was printed, or whoever the API server of the cluster knows.
 
 use super::link_gate::LinkGate;
-use super::token_gate::{TokenAccess, TokenGate};
-use super::visitor::Visitor;
+use super::token_gate::{SignedInUser, TokenAccess, TokenGate};
 use crate::server::Peer;
 use http::HeaderMap;
 use stator_view::page::{FORM_SCRIPT, SCRIPT, STYLE};
@@ -91,5 +90,32 @@ impl AccessGate {
             "default-src 'none'; {sources}; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
              frame-ancestors 'none'"
         )
+    }
+}
+
+/// Somebody who was let in.
+#[derive(Clone, Debug)]
+pub(super) enum Visitor {
+    /// Whoever opened the link.
+    LinkHolder,
+    /// Whoever the API server knows, and what asks it of them.
+    User(SignedInUser, Arc<TokenGate>),
+}
+
+impl Visitor {
+    /// What the API server calls them.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::LinkHolder => None,
+            Self::User(signed_in, _) => Some(signed_in.user.name()),
+        }
+    }
+
+    /// Whether each request has a token, so that no other site can have a browser send it.
+    pub(super) fn has_token(&self) -> bool {
+        match self {
+            Self::LinkHolder => false,
+            Self::User(signed_in, _) => signed_in.has_token,
+        }
     }
 }

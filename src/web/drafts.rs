@@ -33,10 +33,10 @@ pub(super) fn check_origin(headers: &HeaderMap, own: &[String]) -> Result<(), Pr
     };
     let (origin, origin_is_single) = single("origin");
     let (site, site_is_single) = single("sec-fetch-site");
-    let is_told = origin.is_some() || site.is_some();
+    let is_stated = origin.is_some() || site.is_some();
     let is_own_origin = origin.is_none_or(|origin| own.iter().any(|own| own.eq_ignore_ascii_case(origin)));
     let is_own_site = site.is_none_or(|site| site == "same-origin");
-    if is_told && is_own_origin && is_own_site && origin_is_single && site_is_single {
+    if is_stated && is_own_origin && is_own_site && origin_is_single && site_is_single {
         return Ok(());
     }
     Err(ProblemDetails::new(ProblemKind::CrossOrigin))

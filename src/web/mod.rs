@@ -32,11 +32,9 @@ mod sessions;
 mod sign_in;
 mod state;
 mod stream;
-mod stream_places;
 #[cfg(test)]
 mod tests;
 mod token_gate;
-mod visitor;
 
 pub use access::WebAccess;
 pub use listener::{WebListenError, WebListener};

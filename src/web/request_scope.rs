@@ -1,8 +1,8 @@
 //! Who sends a request, and what they see.
 
+use super::access::Visitor;
 use super::state::WebState;
 use super::token_gate::SignedInUser;
-use super::visitor::Visitor;
 use stator_view::facts::SourceFacts;
 use stator_view::observation::FleetObservation;
 use stator_view::problem::{ProblemDetails, ProblemKind};

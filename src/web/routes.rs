@@ -134,7 +134,7 @@ fn enter(state: &WebState, gate: &LinkGate, question: &WebRequest<'_>) -> Result
     answer::insert(&mut response, header::LOCATION, "/");
     if let Some(cookie) = cookie {
         answer::insert(&mut response, header::SET_COOKIE, &cookie);
-        // Full: somebody is told already.
+        // Full: somebody was notified already.
         let _ = state.entered.try_send(());
     }
     Ok(response)

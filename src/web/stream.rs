@@ -1,11 +1,10 @@
 //! Server-sent events: that something changed. What changed is read again where it is shown, so that nothing is missed and no
 //! event is larger than a line.
 
+use super::access::Visitor;
 use super::answer::WebRequest;
 use super::request_scope::RequestScope;
-use super::state::WebState;
-use super::stream_places::{StreamPlace, StreamPlaces};
-use super::visitor::Visitor;
+use super::state::{StreamPlace, StreamPlaces, WebState};
 use crate::server::Peer;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -35,8 +34,8 @@ struct OpenStream {
     headers: HeaderMap,
     peer: Peer,
     changes: watch::Receiver<Arc<FleetObservation>>,
-    /// The version that was told last.
-    told: u64,
+    /// The version that was reported last.
+    reported: u64,
     _place: StreamPlace,
 }
 
@@ -53,7 +52,7 @@ pub(super) async fn open(
     changes.mark_unchanged();
     // Whoever comes back says what it heard last.
     let heard = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
-    let told = match heard {
+    let reported = match heard {
         Some(heard) => {
             changes.mark_changed();
             heard
@@ -65,7 +64,7 @@ pub(super) async fn open(
         headers: headers.clone(),
         peer: question.peer,
         changes,
-        told,
+        reported,
         _place: place,
     };
     let events = stream::unfold(open, |mut open| async move {
@@ -101,8 +100,8 @@ impl OpenStream {
                 Err(problem) if problem.of == ProblemKind::ReviewFailed => continue,
                 Err(_) => return None,
             };
-            if seen.version != self.told {
-                self.told = seen.version;
+            if seen.version != self.reported {
+                self.reported = seen.version;
                 let data = json!({"version": seen.version, "asOf": seen.as_of.to_string()});
                 let event = Event::default().event("changed").id(seen.version.to_string()).retry(RETRY);
                 return Some(event.data(data.to_string()));

@@ -3,8 +3,7 @@
 use super::access::AccessGate;
 use super::link_gate::LinkGate;
 use super::routes::routes;
-use super::state::WebState;
-use super::stream_places::MAX_STREAMS;
+use super::state::{MAX_STREAMS, WebState};
 use crate::observation::ObservationBoard;
 use axum::body::Body;
 use http::{Request, StatusCode};

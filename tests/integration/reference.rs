@@ -353,7 +353,7 @@ fn the_page_of_sources_follows_the_definition() {
 
 #[test]
 fn the_page_of_policies_follows_the_definition() {
-    let definition = stator_model::fleet_policy::crd::custom_resource_definition();
+    let definition = stator_model::fleet_policy::custom_resource_definition();
     let mut page =
         "# Policies of a fleet\n\nGenerated from the types, like the definition that the API server validates \
                     policies with: `crds/stator.dev_fleetpolicies.yaml`. A file for `--policies` holds the same. [Hold \

@@ -12,7 +12,7 @@ use stator_model::intent::yaml::{MAX_BYTES, YamlEntry, YamlNode, YamlValue};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// How many faults of a policy of a cluster are told.
+/// How many faults of a policy of a cluster are reported.
 const MAX_FAULTS: usize = 5;
 
 /// Reads policies whenever they are asked for.
@@ -128,8 +128,8 @@ fn read_object(object: &Value) -> Result<FleetPolicy, String> {
         plain["spec"] = spec.clone();
     }
     read_policy(&to_node(&plain)).map_err(|faults| {
-        let told: Vec<String> = faults.into_iter().take(MAX_FAULTS).map(|fault| fault.message).collect();
-        format!("FleetPolicy {name}: {}", told.join("; "))
+        let messages: Vec<String> = faults.into_iter().take(MAX_FAULTS).map(|fault| fault.message).collect();
+        format!("FleetPolicy {name}: {}", messages.join("; "))
     })
 }
 
@@ -177,8 +177,8 @@ mod tests {
         fleet policy `b`: objects would be written to namespace `any`; allowed: `b`
         "#);
         fs_err::write(folder.path().join("c.yaml"), policy("c", "{destination: [a]}")).unwrap();
-        let told = refusals(&reader.read().await.unwrap()).replace(&folder.path().display().to_string(), "DIR");
-        insta::assert_snapshot!(told, @"the policies of the fleet cannot be read: DIR/c.yaml:4:8: unknown field `destination` in `spec`");
+        let messages = refusals(&reader.read().await.unwrap()).replace(&folder.path().display().to_string(), "DIR");
+        insta::assert_snapshot!(messages, @"the policies of the fleet cannot be read: DIR/c.yaml:4:8: unknown field `destination` in `spec`");
         let missing = FleetPolicyReader { path: Some(folder.path().join("no")), cluster: None };
         assert!(refusals(&missing.read().await.unwrap()).contains("cannot be read"));
     }

@@ -1,6 +1,6 @@
 //! A finding: one problem, with its place and its fix.
 //!
-//! Every room that judges input speaks through this type, so that `validate`, `plan` and `sync` report alike.
+//! Every module that judges input speaks through this type, so that `validate`, `plan` and `sync` report alike.
 
 pub mod limit;
 
@@ -21,7 +21,7 @@ pub enum Severity {
 
 /// A kind of finding: a stable id (`yaml/duplicate-key`) and what it means in a sentence.
 ///
-/// Each room lists its own in `rules::ALL`; `docs/rules.md` is generated from those lists.
+/// Each module lists its own in `rules::ALL`; `docs/rules.md` is generated from those lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// `area/name`, never renamed once released.
@@ -37,7 +37,7 @@ impl Rule {
     }
 }
 
-/// Declares a room's rules, each as a constant with its sentence for documentation, and `ALL`, the list of them in the
+/// Declares a module's rules, each as a constant with its sentence for documentation, and `ALL`, the list of them in the
 /// order of declaration. What is written above a rule is where it comes from.
 #[macro_export]
 macro_rules! rules {
@@ -47,7 +47,7 @@ macro_rules! rules {
             $(#[doc = ""] #[$source])*
             pub const $name: $crate::finding::Rule = $crate::finding::Rule { id: $id, summary: $summary };
         )*
-        /// Every rule of this room.
+        /// Every rule of this module.
         pub const ALL: &[$crate::finding::Rule] = &[$($name),*];
     };
 }

@@ -32,7 +32,7 @@ pub fn one_line(text: &str, limit: TextLimit) -> String {
     let most = limit.size();
     let mut line = String::with_capacity(text.len().min(most.saturating_mul(4)));
     let (mut used, mut gap) = (0_usize, false);
-    // How much of the line leaves room for the ellipsis.
+    // How much of the line leaves space for the ellipsis.
     let mut cut_at = 0;
     for character in mask::redact_tokens(text).chars() {
         if character.is_control() || character.is_whitespace() || is_invisible(character) {

@@ -148,7 +148,7 @@ mod tests {
         FleetObservation::new(9, samples::now(), FleetFacts { sources, removed_in: 3 })
     }
 
-    fn told(reader: FleetReader) -> String {
+    fn described(reader: FleetReader) -> String {
         let seen = fleet().shown_to(reader);
         let sources: Vec<String> = crate::sources::sources(&seen)
             .into_iter()
@@ -171,25 +171,25 @@ mod tests {
 
     #[test]
     fn what_may_not_be_listed_is_not_there() {
-        insta::assert_snapshot!(told(reader(these(&["blue"]), these(&["blue"]))), @"
+        insta::assert_snapshot!(described(reader(these(&["blue"]), these(&["blue"]))), @"
         version 8
         sources: blue/fleet of https://git.example.com/blue, 2 models
         models: blue/llama of blue/fleet; blue/qwen of blue/fleet; blue/shared of platform/fleet
         notices: blue/fleet: models are shown as last seen: blue is away
         ");
-        insta::assert_snapshot!(told(reader(these(&[]), these(&["green"]))), @"
+        insta::assert_snapshot!(described(reader(these(&[]), these(&["green"]))), @"
         version 9
         sources: 
         models: green/phi of green/fleet
         notices:
         ");
-        insta::assert_snapshot!(told(reader(NamespaceSet::All, these(&[]))), @"
+        insta::assert_snapshot!(described(reader(NamespaceSet::All, these(&[]))), @"
         version 9
         sources: blue/fleet of https://git.example.com/blue, 0 models; green/fleet of https://git.example.com/green, 0 models; platform/fleet of https://git.example.com/platform, 0 models
         models: 
         notices: blue/fleet: its models are unknown: blue is away; green/fleet: its models are unknown: green is away; platform/fleet: its models are unknown: platform is away
         ");
-        insta::assert_snapshot!(told(reader(these(&[]), these(&[]))), @"
+        insta::assert_snapshot!(described(reader(these(&[]), these(&[]))), @"
         version 3
         sources: 
         models: 

@@ -1,4 +1,4 @@
-//! How statuses are told by a word and by a shape, so that no colour is needed, and what the schema says of them.
+//! How statuses are shown by a word and by a shape, so that no colour is needed, and what the schema says of them.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use stator_core::dynamo::health::Health;

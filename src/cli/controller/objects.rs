@@ -9,8 +9,9 @@ use crate::controller::replicas::{LeaseSettings, LeaseTerms, unique_identity};
 use crate::controller::sources::objects::{ControllerRole, FeedSettings};
 use crate::controller::sources::tenancy::TenancyPolicy;
 use crate::controller::supervisor::ControllerOptions;
-use crate::daemon::process_identity::{default_identity, default_lease_namespace, is_object_name};
-use crate::daemon::{ObjectController, ObjectControllerOptions};
+use crate::daemon::{
+    ObjectController, ObjectControllerOptions, default_identity, default_lease_namespace, is_object_name,
+};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use stator_cluster::cluster::AnyCluster;

@@ -4,9 +4,9 @@ mod follower;
 mod log_sources;
 
 use super::args::{ClusterArgs, EnvironmentArgs, duration};
-use super::environment_view::view_environment;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
+use super::status::view_environment;
 use super::targets::TargetArgs;
 use super::yaml::to_yaml;
 use super::{connect, signals};

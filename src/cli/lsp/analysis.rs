@@ -120,7 +120,7 @@ impl AnalysisWorker {
     }
 
     fn look(&mut self, buffers: &OpenBuffers) {
-        let mut told: BTreeMap<String, PublishDiagnosticsParams> = BTreeMap::new();
+        let mut published: BTreeMap<String, PublishDiagnosticsParams> = BTreeMap::new();
         let mut lenses = BTreeMap::new();
         let mut known = KnownValuesCounter::default();
         let roots: BTreeSet<PathBuf> = buffers.iter().filter_map(|(path, _)| self.root_of(path)).collect();
@@ -134,7 +134,7 @@ impl AnalysisWorker {
                 }
             };
             match collect_findings(&opened, None, DynamoArgs::default(), self.policies.clone(), &self.output) {
-                Ok((found, _)) => collect_diagnostics(&opened, found, buffers, &mut told),
+                Ok((found, _)) => collect_diagnostics(&opened, found, buffers, &mut published),
                 Err(error) => self.log(&error.to_string()),
             }
             known.count(&opened);
@@ -148,17 +148,20 @@ impl AnalysisWorker {
         }
         // What was wrong with a file and is no more is taken back.
         for uri in std::mem::take(&mut self.published) {
-            if !told.contains_key(&uri)
+            if !published.contains_key(&uri)
                 && let Ok(parsed) = uri.parse()
             {
-                told.insert(uri, PublishDiagnosticsParams { uri: parsed, diagnostics: Vec::new(), version: None });
+                published.insert(uri, PublishDiagnosticsParams { uri: parsed, diagnostics: Vec::new(), version: None });
             }
         }
-        self.published =
-            told.iter().filter(|(_, of_file)| !of_file.diagnostics.is_empty()).map(|(uri, _)| uri.clone()).collect();
+        self.published = published
+            .iter()
+            .filter(|(_, of_file)| !of_file.diagnostics.is_empty())
+            .map(|(uri, _)| uri.clone())
+            .collect();
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
             LastLook { known: Arc::new(known.most_frequent()), lenses };
-        for of_file in told.into_values() {
+        for of_file in published.into_values() {
             (self.sink)(Message::Notification(Notification::new(PublishDiagnostics::METHOD.to_owned(), of_file)));
         }
     }
@@ -196,13 +199,13 @@ fn collect_diagnostics(
     opened: &OpenedRepository,
     found: Vec<Finding>,
     buffers: &OpenBuffers,
-    told: &mut BTreeMap<String, PublishDiagnosticsParams>,
+    published: &mut BTreeMap<String, PublishDiagnosticsParams>,
 ) {
     let root = &opened.checkout.root;
-    // Each open file is told, so that what was mended goes.
+    // Each open file is published, so that what was mended goes.
     for (path, buffer) in buffers.iter().filter(|(path, _)| path.starts_with(root)) {
         let _ = path;
-        told.insert(buffer.uri.as_str().to_owned(), diagnostics_of(buffer));
+        published.insert(buffer.uri.as_str().to_owned(), diagnostics_of(buffer));
     }
     for finding in found {
         // What is said of no file is said of the settings.
@@ -211,7 +214,7 @@ fn collect_diagnostics(
         let buffer = buffers.at(&path);
         let Some(uri) = buffer.map(|buffer| buffer.uri.clone()).or_else(|| uri_of(&path)) else { continue };
         let text = opened.file_text(file).unwrap_or_default();
-        let of_file = told.entry(uri.as_str().to_owned()).or_insert_with(|| PublishDiagnosticsParams {
+        let of_file = published.entry(uri.as_str().to_owned()).or_insert_with(|| PublishDiagnosticsParams {
             uri,
             diagnostics: Vec::new(),
             version: buffer.map(|buffer| buffer.version),

@@ -6,7 +6,6 @@ use crate::cli::connect;
 use crate::cli::error::{CliError, CliErrorKind, ExitStatus};
 use crate::cli::output::Output;
 use crate::cli::signals::wait_for_interrupt;
-use crate::cli::sync::confirm;
 use crate::controller::sources::manual_requests::{
     self, ALLOW, ALLOWED_BY_ANNOTATION, HoldApproval, ManualRequests, OUTSIDE_WINDOWS_ANNOTATION,
     REQUESTED_AT_ANNOTATION,
@@ -151,7 +150,7 @@ async fn request_sync(
         output.warn(&line);
     }
     if asked.releases_holds() {
-        confirm(wish.yes, wish.no_input, "Approve this?", output)?;
+        output.confirm(wish.yes, wish.no_input, "Approve this?")?;
     }
     // The watch is opened first, so that no answer falls between.
     let mut changes = match wish.wait {

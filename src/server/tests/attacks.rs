@@ -141,7 +141,7 @@ async fn bodies_that_stall_keep_no_delivery_out() {
 #[tokio::test]
 async fn a_source_that_is_not_there_answers_as_one_that_is() {
     let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook"), ("mute", ForgeKind::Gitea, "")]);
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     for path in [
         "/webhooks/gitea",
         "/webhooks/gitea/models",
@@ -160,12 +160,12 @@ async fn a_source_that_is_not_there_answers_as_one_that_is() {
             let (status, said) = scene.answer(post).await;
             let form_fits = path.contains(host) || path.contains("/source/");
             let read = asked.load(Ordering::SeqCst) > 0;
-            told.push((status, said, form_fits == read));
+            described.push((status, said, form_fits == read));
         }
     }
-    told.sort();
-    told.dedup();
-    assert_eq!(told, [(401, r#"{"error":"not authorized"}"#.to_owned(), true)]);
+    described.sort();
+    described.dedup();
+    assert_eq!(described, [(401, r#"{"error":"not authorized"}"#.to_owned(), true)]);
 }
 
 /// A listener on any port of this machine.
@@ -250,7 +250,7 @@ async fn slow_connections_never_keep_a_probe_out() {
             let from = IpAddr::V4(Ipv4Addr::from(0x7f01_0000 + number / 30 + 1));
             let mut client = connect_from(from, address).await;
             let head = b"POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
-            // One that had to make room is closed by now.
+            // One that had to free space is closed by now.
             let _ = client.write_all(head).await;
             slow.push(client);
         }

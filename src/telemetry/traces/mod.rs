@@ -3,7 +3,7 @@
 //! Off unless `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` says where to. The variables of
 //! OpenTelemetry's SDK hold: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and its argument,
 //! `OTEL_EXPORTER_OTLP_HEADERS`, `..._TIMEOUT`, `..._CERTIFICATE`, `OTEL_BSP_*`, `OTEL_SDK_DISABLED`. Spans wait in a bounded
-//! queue, from which a thread of its own sends them: nobody waits for a collector, and what finds no room is lost.
+//! queue, from which a thread of its own sends them: nobody waits for a collector, and what finds no space is lost.
 
 mod client;
 

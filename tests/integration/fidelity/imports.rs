@@ -2,7 +2,7 @@
 
 use super::table;
 use fs_err as fs;
-use stator_model::import::coverage::{self, CoverageRow};
+use stator_model::import::{self, CoverageRow};
 use stator_model::import::{ImportOptions, ManifestFile, import};
 use std::path::Path;
 
@@ -22,18 +22,18 @@ fn measure(folder: &str) -> Vec<CoverageRow> {
     let mut files = Vec::new();
     manifests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo").join(folder), &mut files);
     let models = files.iter().flat_map(|file| import(std::slice::from_ref(file), ImportOptions::default()).models);
-    models.map(|model| coverage::row(&model)).collect()
+    models.map(|model| import::coverage_row(&model)).collect()
 }
 
 fn line(folder: &str, rows: &[CoverageRow]) -> Vec<String> {
-    let (back, all) = (rows.iter().filter(|row| row.round_trips).count(), coverage::total(rows));
+    let (back, all) = (rows.iter().filter(|row| row.round_trips).count(), import::coverage_total(rows));
     [
         folder.to_owned(),
         rows.len().to_string(),
         back.to_string(),
         all.leaves.to_string(),
         all.named().to_string(),
-        coverage::percent(all),
+        import::coverage_percent(all),
     ]
     .into()
 }

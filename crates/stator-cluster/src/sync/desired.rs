@@ -268,14 +268,14 @@ fn apply_policy(selection: &ResolvedEnvironment, rendered: &mut [RenderedModel])
     });
     let models: Vec<_> = judged_models.collect();
     let judged = policy.judge(&models, &selection.name);
-    let mut told = 0_usize;
+    let mut reported = 0_usize;
     for (rendered, found) in rendered.iter_mut().zip(judged) {
         if found.iter().any(Finding::is_error) {
             rendered.objects.clear();
         }
         rendered.findings.extend(found);
-        let most = if told < MAX_FINDINGS { MAX_FILE_FINDINGS } else { 1 };
+        let most = if reported < MAX_FINDINGS { MAX_FILE_FINDINGS } else { 1 };
         limit_findings(&mut rendered.findings, most, &Location::file(&rendered.source));
-        told = told.saturating_add(rendered.findings.len());
+        reported = reported.saturating_add(rendered.findings.len());
     }
 }

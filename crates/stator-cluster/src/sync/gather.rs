@@ -1,7 +1,6 @@
 //! What a plan needs to know of a cluster: live objects and records, all or nothing.
 
-use super::gather_error::GatherError;
-use super::live_lists::{ListedKind, LiveLists, ReadBookkeeping};
+use super::live_lists::{GatherError, ListedKind, LiveLists, ReadBookkeeping};
 use crate::cluster::{Cluster, ClusterError};
 use crate::random::random_bits;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

@@ -1,6 +1,5 @@
 //! What the lists of a look at a cluster showed: live objects, what cannot be listed, and the bookkeeping of syncs.
 
-use super::gather_error::GatherError;
 use crate::cluster::ClusterError;
 use rayon::prelude::*;
 use stator_core::dynamo::kinds::ObjectKind;
@@ -118,4 +117,17 @@ impl ReadBookkeeping {
         let damaged = self.damaged_records.into_iter().chain(self.damaged_journals).collect();
         (records, journals, damaged)
     }
+}
+
+/// Why a cluster could not be looked at.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "{what} cannot be read from the cluster, so nothing is planned (a partial view would look like removals): {cause}"
+)]
+pub struct GatherError {
+    /// What was asked for.
+    pub what: String,
+    /// The cluster's answer.
+    #[source]
+    pub cause: ClusterError,
 }

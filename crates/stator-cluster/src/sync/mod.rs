@@ -4,15 +4,12 @@
 //! the events. [`run_sync`] drives it against a cluster. [`gather()`] reads what a plan needs to know of a cluster.
 
 pub mod desired;
-mod frontends;
 pub mod gather;
-mod gather_error;
 pub mod incremental;
 mod journal_write;
 mod live_lists;
 mod lost_settings;
 pub mod machine;
-mod pods;
 mod record_write;
 mod runner;
 mod server_dry_runs;
@@ -21,15 +18,13 @@ mod statuses;
 mod tests;
 
 pub use desired::{DesiredState, PlanParameters};
-pub use frontends::ask_frontends;
 pub use gather::{GatheredState, environment_labels, find_strays, gather};
-pub use gather_error::GatherError;
+pub use live_lists::GatherError;
 pub use lost_settings::refuse_lost_settings;
 pub use machine::SyncApproval;
-pub use pods::list_pods;
 pub use runner::{SyncOptions, run_sync};
 pub use server_dry_runs::answer_open_questions;
-pub use statuses::{EnvironmentStatus, read_environment_status};
+pub use statuses::{EnvironmentStatus, ask_frontends, list_pods, read_environment_status};
 
 use serde::Serialize;
 use stator_core::object::ObjectRef;

@@ -167,7 +167,7 @@ fn rollout_peak(before: Option<&ComponentGpus>, after: Option<&ComponentGpus>, s
         return before.map_or(0, ComponentGpus::total).max(after.map_or(0, ComponentGpus::total));
     };
     let pods = before.replicas.max(after.replicas.saturating_add(surge));
-    // The larger kind fills the room first: that is the worst mix.
+    // The larger kind fills the capacity first: that is the worst mix.
     let (large, small) = if after.per_replica >= before.per_replica { (after, before) } else { (before, after) };
     let large_count = large.replicas.min(pods);
     let small_count = small.replicas.min(pods.saturating_sub(large_count));

@@ -20,7 +20,7 @@ pub fn workload_length(graph: &str, component: &str, worker: bool) -> usize {
 /// How the operator names a graph on Grove, which puts pods' names together from graph, group and role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroveNameLength {
-    /// Characters of the graph's name there: cut, and given a hash, when the longest component needs the room.
+    /// Characters of the graph's name there: cut, and given a hash, when the longest component needs the space.
     pub length: usize,
     /// True when it is cut.
     pub truncated: bool,
@@ -32,8 +32,8 @@ impl GroveNameLength {
     pub fn for_graph<'a>(graph: &str, components: impl IntoIterator<Item = (&'a str, Option<i64>, bool)>) -> Self {
         let longest =
             components.into_iter().map(|(name, nodes, shared)| Self::component_share(name, nodes, shared)).max();
-        let room = MAX_GROVE.saturating_sub(longest.unwrap_or_default()).max(MIN_GROVE_SET);
-        Self { length: graph.len().min(room), truncated: graph.len() > room }
+        let available = MAX_GROVE.saturating_sub(longest.unwrap_or_default()).max(MIN_GROVE_SET);
+        Self { length: graph.len().min(available), truncated: graph.len() > available }
     }
 
     /// What a component takes of [`MAX_GROVE`]: its name; on several nodes, and where GPU memory is shared between pods,

@@ -129,11 +129,14 @@ mod tests {
     /// A container that crashed has output, though it waits.
     #[test]
     fn a_container_has_output_once_it_was_started() {
-        let told: Vec<String> = select_containers(&pod(|_| {}), &ContainerSelection::All)
+        let described: Vec<String> = select_containers(&pod(|_| {}), &ContainerSelection::All)
             .iter()
             .map(|one| format!("{} {} {} {}", one.name, one.restarts, one.has_started, one.waits_for))
             .collect();
-        assert_eq!(told, ["wait 0 false Pending", "sidecar 0 false ImagePullBackOff", "main 3 true CrashLoopBackOff"]);
+        assert_eq!(
+            described,
+            ["wait 0 false Pending", "sidecar 0 false ImagePullBackOff", "main 3 true CrashLoopBackOff"]
+        );
     }
 
     #[test]

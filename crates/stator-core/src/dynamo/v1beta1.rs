@@ -126,6 +126,11 @@ impl GraphSpec {
 }
 
 impl ComponentSpec {
+    /// An empty component of a name and type.
+    pub fn new(name: &str, component_type: Option<&str>) -> Self {
+        Self { name: name.to_owned(), component_type: component_type.map(str::to_owned), ..Self::default() }
+    }
+
     /// The container `main` of the pod template.
     pub fn main_container(&self) -> Option<&Map<String, Value>> {
         self.containers().find(|container| container.get("name").and_then(Value::as_str) == Some(MAIN_CONTAINER))

@@ -1,7 +1,7 @@
 //! Field sets and server-side apply, as pure functions over JSON values.
 //!
 //! A Kubernetes API server remembers for every field of an object who set it (`metadata.managedFields`), and merges what
-//! is applied by that record. This room does the same without a server: the embedded cluster stores objects through
+//! is applied by that record. This module does the same without a server: the embedded cluster stores objects through
 //! [`apply`] and [`update`], and the plan reads owners and differences with [`managers`], [`owners_of`] and [`diff`].
 //!
 //! How fields merge follows from the kind's structural schema ([`bundled_schema`]): which lists are keyed, which containers

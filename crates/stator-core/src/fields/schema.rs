@@ -1,4 +1,4 @@
-//! Structural schemas: what an OpenAPI v3 schema of a CRD says, in the form the other files of this room walk.
+//! Structural schemas: what an OpenAPI v3 schema of a CRD says, in the form the other files of this module walk.
 
 use crate::object::PathSegment;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What this room promises, told by scenario, by law, and against what the reference implementations did.
+//! What this module promises, told by scenario, by law, and against what the reference implementations did.
 
 mod differential;
 mod laws;

@@ -80,7 +80,7 @@ impl<'a> TypeRef<'a> {
         }
     }
 
-    /// The type of a field; `None` when the schema has no room for it.
+    /// The type of a field; `None` when the schema has no space for it.
     pub(super) fn declared_field_type(self, name: &str) -> Option<Self> {
         match self {
             Self::Declared(node) => match node.properties.get(name).or(node.additional.as_deref()) {
@@ -180,7 +180,7 @@ pub fn values_equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// True when a value nests deeper than the room handles. Ends after that many levels whatever the value.
+/// True when a value nests deeper than this module handles. Ends after that many levels whatever the value.
 pub(super) fn too_deep(value: &Value) -> bool {
     fn deeper(value: &Value, left: usize) -> bool {
         match value {

@@ -1,11 +1,11 @@
-//! How many findings are told one by one: somebody who writes files by machine makes hundreds of thousands, and nobody reads
+//! How many findings are reported one by one: somebody who writes files by machine makes hundreds of thousands, and nobody reads
 //! more than a screen of them. How many more there are is a finding of its own, so every output says it.
 
 use super::{Finding, Location, Severity, sort_and_dedup};
 
-/// The most findings of one file that are told one by one.
+/// The most findings of one file that are reported one by one.
 pub const MAX_FILE_FINDINGS: usize = 100;
-/// The most findings of one commit that are told one by one.
+/// The most findings of one commit that are reported one by one.
 pub const MAX_FINDINGS: usize = 1000;
 
 crate::rules! {
@@ -49,35 +49,35 @@ pub fn limit_findings(findings: &mut Vec<Finding>, most: usize, place: &Location
     if findings.len() <= most {
         return;
     }
-    let (mut told, summaries): (Vec<Finding>, Vec<Finding>) =
+    let (mut reported, summaries): (Vec<Finding>, Vec<Finding>) =
         std::mem::take(findings).into_iter().partition(|one| one.rule != LEFT_OUT);
-    told.sort_by_key(|one| one.severity);
-    let rest = told.split_off(most.min(told.len()));
+    reported.sort_by_key(|one| one.severity);
+    let rest = reported.split_off(most.min(reported.len()));
     let left_out = summaries.iter().chain(&rest).fold(None, LeftOut::add);
-    told.extend(left_out.map(|left_out| Finding::left_out(left_out, place.clone())));
-    sort_and_dedup(&mut told);
-    *findings = told;
+    reported.extend(left_out.map(|left_out| Finding::left_out(left_out, place.clone())));
+    sort_and_dedup(&mut reported);
+    *findings = reported;
 }
 
 /// Findings of one file while they are made: never more than [`MAX_FILE_FINDINGS`], but for the first of each rule.
 #[derive(Clone, Debug)]
 pub struct FileFindings<P = Location> {
-    told: Vec<Finding<P>>,
+    reported: Vec<Finding<P>>,
     left_out: Option<LeftOut>,
 }
 
 impl<P> Default for FileFindings<P> {
     fn default() -> Self {
-        Self { told: Vec::new(), left_out: None }
+        Self { reported: Vec::new(), left_out: None }
     }
 }
 
 impl<P> FileFindings<P> {
     /// Adds a finding.
     pub fn push(&mut self, finding: Finding<P>) {
-        let is_new = || self.told.iter().all(|one| (one.rule, one.severity) != (finding.rule, finding.severity));
-        if self.told.len() < MAX_FILE_FINDINGS || is_new() {
-            self.told.push(finding);
+        let is_new = || self.reported.iter().all(|one| (one.rule, one.severity) != (finding.rule, finding.severity));
+        if self.reported.len() < MAX_FILE_FINDINGS || is_new() {
+            self.reported.push(finding);
         } else {
             self.left_out = LeftOut::add(self.left_out, &finding);
         }
@@ -85,13 +85,13 @@ impl<P> FileFindings<P> {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.reported.is_empty()
     }
 
-    /// All that are told; `place` is the file's.
+    /// All that are reported; `place` is the file's.
     pub fn finish(mut self, place: P) -> Vec<Finding<P>> {
-        self.told.extend(self.left_out.map(|left_out| Finding::left_out(left_out, place)));
-        self.told
+        self.reported.extend(self.left_out.map(|left_out| Finding::left_out(left_out, place)));
+        self.reported
     }
 }
 

@@ -123,9 +123,9 @@ fn secrets_in_a_file_are_hidden_line_by_line() {
 
 #[test]
 fn names_of_secrets_are_told_from_names_about_them() {
-    let told = |names: &[&str]| names.iter().map(|name| names_secret(name)).collect::<Vec<_>>();
+    let described = |names: &[&str]| names.iter().map(|name| names_secret(name)).collect::<Vec<_>>();
     let secrets = ["HF_TOKEN", "apiKey", "--api-key", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "HFTOKEN", "KEY_1"];
-    assert_eq!(told(&secrets), [true; 7]);
+    assert_eq!(described(&secrets), [true; 7]);
     let others = [
         "MAX_TOKENS",
         "tokenizer",
@@ -137,7 +137,7 @@ fn names_of_secrets_are_told_from_names_about_them() {
         "imagePullSecrets",
         "",
     ];
-    assert_eq!(told(&others), [false; 9]);
+    assert_eq!(described(&others), [false; 9]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A Kubernetes object as data: its reference, its JSON, and paths into it.
 //!
-//! Every room may use this one; it knows nothing of Dynamo, of clusters or of intents.
+//! Every module may use this one; it knows nothing of Dynamo, of clusters or of intents.
 
 mod path;
 mod quantity;

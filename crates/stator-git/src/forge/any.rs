@@ -4,8 +4,8 @@ use super::api::{CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest
 use super::azure::AzureDevOps;
 use super::bitbucket_cloud::BitbucketCloud;
 use super::bitbucket_data_center::BitbucketDataCenter;
-use super::gitea::Gitea;
 use super::github::Github;
+use super::github_family::Gitea;
 use super::gitlab::Gitlab;
 use super::repository_client::RepositoryClient;
 

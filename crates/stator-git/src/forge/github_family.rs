@@ -3,7 +3,7 @@
 use super::api::{CommitStatus, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestState, StatusState};
 use super::auth::ForgeAuth;
 use super::client::{ForgeClient, ForgeRequest};
-use super::pages::PageStyle;
+use super::pages::{NextPage, PageStyle};
 use super::repository_client::{CommentAccount, CommentEdit, ForgeRepository, HostComment, HostDialect, StateWords};
 use http::Method;
 use serde::Deserialize;
@@ -198,4 +198,18 @@ impl<F: GithubFamily> HostDialect for F {
     fn edit_comment<'a>(at: &'a ForgeRepository, edit: &CommentEdit<'_>) -> Result<ForgeRequest<'a>, ForgeError> {
         Ok(at.request(Method::PATCH, &["issues", "comments", edit.id]).body(json!({"body": edit.body})))
     }
+}
+
+/// A repository at a Gitea or Forgejo server.
+#[derive(Default)]
+pub(super) struct Gitea;
+
+impl GithubFamily for Gitea {
+    const NAME: &'static str = "Gitea";
+    /// No limit is documented for descriptions (they are shown on one line), nor for comments.
+    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 65_536, html: true };
+    /// Fifty of a page are the most that a server gives as it comes (`MAX_RESPONSE_ITEMS`). One may be set to give fewer.
+    const PAGES: PageStyle = PageStyle { size: ("limit", 50), next: NextPage::NumberedToEmpty };
+    const COMMENT_PAGES: PageStyle = PageStyle::UNPAGED;
+    const OLDEST_FIRST: &'static [(&'static str, &'static str)] = &[("sort", "oldest")];
 }

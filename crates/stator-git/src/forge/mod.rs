@@ -14,7 +14,6 @@ mod bitbucket_data_center;
 mod client;
 mod connect;
 mod endpoint;
-mod gitea;
 pub mod github;
 mod github_family;
 mod gitlab;

@@ -1,8 +1,10 @@
 //! Reading commits out of a git object database. No network, no hooks, no filters, no work tree.
 
 use super::error::SourceError;
-use super::mounted::{FOLDER_REASON, FileContent, LINK_REASON, attach_mounted_files, missing_reason, too_large_reason};
-use super::source_file::{MAX_FILE_BYTES, is_hidden, is_manifest, is_read, relative_path};
+use super::source_file::{
+    FOLDER_REASON, FileContent, LINK_REASON, MAX_FILE_BYTES, attach_mounted_files, is_hidden, is_manifest, is_read,
+    missing_reason, relative_path, too_large_reason,
+};
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
 use std::collections::BTreeMap;

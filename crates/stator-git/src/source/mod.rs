@@ -10,7 +10,6 @@ mod error;
 mod git;
 pub mod mirror;
 pub mod model_source;
-mod mounted;
 pub mod origin;
 mod pattern;
 mod remote;

@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_and_no_value() {
-        let told = |document: Value| {
+        let described = |document: Value| {
             let faults = SecretValues::read(&document).unwrap_err();
             faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
-        let shown = told(json!({
+        let shown = described(json!({
             "metadata": {"name": "git"}, "data": {"a": "canary!", "b": 7}, "stringData": ["canary"],
         }));
         insta::assert_snapshot!(shown, @r"
@@ -185,7 +185,7 @@ mod tests {
         secret `git`: the value of `b` is not text; put it into quotes
         secret `git`: `stringData` is not a map from keys to text; write `stringData: {KEY: VALUE}`
         ");
-        insta::assert_snapshot!(told(json!({"stringData": {"a": "canary"}})), @"a `Secret` without `metadata.name`; give it the name that `secretRef` has");
+        insta::assert_snapshot!(described(json!({"stringData": {"a": "canary"}})), @"a `Secret` without `metadata.name`; give it the name that `secretRef` has");
     }
 
     #[test]

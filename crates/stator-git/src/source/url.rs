@@ -330,8 +330,8 @@ mod tests {
             "models",
             "",
         ];
-        let told: Vec<String> = all.iter().map(|text| format!("{text}: {}", parse(text).unwrap_err())).collect();
-        insta::assert_snapshot!(told.join("\n"), @r"
+        let described: Vec<String> = all.iter().map(|text| format!("{text}: {}", parse(text).unwrap_err())).collect();
+        insta::assert_snapshot!(described.join("\n"), @r"
         ext::sh -c touch% /tmp/x: there is a space or a control character in the address, at byte 7
         ext::sh: `ext` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
         fd::17: `fd` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`

@@ -2,8 +2,10 @@
 
 use super::error::SourceError;
 use super::git::submodule_paths;
-use super::mounted::{FOLDER_REASON, FileContent, LINK_REASON, attach_mounted_files, missing_reason};
-use super::source_file::{MAX_FILE_BYTES, is_hidden, is_manifest, is_read, relative_path};
+use super::source_file::{
+    FOLDER_REASON, FileContent, LINK_REASON, MAX_FILE_BYTES, attach_mounted_files, is_hidden, is_manifest, is_read,
+    missing_reason, relative_path,
+};
 use rayon::prelude::*;
 use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
 use std::io::Read;

@@ -75,7 +75,7 @@ impl PathWatcher {
     ) -> Result<Self, PathWatchError> {
         let failed = |error: notify::Error| PathWatchError { path: asked.to_owned(), reason: error.to_string() };
         let news = Arc::new(Notify::new());
-        let told = Arc::clone(&news);
+        let notified = Arc::clone(&news);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             let counts = match event {
                 Ok(event) => {
@@ -86,7 +86,7 @@ impl PathWatcher {
                 Err(_) => true,
             };
             if counts {
-                told.notify_one();
+                notified.notify_one();
             }
         })
         .map_err(failed)?;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     /// Only a test that fails waits so long.
-    async fn told(watch: &mut PathWatcher) -> bool {
+    async fn notified(watch: &mut PathWatcher) -> bool {
         tokio::time::timeout(Duration::from_secs(15 * 60), watch.changed()).await.is_ok()
     }
 
@@ -135,11 +135,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut watch = PathWatcher::folder(folder.path()).unwrap();
         fs_err::create_dir_all(folder.path().join("team/a")).unwrap();
-        assert!(told(&mut watch).await);
+        assert!(notified(&mut watch).await);
         fs_err::write(folder.path().join("team/a/model.yaml"), "a: 1").unwrap();
-        assert!(told(&mut watch).await);
+        assert!(notified(&mut watch).await);
         fs_err::remove_dir_all(folder.path().join("team")).unwrap();
-        assert!(told(&mut watch).await);
+        assert!(notified(&mut watch).await);
     }
 
     #[tokio::test]
@@ -155,12 +155,12 @@ mod tests {
         let mut watch = PathWatcher::file(&at("source.yaml")).unwrap();
         std::os::unix::fs::symlink("..2", at("..data_tmp")).unwrap();
         fs_err::rename(at("..data_tmp"), at("..data")).unwrap();
-        assert!(told(&mut watch).await);
+        assert!(notified(&mut watch).await);
         assert_eq!(fs_err::read_to_string(at("source.yaml")).unwrap(), "two");
 
         fs_err::write(at("new"), "three").unwrap();
         fs_err::rename(at("new"), at("source.yaml")).unwrap();
-        assert!(told(&mut watch).await);
+        assert!(notified(&mut watch).await);
     }
 
     #[test]

@@ -72,18 +72,18 @@ type FieldRule = (PodField, String, &'static str);
 /// The admission policies of a policy, and their bindings: objects of `admissionregistration.k8s.io/v1`.
 pub fn admission_policies(policy: &FleetPolicy) -> Vec<Value> {
     let name = format!("fleet-{}", policy.metadata.name);
-    let told = |message: &str| format!("fleet policy `{}`: {message}", policy.metadata.name);
+    let worded = |message: &str| format!("fleet policy `{}`: {message}", policy.metadata.name);
     let of_pods = |expression: &str| format!("variables.pods.all(l, l.all(t, {expression}))");
     let mut validations: Vec<Value> = Vec::new();
     for (field, expression, refusal) in level_rules(policy) {
-        let message = told(&format!("{refusal} ({})", field.name()));
+        let message = worded(&format!("{refusal} ({})", field.name()));
         validations.push(json!({"expression": of_pods(&expression), "message": message}));
     }
     for (expression, message) in list_rules(policy) {
-        validations.push(json!({"expression": of_pods(&expression), "message": told(&message)}));
+        validations.push(json!({"expression": of_pods(&expression), "message": worded(&message)}));
     }
     if let Some(expression) = graph_priority_rule(policy) {
-        let message = told("a graph names a priority class that pods may not name");
+        let message = worded("a graph names a priority class that pods may not name");
         validations.push(json!({"expression": expression, "message": message}));
     }
     if validations.is_empty() {

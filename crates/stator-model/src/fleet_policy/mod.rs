@@ -5,7 +5,6 @@
 
 mod binding;
 mod compiled;
-pub mod crd;
 mod document;
 pub mod export;
 mod judge;
@@ -17,17 +16,15 @@ mod read;
 mod references;
 mod refusals;
 pub mod rules;
-mod source_facts;
 #[cfg(test)]
 mod tests;
 
-pub use binding::{BoundPolicies, FleetPolicies, SourcePolicies};
+pub use binding::{BoundPolicies, EarlierSource, FleetPolicies, JudgedSource, KeyVerdict, SourcePolicies};
 pub use document::{
     FleetPolicy, FleetPolicyMetadata, FleetPolicySpec, ImagePolicy, PodException, PodPolicy, PolicyScope, Quotas,
-    SignaturePolicy,
+    SignaturePolicy, custom_resource_definition,
 };
 pub use patterns::{AddressPattern, KeyPattern, KindName, NamePattern, SkuName, SourcePattern, VolumeKind};
 pub use pod_security::{PodField, PodSecurityLevel};
 pub use read::{read_policies, read_policy};
 pub use refusals::ClosedWindows;
-pub use source_facts::{EarlierSource, JudgedSource, KeyVerdict};

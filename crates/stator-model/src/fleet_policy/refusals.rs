@@ -1,9 +1,8 @@
 //! What policies say of a source as a whole: where it comes from and goes to, who signed it, and when it may sync.
 
-use super::binding::BoundPolicies;
+use super::binding::{BoundPolicies, EarlierSource, KeyVerdict};
 use super::compiled::CompiledFleetPolicy;
 use super::rules;
-use super::source_facts::{EarlierSource, KeyVerdict};
 use crate::present::pluralize;
 use crate::windows::{SyncWindow, SyncWindowState, Window, evaluate_window_sets};
 use jiff::Timestamp;

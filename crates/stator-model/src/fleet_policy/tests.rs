@@ -1,4 +1,4 @@
-use super::crd::custom_resource_definition;
+use super::document::custom_resource_definition;
 use super::*;
 use crate::intent::ResolvedEnvironment;
 use crate::intent::tests::{ROOT, report, workspace};
@@ -256,18 +256,18 @@ fn a_source_is_refused_as_a_whole() {
     let spec = "destinations: [team-a, team-a-*]
 repositories: [git.example.com/team-a]
 ";
-    let told = |destination: &str, repository: Option<&str>| {
+    let described = |destination: &str, repository: Option<&str>| {
         let source = JudgedSource { repository: repository.map(str::to_owned), ..JudgedSource::default() };
         report(&policies(spec).bind(&source, destination).refusals())
     };
-    assert_eq!(told("team-a-dev", Some("git.example.com/team-a/models")), "");
-    insta::assert_snapshot!(told("team-b", Some("git.example.com/team-abc/models")), @r#"
+    assert_eq!(described("team-a-dev", Some("git.example.com/team-a/models")), "");
+    insta::assert_snapshot!(described("team-b", Some("git.example.com/team-abc/models")), @r#"
     stator.yaml:0:0 error fleet/destination: fleet policy `tenants`: objects would be written to namespace `team-b`; allowed: `team-a`, `team-a-*`
       help: Correct `namespace` of the environment in the root stator.yaml, or `targetNamespace` of the source.
     stator.yaml:0:0 error fleet/repository: fleet policy `tenants`: the repository is `git.example.com/team-abc/models`; allowed: `git.example.com/team-a`
       help: Follow a repository that the policy allows.
     "#);
-    insta::assert_snapshot!(told("team-a", None), @"
+    insta::assert_snapshot!(described("team-a", None), @"
     stator.yaml:0:0 error fleet/repository: fleet policy `tenants`: the repository is a local folder; allowed: `git.example.com/team-a`
       help: Follow a repository that the policy allows.
     ");

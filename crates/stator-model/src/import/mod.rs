@@ -3,13 +3,13 @@
 //! Pure: takes bytes, gives text and findings. A guess is made of what a person would have written, the guess is rendered
 //! by the renderer itself, and what is left over goes into `template` and `overrides`. The text is then read back as an
 //! intent and rendered once more, and every difference from the manifest that counts is a finding.
+//! It can say how much of each file has fields of its own.
 
 mod attachments;
 mod carried;
 mod classify;
 mod command_line;
 mod completion;
-pub mod coverage;
 mod documents;
 mod download_job;
 mod draft;
@@ -259,4 +259,56 @@ fn attach_adapter(document: &ManifestDocument, drafts: &mut [ImportDraft], findi
         ),
         "import it together with the one graph that it is loaded into",
     ));
+}
+
+/// One model's line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoverageRow {
+    /// The file that it was made of.
+    pub file: String,
+    /// The model.
+    pub model: String,
+    /// Whether it renders back.
+    pub round_trips: bool,
+    /// How much of it has fields.
+    pub coverage: FieldCoverage,
+}
+
+/// A model's line.
+pub fn coverage_row(model: &ImportedModel) -> CoverageRow {
+    CoverageRow {
+        file: model.origin.0.clone(),
+        model: model.name.clone(),
+        round_trips: model.round_trips,
+        coverage: model.coverage,
+    }
+}
+
+/// All lines together.
+pub fn coverage_total(rows: &[CoverageRow]) -> FieldCoverage {
+    rows.iter().fold(FieldCoverage::default(), |all, row| FieldCoverage {
+        leaves: all.leaves.saturating_add(row.coverage.leaves),
+        unmapped: all.unmapped.saturating_add(row.coverage.unmapped),
+    })
+}
+
+/// The table in Markdown, with a line for all.
+pub fn coverage_markdown(rows: &[CoverageRow]) -> String {
+    let mut text = "| File | Model | Renders back | Leaves | Named | Share |\n|-|-|-|-:|-:|-:|\n".to_owned();
+    let line = |file: &str, model: &str, back: &str, share: FieldCoverage| {
+        format!("| {file} | {model} | {back} | {} | {} | {} |\n", share.leaves, share.named(), coverage_percent(share))
+    };
+    for row in rows {
+        let back = if row.round_trips { "yes" } else { "no" };
+        text.push_str(&line(&format!("`{}`", row.file), &format!("`{}`", row.model), back, row.coverage));
+    }
+    let back = format!("{} of {}", rows.iter().filter(|row| row.round_trips).count(), rows.len());
+    text.push_str(&line("all", "", &back, coverage_total(rows)));
+    text
+}
+
+/// A share in percent with one digit, rounded down so that it never says more than is.
+pub fn coverage_percent(share: FieldCoverage) -> String {
+    let tenths = share.named().saturating_mul(1000).checked_div(share.leaves).unwrap_or(0);
+    format!("{}.{} %", tenths / 10, tenths % 10)
 }

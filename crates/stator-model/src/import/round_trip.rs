@@ -22,7 +22,7 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument, 
         Ok(selection) => selection,
         Err(error) => return vec![refused(format!("document {number}: {error}"), "report this with the manifest")],
     };
-    let told = |finding: &Finding| {
+    let reported = |finding: &Finding| {
         let place = format!("model.yaml:{}", finding.location.line);
         // What Dynamo refuses of an image it refuses of the manifest as well: the model is what that says.
         if finding.is_error() && finding.rule != admission::rules::IMAGE_VERSION {
@@ -32,10 +32,10 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument, 
             Finding::warning(finding.rule, root.location(), message, finding.help.clone())
         }
     };
-    let mut faults: Vec<Finding> = selection.findings.iter().map(told).collect();
+    let mut faults: Vec<Finding> = selection.findings.iter().map(reported).collect();
     let [intent] = selection.intents.as_slice() else { return faults };
     let rendered = render::render_unchecked(intent, &completion::place(release));
-    faults.extend(rendered.findings.iter().map(told));
+    faults.extend(rendered.findings.iter().map(reported));
     let labels = FieldPath::from_fields(["metadata", "labels"]);
     for target in targets {
         let text = |pointer: &str| target.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

@@ -223,7 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// What a cursor, written as `|`, is in.
-    fn told(text: &str) -> String {
+    fn described(text: &str) -> String {
         let at = text.find('|').unwrap();
         let line = text[..at].matches('\n').count();
         let column = text[..at].rsplit('\n').next().unwrap().chars().count();
@@ -237,17 +237,20 @@ mod tests {
 
     #[test]
     fn a_cursor_is_in_a_field_although_the_document_is_not_finished() {
-        assert_eq!(told("kind: Model\nspec:\n  eng|"), "name in model.spec 2..5");
-        assert_eq!(told("kind: Model\nspec:\n  engine: |\n  model: x\n"), "value of model.spec.engine 10..10");
-        assert_eq!(told("spec:\n  engine: vl|lm # ours\n"), "value of model.spec.engine 10..14");
+        assert_eq!(described("kind: Model\nspec:\n  eng|"), "name in model.spec 2..5");
+        assert_eq!(described("kind: Model\nspec:\n  engine: |\n  model: x\n"), "value of model.spec.engine 10..10");
+        assert_eq!(described("spec:\n  engine: vl|lm # ours\n"), "value of model.spec.engine 10..14");
         assert_eq!(
-            told("spec:\n  serving:\n    worker:\n      |\n  engine: vllm\n"),
+            described("spec:\n  serving:\n    worker:\n      |\n  engine: vllm\n"),
             "name in model.spec.serving.worker 6..6"
         );
-        assert_eq!(told("spec:\n  engine: vllm\n  |\n  model: x\n"), "name in model.spec 2..2 beside engine model");
-        assert_eq!(told("|"), "name in model 0..0");
         assert_eq!(
-            told("kind: Repository\nspec:\n  environments:\n    prod:\n      name|"),
+            described("spec:\n  engine: vllm\n  |\n  model: x\n"),
+            "name in model.spec 2..2 beside engine model"
+        );
+        assert_eq!(described("|"), "name in model 0..0");
+        assert_eq!(
+            described("kind: Repository\nspec:\n  environments:\n    prod:\n      name|"),
             "name in repository.spec.environments.prod 6..10"
         );
     }
@@ -255,17 +258,17 @@ mod tests {
     #[test]
     fn items_of_lists_are_told_from_the_fields_around_them() {
         let list = "spec:\n  adapters:\n    - name: a\n      source: b\n    - name: c\n      |\n  secrets: {}\n";
-        assert_eq!(told(list), "name in model.spec.adapters 6..6 beside name");
-        assert_eq!(told("spec:\n  adapters:\n  - name: a\n  - na|"), "name in model.spec.adapters 4..6");
+        assert_eq!(described(list), "name in model.spec.adapters 6..6 beside name");
+        assert_eq!(described("spec:\n  adapters:\n  - name: a\n  - na|"), "name in model.spec.adapters 4..6");
         assert_eq!(
-            told("spec:\n  adapters:\n    - name: a\n      so|urce: b\n    - name: c\n"),
+            described("spec:\n  adapters:\n    - name: a\n      so|urce: b\n    - name: c\n"),
             "name in model.spec.adapters 6..12 beside name"
         );
         assert_eq!(
-            told("spec:\n  serving:\n    worker:\n      args:\n        - a\n        - |\n"),
+            described("spec:\n  serving:\n    worker:\n      args:\n        - a\n        - |\n"),
             "name in model.spec.serving.worker.args 10..10"
         );
-        assert_eq!(told("spec:\n  adapters:\n  - name: a\n  eng|"), "name in model.spec 2..5 beside adapters");
+        assert_eq!(described("spec:\n  adapters:\n  - name: a\n  eng|"), "name in model.spec 2..5 beside adapters");
     }
 
     #[test]
@@ -286,7 +289,7 @@ mod tests {
     #[test]
     fn names_with_dots_are_entries_of_maps() {
         let text = "spec:\n  pod:\n    annotations:\n      example.com/a: |b\n";
-        assert_eq!(told(text), "value of model.spec.pod.annotations.NAME 21..22");
+        assert_eq!(described(text), "value of model.spec.pod.annotations.NAME 21..22");
     }
 
     proptest! {

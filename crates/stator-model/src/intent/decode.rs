@@ -1,9 +1,11 @@
 //! Nodes → Rust types, through serde, keeping the place of whatever serde refuses.
 
+use super::rules;
 use super::yaml::{YamlEntry, YamlNode, YamlSpan, YamlValue};
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
+use stator_core::finding::{Finding, Location};
 use std::fmt;
 
 /// What serde refused, and where, as far as it is known.
@@ -32,6 +34,16 @@ impl serde::de::Error for DecodeError {
 /// Decodes a node. Its depth is bounded by the reader, so the recursion is too.
 pub fn decode<'de, T: Deserialize<'de>>(node: &'de YamlNode) -> Result<T, DecodeError> {
     T::deserialize(node).map_err(|error| with_span(error, node.span))
+}
+
+/// The finding of what serde refused, at its place.
+pub(super) fn decode_finding(location: Location, message: &str) -> Finding {
+    Finding::error(
+        rules::SCHEMA_REFUSED,
+        location,
+        message.to_owned(),
+        "Compare the field with `stator explain`, and correct it.",
+    )
 }
 
 fn with_span(mut error: DecodeError, span: YamlSpan) -> DecodeError {

@@ -1,19 +1,18 @@
 //! One environment of a workspace: which models belong to it, each merged, decoded and checked.
 
 use super::check::{MergeShape, check_merged};
-use super::decode::decode;
+use super::decode::{decode, decode_finding};
 use super::lock::{self, LockCheck};
 use super::manifests::read_manifests;
-use super::merge::{MergedSpan, merge};
+use super::merge::{MergedSpan, UnusedUnset, forget_unset, merge, remove_unset};
 use super::model::Model;
 use super::mounted_files::read_mounted_files;
 use super::patterns::{compile_globs, unmatched_patterns};
 use super::repository::Environment;
 use super::shape;
 use super::shared_routes::check_routes;
-use super::unset::{UnusedUnset, forget_unset, remove_unset};
 use super::validate::validate_model;
-use super::workspace::{ModelFiles, ParsedFile, Workspace, decode_finding, document_model_name};
+use super::workspace::{ModelFiles, ParsedFile, Workspace, document_model_name};
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlSpan, YamlValue};
 use super::{BrokenIntent, FieldOrigins, Intent, ResolvedEnvironment, rules};
 use globset::GlobSet;
@@ -294,7 +293,7 @@ impl<'a> EnvironmentResolver<'a> {
         let manifests = read_manifests(&model, &origins, &files.folder, there, &mut findings);
         let mut holds = None;
         if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.node.as_ref()?))) {
-            match lock::check_lock(document, node, &model, &origins) {
+            match lock::check_lock(&document.path, node, &model, &origins) {
                 LockCheck::Valid(lock) => holds = Some(lock),
                 LockCheck::Unused(finding) | LockCheck::Damaged(finding) => findings.push(finding),
             }

@@ -82,7 +82,7 @@ mod tests {
 
     const TEXT: &str = "kind: Model\nspec:\n  engine: vlm\n  serving:\n    prefil: {gpus: 1}\n    worker:\n      args: [a, b]\n      replicas: 2\n  hardware: {gpu: a10g}\n";
 
-    fn told(line: u32, column: u32) -> String {
+    fn described(line: u32, column: u32) -> String {
         match field_at(TEXT.as_bytes(), line, column) {
             Some(FieldAt { pointer, found, allowed }) => {
                 format!("{pointer} {} [{}]", found.unwrap_or_default(), allowed.join(" "))
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn a_place_leads_to_its_field() {
-        assert_eq!(told(3, 11), "/spec/engine vlm [vllm sglang trtllm mocker custom auto]");
-        assert_eq!(told(5, 5), "/spec/serving/prefil prefil [frontend worker prefill decode headless]");
-        assert_eq!(told(7, 17), "/spec/serving/worker/args/1 b []");
-        assert_eq!(told(8, 17), "/spec/serving/worker/replicas 2 []");
-        assert!(told(9, 19).starts_with("/spec/hardware/gpu a10g [gb200_sxm"), "{}", told(9, 19));
-        assert_eq!(told(6, 5), "/spec/serving/worker  []");
-        assert_eq!(told(40, 1), "none");
+        assert_eq!(described(3, 11), "/spec/engine vlm [vllm sglang trtllm mocker custom auto]");
+        assert_eq!(described(5, 5), "/spec/serving/prefil prefil [frontend worker prefill decode headless]");
+        assert_eq!(described(7, 17), "/spec/serving/worker/args/1 b []");
+        assert_eq!(described(8, 17), "/spec/serving/worker/replicas 2 []");
+        assert!(described(9, 19).starts_with("/spec/hardware/gpu a10g [gb200_sxm"), "{}", described(9, 19));
+        assert_eq!(described(6, 5), "/spec/serving/worker  []");
+        assert_eq!(described(40, 1), "none");
         assert_eq!(field_at(b"a: [", 1, 1), None);
     }
 }

@@ -4,10 +4,9 @@
 //! as the intent asks for what it was written for; from then on the model renders its request again. `stator lock`
 //! writes it, and nobody edits it: digests tell a lock that is damaged from one that is old.
 
-use super::decode::decode;
+use super::decode::{decode, decode_finding};
 use super::model::{ApiVersion, Hardware, Model, ModelSpec, OverrideKind, Sla};
 use super::scalar::{DnsName, ModelName};
-use super::workspace::{ParsedFile, decode_finding};
 use super::yaml::YamlNode;
 use super::{FieldOrigins, rules};
 use schemars::JsonSchema;
@@ -158,24 +157,24 @@ pub(super) enum LockCheck {
     Damaged(Finding),
 }
 
-/// Holds a lock against its model. `document` has no faults of form.
-pub(super) fn check_lock(document: &ParsedFile, node: &YamlNode, model: &Model, origins: &FieldOrigins) -> LockCheck {
+/// Holds a lock against its model. `node` is the document of the file at `path`, and has no faults of form.
+pub(super) fn check_lock(path: &str, node: &YamlNode, model: &Model, origins: &FieldOrigins) -> LockCheck {
     let lock: ModelLock = match decode(node) {
         Ok(lock) => lock,
         Err(error) => {
-            let location = error.span.unwrap_or(node.span).location(&document.path);
+            let location = error.span.unwrap_or(node.span).location(path);
             return LockCheck::Damaged(decode_finding(location, &error.message));
         }
     };
-    let at = |path: &[&str]| {
+    let at = |keys: &[&str]| {
         let mut place = (node, node.span);
-        for key in path {
+        for key in keys {
             match place.0.entry(key) {
                 Some(entry) => place = (&entry.value, entry.place()),
                 None => break,
             }
         }
-        place.1.location(&document.path)
+        place.1.location(path)
     };
     if lock.metadata.name != model.metadata.name {
         return LockCheck::Damaged(Finding::error(
@@ -202,7 +201,7 @@ pub(super) fn check_lock(document: &ParsedFile, node: &YamlNode, model: &Model, 
     if model.spec.sla.is_none() {
         return LockCheck::Unused(Finding::warning(
             rules::LOCK_UNUSED,
-            Location::file(&document.path),
+            Location::file(path),
             "the lock has no effect, because the model has no `sla`",
             "Remove the file.",
         ));

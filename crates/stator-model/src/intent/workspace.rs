@@ -1,12 +1,11 @@
 //! A repository's files → documents, each checked on its own; what depends on an environment comes later.
 
 use super::check::check_document;
-use super::decode::decode;
+use super::decode::{decode, decode_finding};
 use super::git_secrets::token_findings;
 use super::origins::FileNames;
 use super::policy::{MAX_RULES, compile_expression};
-use super::repository::{Defaults, Repository};
-use super::repository_recovery::{fallback_environments, fallback_repository, recover_repository};
+use super::repository::{Defaults, Repository, fallback_environments, fallback_repository, recover_repository};
 use super::scalar::ModelName;
 use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlNode, YamlValue, parse_yaml};
@@ -268,7 +267,7 @@ impl Workspace {
         self.root.is_some()
     }
 
-    /// Lets the documents of models go, once their environment is rendered: ten thousand of them take a lot of room.
+    /// Lets the documents of models go, once their environment is rendered: ten thousand of them take a lot of memory.
     /// Every environment has no models from then on.
     pub fn forget_models(&mut self) {
         self.models = Vec::new();
@@ -430,15 +429,6 @@ fn unknown_environment(path: &str, environment: &str, known: &BTreeSet<&str>) ->
         Location::file(path),
         format!("overlay for unknown environment `{environment}`; known: {}", list.join(", ")),
         help,
-    )
-}
-
-pub(super) fn decode_finding(location: Location, message: &str) -> Finding {
-    Finding::error(
-        rules::SCHEMA_REFUSED,
-        location,
-        message.to_owned(),
-        "Compare the field with `stator explain`, and correct it.",
     )
 }
 

@@ -1,14 +1,15 @@
 //! Puts a plan together.
 
 use super::context::PlanContext;
-use super::decide::{self, PlannedChange, block_change};
-use super::owner_labels::with_owner_labels;
-use super::replacement::{self, PlacedModels};
-use super::takeover::takeover_findings;
+use super::decide::desired_form::with_owner_labels;
+use super::decide::desired_object::{self, PlannedChange, block_change};
+use super::decide::replacement::{self, PlacedModels};
+use super::decide::{download, file_versions, gpu_usage, left_behind, prune, renames, route, shared_use, unlisted};
+use super::guard::held_changes;
+use super::ownership::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, download, file_versions, gpu_usage, guard, held_changes, left_behind, masking, prune, renames, route,
-    rules, shared_use, totals, unlisted,
+    PlannedWrite, guard, masking, rules, totals,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
@@ -176,7 +177,7 @@ fn decide_by_role(
         SharedObjectRole::Owner => {
             let labelled = with_owner_labels(context.input, &rendered.model, desired);
             let desired = RenderedObject { prune: claims.all_prune(desired), ..labelled };
-            decide::decide_desired(context, rendered, &desired)
+            desired_object::decide_desired(context, rendered, &desired)
         }
         SharedObjectRole::Shares(owner) => {
             let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());

@@ -1,7 +1,7 @@
 //! The cluster as a plan looks at it: objects by identity, records by model, and whose an object is.
 
+use super::names::Rename;
 use super::ownership::{OwnershipJudge, RecordFacts, RecordOwnership, TakeoverCause};
-use super::rename::Rename;
 use super::{
     ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, OwnerRelation, PlanInput, Record, SourceClaim,
     SourceIdentity, SyncBookkeeping, UnlistedKind, applyset,

@@ -1,86 +1,59 @@
 //! The plan: desired against live, as a value that carries its reasons. The executor makes no choices.
 
-mod adoption;
 mod build;
 mod compare;
 mod context;
 mod decide;
-mod download;
-mod drift;
-mod dry_run;
-mod file_versions;
-mod gpu_usage;
-mod graph_names;
 mod guard;
-mod held_changes;
 mod input;
-mod journal;
-mod left_behind;
-mod lost_settings;
 mod masking;
-mod owner_labels;
-mod owner_marks;
+mod names;
 mod ownership;
-mod prune;
 mod reason;
 mod record;
-mod rename;
-mod renames;
-mod replacement;
-mod repository_address;
-mod restart;
-mod route;
-mod route_backends;
+mod revisions;
 pub mod rules;
 mod schema;
-mod server_merge;
-mod shared_use;
-mod source_identity;
 mod status;
 mod step;
-mod sync_state;
-mod takeover;
 mod totals;
-mod unchanged;
-mod unchanged_totals;
-mod unlisted;
 
-pub use adoption::SEED_MANAGER;
 pub use build::{build_plan, duplicate_findings};
-pub use compare::{RevisionComparison, compare_revisions};
+pub use compare::adoption::SEED_MANAGER;
+pub use compare::drift::{drifted_models, drifted_objects};
+pub use compare::dry_run::replicas_only;
+pub use compare::unchanged::{UnchangedModel, unchanged_models};
 pub use context::{graph_made_by, own_bookkeeping};
-pub use drift::{drifted_models, drifted_objects};
-pub use dry_run::replicas_only;
-pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
-pub use held_changes::HeldChanges;
+pub use decide::left_behind::known_origins;
+pub use guard::held_changes::HeldChanges;
+pub use guard::lost_settings_finding;
 pub use input::{
     PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject, UntriedCause,
 };
-pub use journal::{
-    Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
-    journal_definition, merge_journals,
-};
-pub use lost_settings::lost_settings_finding;
-pub use owner_marks::known_origins;
+pub use names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use ownership::PlanOwnership;
+pub use ownership::repository_address::RepositoryAddress;
+pub use ownership::source_identity::{OwnerRelation, OwnerTextError, RepositoryOrigin, SourceClaim, SourceIdentity};
 pub use reason::{
     ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, LeftBehindCause, MountedChange,
     OwnershipDoubt, join_reasons,
 };
+pub use record::journal::{
+    Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
+    journal_definition, merge_journals,
+};
+
 pub use record::{
-    InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,
+    InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry, SyncState,
     abbreviate_revision, applyset, custom_resource_definition, is_uncommitted,
 };
-pub use repository_address::RepositoryAddress;
+pub use revisions::{RevisionComparison, compare_revisions};
 pub use schema::schema;
-pub use source_identity::{OwnerRelation, OwnerTextError, RepositoryOrigin, SourceClaim, SourceIdentity};
 pub use status::{
     FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, frontends_of_adapters, model_statuses,
 };
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
-pub use sync_state::SyncState;
-pub use unchanged::{UnchangedModel, unchanged_models};
-pub use unchanged_totals::UnchangedTotals;
+pub use totals::UnchangedTotals;
 
 use serde::Serialize;
 use serde_json::Value;

@@ -6,7 +6,7 @@ mod wording;
 pub use kept::{KeptBy, LeftBehindCause, OwnershipDoubt};
 pub(super) use wording::describe_unread;
 
-use super::graph_names::{AddressMove, NewGraphObstacle};
+use super::names::{AddressMove, NewGraphObstacle};
 use super::{HoldKind, RequestGpuBudget, UnlistedKind, UntriedCause};
 use serde::{Serialize, Serializer};
 use stator_core::deployment_tools::DeploymentTool;

@@ -1,6 +1,7 @@
 //! Sums over all changes: counts, GPUs, cost, and the digest of what a sync would do.
+//! What a plan leaves out has its share of them.
 
-use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, PlanStep, PlannedWrite, Summary, UnchangedTotals};
+use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, PlanStep, PlannedWrite, Summary};
 use crate::intent::repository::Prices;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -193,5 +194,25 @@ pub(super) fn write_digest_input(write: &PlannedWrite) -> Value {
             None => json!({"delete": delete.uid}),
             Some(after) => json!({"delete": delete.uid, "after": after}),
         },
+    }
+}
+
+/// What is the same in both revisions and not compared: its share of sums and guards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnchangedTotals {
+    /// How many objects.
+    pub objects: usize,
+    /// Their GPUs.
+    pub gpus: GpuTotals,
+    /// The same by SKU.
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+}
+
+impl UnchangedTotals {
+    /// Both together.
+    pub fn add(&mut self, other: &Self) {
+        self.objects = self.objects.saturating_add(other.objects);
+        self.gpus.add(other.gpus);
+        GpuTotals::add_by_sku(&mut self.gpus_by_sku, &other.gpus_by_sku);
     }
 }

@@ -3,9 +3,9 @@
 
 use super::{TerminalOptions, Tone, escape};
 
-/// The room that the last column has at least, before others go for it.
+/// The width that the last column has at least, before others go for it.
 const MIN_LAST_WIDTH: usize = 24;
-/// The room that it has when nothing more can go.
+/// The width that it has when nothing more can go.
 const MIN_FOLD_WIDTH: usize = 10;
 /// Between two columns.
 const GAP: usize = 2;
@@ -54,7 +54,7 @@ impl TextTable {
         self.rows.push(cells.into_iter().take(self.headings.len()).collect());
     }
 
-    /// The table as text, columns two spaces apart. A line below it names the columns that there was no room for.
+    /// The table as text, columns two spaces apart. A line below it names the columns that there was no space for.
     pub fn render(&self, look: &TerminalOptions) -> String {
         let heading_width = |heading: &&str| if look.rows_only { 0 } else { heading.len() };
         let mut widths: Vec<usize> = self.headings.iter().map(heading_width).collect();
@@ -64,7 +64,7 @@ impl TextTable {
             }
         }
         let mut shown: Vec<usize> = (0..self.headings.len()).collect();
-        let hidden = look.width.map(|room| self.hide_columns(&mut shown, &widths, room)).unwrap_or_default();
+        let hidden = look.width.map(|available| self.hide_columns(&mut shown, &widths, available)).unwrap_or_default();
         let headings: Vec<TableCell> =
             self.headings.iter().map(|heading| TableCell::new(Tone::Strong, heading)).collect();
         let headings = (!look.rows_only).then_some(&headings);
@@ -80,8 +80,8 @@ impl TextTable {
         out
     }
 
-    /// Takes columns away until the rest has room, and gives their headings in the order of the table.
-    fn hide_columns(&self, shown: &mut Vec<usize>, widths: &[usize], room: usize) -> Vec<&'static str> {
+    /// Takes columns away until the rest has space, and gives their headings in the order of the table.
+    fn hide_columns(&self, shown: &mut Vec<usize>, widths: &[usize], available: usize) -> Vec<&'static str> {
         let width_of = |column: &usize| widths.get(*column).copied().unwrap_or(0);
         let needed = |shown: &[usize]| match shown.split_last() {
             Some((last, others)) => {
@@ -90,7 +90,7 @@ impl TextTable {
             None => 0,
         };
         for heading in self.least_important {
-            if needed(shown) <= room {
+            if needed(shown) <= available {
                 break;
             }
             shown.retain(|column| self.headings.get(*column) != Some(heading));
@@ -111,9 +111,9 @@ fn format_row(row: &[TableCell], shown: &[usize], widths: &[usize], look: &Termi
         line.push_str(&" ".repeat(width.saturating_sub(escape::display_width(&cell.text)) + GAP));
         indent += width + GAP;
     }
-    let room = look.width.map_or(usize::MAX, |room| room.saturating_sub(indent).max(MIN_FOLD_WIDTH));
+    let available = look.width.map_or(usize::MAX, |available| available.saturating_sub(indent).max(MIN_FOLD_WIDTH));
     let mut out = String::new();
-    let folded = row.get(*last).map(|cell| (cell.tone, fold(&cell.text, room)));
+    let folded = row.get(*last).map(|cell| (cell.tone, fold(&cell.text, available)));
     let (tone, parts) = folded.unwrap_or((Tone::Plain, vec![String::new()]));
     for (position, part) in parts.iter().enumerate() {
         if position > 0 {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     proptest! {
-        /// No line is wider than the terminal where the first column leaves room, and no word of the last column is lost.
+        /// No line is wider than the terminal where the first column leaves space, and no word of the last column is lost.
         #[test]
         fn nothing_of_a_message_is_lost(message in "[a-z ]{1,80}", width in 20_usize..100) {
             let mut table = TextTable::new(&["NAME", "MESSAGE"]);

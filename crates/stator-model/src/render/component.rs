@@ -2,7 +2,7 @@
 
 use super::engine::{self, WorkerInputs, WorkerRole};
 use super::engine_arguments::check_arguments;
-use super::graph::{GraphContext, empty_component};
+use super::graph_context::GraphContext;
 use super::hardware;
 use super::pod::{self, EnvVars, PodContainer, PodTemplate};
 use super::{RenderContext, planner, rules};
@@ -15,7 +15,7 @@ use stator_core::dynamo::registry::{EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, 
 use stator_core::dynamo::release::Behaviour;
 use stator_core::dynamo::v1beta1::{ComponentSpec, ModelRef, MultinodeSpec};
 
-/// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
+/// The rank that engines reserve space for when no adapter says more (upstream's LoRA example).
 const DEFAULT_ADAPTER_RANK: u32 = 64;
 
 /// The frontend.
@@ -73,7 +73,7 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
         pod_template: Some(
             pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_deref()], written.template.as_ref()),
         ),
-        ..empty_component(name, Some("frontend"))
+        ..ComponentSpec::new(name, Some("frontend"))
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn render_worker(
         scaling_adapter: worker.scaling.map(|_| Map::new()),
         frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
         pod_template: Some(pod.to_json_with([spec.pod.as_deref(), worker.pod.as_deref()], worker.template.as_ref())),
-        ..empty_component(
+        ..ComponentSpec::new(
             name,
             Some(worker.component_type.map_or(graph.table.component_type(role), component_type_name)),
         )
@@ -359,7 +359,7 @@ pub(super) fn render_further_component(
         pod_template: Some(
             pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_deref()], written.template.as_ref()),
         ),
-        ..empty_component(name, written.component_type.map(component_type_name))
+        ..ComponentSpec::new(name, written.component_type.map(component_type_name))
     }
 }
 

@@ -9,7 +9,7 @@ use super::engine::{self, EngineTable, WorkerInputs, WorkerRole};
 use super::engine_arguments::check_arguments;
 use super::pod::EnvVars;
 use super::strategic_merge::merge_maps;
-use super::{RenderContext, pod_settings, rules};
+use super::{RenderContext, pod, rules};
 use crate::intent::model::{Engine, Hardware, ModelSpec, PodSettings, Sla, SlaWorker, Worker};
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::registry::env as names;
@@ -111,7 +111,7 @@ fn place_pods(service: &mut Map<String, Value>, model: &ModelSpec) {
 
 /// What a service of a v1alpha1 graph says of pods: `main` has a place of its own there.
 fn service_of_pod(pod: &PodSettings) -> Map<String, Value> {
-    let mut template = pod_settings::partial_template(pod);
+    let mut template = pod::partial_template(pod);
     let mut service = Map::new();
     if let Some(metadata) = template.remove("metadata") {
         service.insert("extraPodMetadata".to_owned(), metadata);

@@ -4,7 +4,7 @@
 //! they can change without a profiler. `overrides` of the graph follow, as for every model.
 
 use super::pod::{self, EnvVars, PodTemplate};
-use super::{ApplyStage, ObjectDraft, RenderContext, mounted_files, object_metadata, pod_settings, strategic_merge};
+use super::{ApplyStage, ObjectDraft, RenderContext, mounted_files, object_metadata, strategic_merge};
 use crate::intent::lock::ActiveLock;
 use crate::intent::model::{Hardware, Secrets};
 use serde_json::{Map, Value, json};
@@ -37,7 +37,7 @@ pub(super) fn draft_graph(context: &mut RenderContext<'_>, lock: &ActiveLock) ->
         if let Some(pod) = &model.pod {
             let template = component.entry("podTemplate").or_insert_with(|| json!({}));
             if let Some(template) = template.as_object_mut() {
-                strategic_merge::merge_maps(template, Some(&pod_settings::partial_template(pod)));
+                strategic_merge::merge_maps(template, Some(&pod::partial_template(pod)));
             }
         }
     }

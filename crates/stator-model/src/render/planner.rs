@@ -1,6 +1,6 @@
 //! The planner's settings: what the intent leaves out and the graph already says.
 
-use super::graph::GraphContext;
+use super::graph_context::GraphContext;
 use super::{RenderContext, rules};
 use crate::intent::model::{Component, ComponentType, ReplicaSize, Scaling, ScalingBounds, Worker};
 use serde_json::{Map, Value};

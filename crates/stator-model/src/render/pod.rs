@@ -1,4 +1,5 @@
 //! Pod templates: what a component's container and pod are made of.
+//! What the intent says of pods (`pod`) is a partial template over it.
 
 use super::hardware;
 use crate::intent::model::{
@@ -87,7 +88,7 @@ impl PodTemplate {
         let mut value = to_value(self);
         if let Value::Object(map) = &mut value {
             for settings in pods.into_iter().flatten() {
-                super::strategic_merge::merge_maps(map, Some(&super::pod_settings::partial_template(settings)));
+                super::strategic_merge::merge_maps(map, Some(&partial_template(settings)));
             }
             super::strategic_merge::merge_maps(map, template);
         }
@@ -256,4 +257,44 @@ pub(super) fn env_item(name: &str, value: &EnvValue) -> Value {
             json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": from.resource}}})
         }
     }
+}
+
+/// The fields of `pod` that are the container's, with their names there.
+const OF_CONTAINER: [(&str, &str); 3] = [
+    ("containerSecurityContext", "securityContext"),
+    ("imagePullPolicy", "imagePullPolicy"),
+    ("volumeMounts", "volumeMounts"),
+];
+/// The fields of `pod` that are metadata.
+const OF_METADATA: [&str; 2] = ["annotations", "labels"];
+
+/// The partial pod template that the fields stand for.
+pub(super) fn partial_template(settings: &PodSettings) -> Map<String, Value> {
+    let (mut metadata, mut spec, mut main) = (Map::new(), Map::new(), Map::new());
+    // A struct of ours is a map.
+    for (field, value) in to_value(settings).as_object().cloned().unwrap_or_default() {
+        if let Some((_, name)) = OF_CONTAINER.iter().find(|(own, _)| *own == field) {
+            main.insert((*name).to_owned(), value);
+        } else if OF_METADATA.contains(&field.as_str()) {
+            metadata.insert(field, value);
+        } else {
+            spec.insert(field, value);
+        }
+    }
+    let claims: Vec<Value> =
+        settings.resource_claims.iter().filter_map(|claim| Some(json!({"name": claim.get("name")?}))).collect();
+    if !claims.is_empty() {
+        main.insert("resources".to_owned(), json!({"claims": claims}));
+    }
+    if !main.is_empty() {
+        main.insert("name".to_owned(), MAIN_CONTAINER.into());
+        spec.insert("containers".to_owned(), json!([main]));
+    }
+    let mut template = Map::new();
+    for (field, map) in [("metadata", metadata), ("spec", spec)] {
+        if !map.is_empty() {
+            template.insert(field.to_owned(), Value::Object(map));
+        }
+    }
+    template
 }

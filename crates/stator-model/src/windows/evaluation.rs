@@ -92,7 +92,7 @@ mod tests {
         SyncWindow { kind, opens, duration: Duration::from_secs(hours * 3600) }
     }
 
-    fn told(windows: &[SyncWindow], now: &str) -> String {
+    fn described(windows: &[SyncWindow], now: &str) -> String {
         match evaluate_windows(windows, now.parse().unwrap()) {
             SyncWindowState::Open => format!("{now}: open"),
             SyncWindowState::Closed(Some(opens)) => format!("{now}: closed until {opens}"),
@@ -109,13 +109,13 @@ mod tests {
             ..window(Deny, expression, 1, "Europe/Zurich")
         };
         let all = [
-            told(&[minutes("* * * * 1-3")], "2026-11-16T09:00:00Z"),
+            described(&[minutes("* * * * 1-3")], "2026-11-16T09:00:00Z"),
             // The clock is put forward on Sunday and the denial ends an hour earlier by UTC.
-            told(&[minutes("* * * * 5,6,0")], "2026-03-27T09:00:00Z"),
-            told(&[minutes("* * * * 5,6,0")], "2026-10-23T09:00:00Z"),
-            told(&[minutes("* * * 1-11 *"), window(Allow, "0 22 * * *", 1, "UTC")], "2026-11-27T09:00:00Z"),
-            told(&[window(Deny, "0 * * * *", 1, "UTC")], "2026-11-18T09:00:00Z"),
-            told(&[window(Deny, "0 0 * * *", 24, "Europe/Zurich")], "2026-09-18T09:00:00Z"),
+            described(&[minutes("* * * * 5,6,0")], "2026-03-27T09:00:00Z"),
+            described(&[minutes("* * * * 5,6,0")], "2026-10-23T09:00:00Z"),
+            described(&[minutes("* * * 1-11 *"), window(Allow, "0 22 * * *", 1, "UTC")], "2026-11-27T09:00:00Z"),
+            described(&[window(Deny, "0 * * * *", 1, "UTC")], "2026-11-18T09:00:00Z"),
+            described(&[window(Deny, "0 0 * * *", 24, "Europe/Zurich")], "2026-09-18T09:00:00Z"),
         ];
         insta::assert_snapshot!(all.join("\n"), @"
         2026-11-16T09:00:00Z: closed until 2026-11-18T23:00:00Z
@@ -144,18 +144,18 @@ mod tests {
         let nights = window(Allow, "0 22 * * *", 6, "UTC");
         let lunch = window(Deny, "0 12 * * *", 1, "UTC");
         let all = [
-            told(&[], "2026-11-21T12:00:00Z"),
-            told(std::slice::from_ref(&weekend), "2026-11-20T16:59:59Z"),
-            told(std::slice::from_ref(&weekend), "2026-11-20T17:00:00Z"),
-            told(std::slice::from_ref(&weekend), "2026-11-23T06:59:59Z"),
-            told(std::slice::from_ref(&weekend), "2026-11-23T07:00:00Z"),
-            told(std::slice::from_ref(&nights), "2026-11-18T12:00:00Z"),
-            told(std::slice::from_ref(&nights), "2026-11-18T22:00:00Z"),
-            told(std::slice::from_ref(&nights), "2026-11-19T03:59:59Z"),
-            told(&[nights.clone(), weekend.clone()], "2026-11-20T23:00:00Z"),
-            told(&[window(Allow, "0 12 * * *", 1, "UTC"), lunch.clone()], "2026-11-18T09:00:00Z"),
-            told(&[window(Deny, "* * * * *", 1, "UTC")], "2026-11-18T09:00:00Z"),
-            told(&[lunch], "2026-11-18T12:30:00Z"),
+            described(&[], "2026-11-21T12:00:00Z"),
+            described(std::slice::from_ref(&weekend), "2026-11-20T16:59:59Z"),
+            described(std::slice::from_ref(&weekend), "2026-11-20T17:00:00Z"),
+            described(std::slice::from_ref(&weekend), "2026-11-23T06:59:59Z"),
+            described(std::slice::from_ref(&weekend), "2026-11-23T07:00:00Z"),
+            described(std::slice::from_ref(&nights), "2026-11-18T12:00:00Z"),
+            described(std::slice::from_ref(&nights), "2026-11-18T22:00:00Z"),
+            described(std::slice::from_ref(&nights), "2026-11-19T03:59:59Z"),
+            described(&[nights.clone(), weekend.clone()], "2026-11-20T23:00:00Z"),
+            described(&[window(Allow, "0 12 * * *", 1, "UTC"), lunch.clone()], "2026-11-18T09:00:00Z"),
+            described(&[window(Deny, "* * * * *", 1, "UTC")], "2026-11-18T09:00:00Z"),
+            described(&[lunch], "2026-11-18T12:30:00Z"),
         ];
         insta::assert_snapshot!(all.join("\n"), @"
         2026-11-21T12:00:00Z: open

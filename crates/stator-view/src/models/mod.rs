@@ -1,6 +1,5 @@
 //! The list of models: a row each, filtered, ordered, counted and cut into pages.
 
-mod cursor;
 pub(crate) mod filter;
 pub(crate) mod list;
 mod order;

@@ -31,8 +31,8 @@ fn the_worst_comes_first_and_filters_leave_what_they_say() {
         "q=LLAMA+decode",
         "q=llama+nobody",
     ];
-    let told: Vec<String> = asked.iter().map(|query| format!("{query:45} {}", names(&fleet, query))).collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    let described: Vec<String> = asked.iter().map(|query| format!("{query:45} {}", names(&fleet, query))).collect();
+    insta::assert_snapshot!(described.join("\n"), @"
                                                       6 of 6: broken weak mist llama asleep fine
         sort=name                                     6 of 6: asleep broken fine llama mist weak
         sort=-name                                    6 of 6: weak mist llama fine broken asleep

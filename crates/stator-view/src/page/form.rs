@@ -1,8 +1,7 @@
 //! The form for a new model, or for a change of one that is in git. It is made anew for every request: fields, text, objects
 //! and plan always say the same.
 
-use super::assets::FORM_SCRIPT;
-use super::frame::{PageFrame, PageSection};
+use super::frame::{FORM_SCRIPT, PageFrame, PageSection};
 use super::models::model_address;
 use super::text::{amount_text, print, value_text};
 use crate::draft::{JudgedDraft, PlannedDraft};

@@ -1,24 +1,21 @@
 //! The pages. Each is made of views and printed once; everything that anybody may have written is escaped by the templates,
 //! and what hides or turns text is made visible in the whole of a page at the end.
 
-mod assets;
 mod capacity;
 mod form;
 mod frame;
 mod model;
 mod models;
 mod other;
-mod sign_in;
 mod sources;
 mod text;
 
-pub use assets::{ASSETS, FORM_SCRIPT, PageAsset, SCRIPT, STYLE, find_asset};
 pub use capacity::capacity_page;
 pub use form::{FormInput, FormPlace, form_page, text_digest};
+pub use frame::{ASSETS, FORM_SCRIPT, PageAsset, SCRIPT, STYLE, find_asset};
 pub use model::model_page;
 pub use models::models_page;
-pub use other::{api_page, problem_kind_page, problem_page};
-pub use sign_in::sign_in_page;
+pub use other::{api_page, problem_kind_page, problem_page, sign_in_page};
 pub use sources::sources_page;
 pub use text::is_shown_as_it_is;
 

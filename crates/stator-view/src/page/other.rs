@@ -1,4 +1,4 @@
-//! The pages that show nothing of the cluster: the description of the API, and problems.
+//! The pages that show nothing of the cluster: the description of the API, problems, and where somebody says who they are.
 
 use super::frame::{PageFrame, PageSection};
 use super::text::print;
@@ -46,4 +46,19 @@ pub fn problem_page(problem: &ProblemDetails) -> String {
 pub fn problem_kind_page(slug: &str) -> Option<String> {
     let kind = KINDS.into_iter().find(|kind| kind.slug() == slug)?;
     Some(problem_page(&ProblemDetails::new(kind)))
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInPage<'a> {
+    frame: PageFrame,
+    fault: Option<&'a str>,
+    audience: &'a str,
+    to: &'a str,
+}
+
+/// The page where a token signs in. `to` is the address that it leads to, `audience` what the token has to be for, and `fault`
+/// what was wrong with the last one.
+pub fn sign_in_page(to: &str, audience: &str, fault: Option<&str>) -> String {
+    print(&SignInPage { frame: PageFrame::fixed("Sign in", None), fault, audience, to })
 }

@@ -198,8 +198,8 @@ fn sources_capacity_and_problems_have_pages() {
 #[test]
 fn what_was_read_long_ago_is_not_shown_as_now() {
     let later = now() + jiff::SignedDuration::from_mins(12);
-    let told = text_of(&sources_page(&fleet(), later));
-    assert!(told.contains("▲ Last updated 12m ago."), "{told}");
+    let described = text_of(&sources_page(&fleet(), later));
+    assert!(described.contains("▲ Last updated 12m ago."), "{described}");
     assert!(!text_of(&sources_page(&fleet(), now())).contains("Last updated"));
 }
 

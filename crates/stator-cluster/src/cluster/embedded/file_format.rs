@@ -97,7 +97,7 @@ fn check_object(object: &Object, reference: &ObjectRef) -> Result<(), String> {
         Some(uid) if !uid.is_empty() => {}
         Some(_) | None => return Err("`metadata.uid` is missing".to_owned()),
     }
-    // The bound leaves room to count on, whatever a person writes here.
+    // The bound leaves space to count on, whatever a person writes here.
     if object.resource_version().and_then(|text| text.parse::<u64>().ok()).is_none_or(|number| number > 1 << 53) {
         return Err("`metadata.resourceVersion` is missing or is not a number in quotes".to_owned());
     }

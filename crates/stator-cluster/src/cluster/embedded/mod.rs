@@ -14,16 +14,13 @@ mod claim_validation;
 mod config_map_validation;
 mod file_format;
 mod file_writer;
-mod fleet_policies;
 mod folder_watch;
 mod job_validation;
 mod layout;
 mod leadership;
 mod object_file;
-mod object_part;
 pub mod operator;
 mod options;
-mod served_models;
 mod store;
 mod structured_merge;
 mod watch_broadcaster;
@@ -31,21 +28,24 @@ mod write_lock;
 mod write_path;
 
 pub use file_writer::{AtomicFileWriter, FileWriter};
-pub use object_part::ObjectPart;
 pub use options::EmbeddedOptions;
+pub use structured_merge::ObjectPart;
 
 use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
 use leadership::OperatorLeadership;
+use serde_json::Value;
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::{ADAPTER, GRAPH, ObjectKind};
+use stator_core::dynamo::graph_components::named_components;
+use stator_core::dynamo::health::AdapterEndpoints;
+use stator_core::dynamo::kinds::{ADAPTER, FLEET_POLICY, GRAPH, ObjectKind};
 use stator_core::dynamo::release::Definitions;
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::{fmt, io};
 use store::EmbeddedStore;
 use tokio::sync::mpsc;
 
@@ -182,7 +182,7 @@ impl Cluster for EmbeddedCluster {
     async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
         let list = async |kind| self.list(&kind, Some(&frontend.namespace), &BTreeMap::new()).await;
         match (list(GRAPH).await, list(ADAPTER).await) {
-            (Ok(graphs), Ok(adapters)) => served_models::list_models(frontend, &graphs, &adapters),
+            (Ok(graphs), Ok(adapters)) => list_models(frontend, &graphs, &adapters),
             (Err(error), _) | (_, Err(error)) => FrontendAnswer::unknown(error.to_string()),
         }
     }
@@ -209,4 +209,67 @@ impl Cluster for EmbeddedCluster {
         })
         .await
     }
+}
+
+impl EmbeddedCluster {
+    /// All `FleetPolicy` objects: `<folder>/fleetpolicies.stator.dev/<name>.yaml`. The folder's name is no namespace's.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub async fn fleet_policies(&self) -> Result<Vec<Value>, ClusterError> {
+        let folder = self.folder().join(FLEET_POLICY.resource());
+        let read = tokio::task::spawn_blocking(move || read_policy_folder(&folder)).await;
+        read.unwrap_or_else(|_| {
+            Err(ClusterError::Damaged { path: FLEET_POLICY.resource(), message: "reading it failed".to_owned() })
+        })
+    }
+}
+
+fn read_policy_folder(folder: &Path) -> Result<Vec<Value>, ClusterError> {
+    let damaged = |path: &Path, message: String| ClusterError::Damaged { path: path.display().to_string(), message };
+    let entries = match fs_err::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(damaged(folder, error.to_string())),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| damaged(folder, error.to_string()))?.path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = fs_err::read_to_string(&path).map_err(|error| damaged(&path, error.to_string()))?;
+            found.push((
+                path.clone(),
+                serde_saphyr::from_str(&text).map_err(|error| damaged(&path, error.to_string()))?,
+            ));
+        }
+    }
+    found.sort_by(|(a, _): &(std::path::PathBuf, Value), (b, _)| a.cmp(b));
+    Ok(found.into_iter().map(|(_, object)| object).collect())
+}
+
+/// A frontend that has no replica ready is reached by nobody. One that has lists the base models of the workers that are
+/// ready, and the adapters that are loaded into them.
+fn list_models(frontend: &FrontendService, graphs: &[Object], adapters: &[Object]) -> FrontendAnswer {
+    let Some(graph) = graphs.iter().find(|graph| FrontendService::of_graph(graph).as_ref() == Some(frontend)) else {
+        return FrontendAnswer::unknown(format!("there is no {frontend}"));
+    };
+    let is_ready = |name: &str| {
+        let component = graph.status().get("components").and_then(|all| all.get(name));
+        component.and_then(|one| one.get("readyReplicas")).and_then(Value::as_u64).is_some_and(|ready| ready > 0)
+    };
+    let ready: Vec<&Value> =
+        named_components(graph.spec()).filter(|(name, _)| is_ready(name)).map(|(_, component)| component).collect();
+    if !ready.iter().any(|component| component["type"] == "frontend") {
+        return FrontendAnswer::Serves(BTreeSet::new());
+    }
+    let base = |component: &&Value| component.pointer("/modelRef/name").and_then(Value::as_str).map(str::to_owned);
+    let bases: BTreeSet<String> = ready.iter().filter_map(base).collect();
+    let is_loaded = |adapter: &&Object| {
+        let loaded = adapter.status().get("readyEndpoints").and_then(Value::as_u64);
+        loaded.is_some_and(|loaded| loaded > 0) && !adapter.is_deleting()
+    };
+    let loaded = adapters.iter().filter(is_loaded).filter_map(AdapterEndpoints::from_adapter);
+    let names: Vec<String> =
+        loaded.filter(|adapter| bases.contains(&adapter.base_model)).map(|adapter| adapter.served_name).collect();
+    FrontendAnswer::Serves(bases.into_iter().chain(names).collect())
 }

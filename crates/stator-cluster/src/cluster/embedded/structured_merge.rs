@@ -1,7 +1,6 @@
-//! The field room's apply, update, defaults and validation, in this room's errors.
+//! The field module's apply, update, defaults and validation, in this module's errors.
 
 use super::layout;
-use super::object_part::ObjectPart;
 use crate::cluster::api_conventions::format_time;
 use crate::cluster::{ClusterError, FieldConflict, InvalidField};
 use serde_json::{Value, json};
@@ -38,7 +37,7 @@ pub(super) fn has_generation(kind: &ObjectKind) -> bool {
     ![CLAIM, CONFIG_MAP, SERVICE, RESOURCE_CLAIM_TEMPLATE].contains(kind)
 }
 
-/// One server-side apply, as it reaches the field room.
+/// One server-side apply, as it reaches the field module.
 pub(super) struct ServerSideApply<'a> {
     pub(super) release: Release,
     pub(super) kind: &'a ObjectKind,
@@ -161,4 +160,13 @@ pub(super) fn main_differs(old: &Value, new: &Value) -> bool {
     }
     let (old, new): (Vec<_>, Vec<_>) = (main(old).collect(), main(new).collect());
     old.len() != new.len() || old.iter().zip(&new).any(|(a, b)| a.0 != b.0 || !fields::values_equal(a.1, b.1))
+}
+
+/// Which half of an object an update writes; the other half of what it returns is ignored, as an API server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectPart {
+    /// Everything but the status.
+    Main,
+    /// The status subresource.
+    Status,
 }

@@ -53,7 +53,7 @@ impl WriteLock {
         }
         let note = format!("process {} ({})\n", std::process::id(), process_name());
         file.seek(SeekFrom::Start(0)).map_err(storage)?;
-        // A note that cannot be written (a full disk) must not stop a delete that would make room.
+        // A note that cannot be written (a full disk) must not stop a delete that would free space.
         if file.write_all(note.as_bytes()).is_ok() {
             let _ = file.set_len(note.len() as u64);
         }

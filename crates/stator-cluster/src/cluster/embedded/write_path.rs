@@ -1,8 +1,8 @@
 //! Apply, create, update and delete: what an API server does between the request and the storage.
 
 use super::layout;
-use super::object_part::ObjectPart;
 use super::store::{EmbeddedStore, EmbeddedStoreState, internal_error};
+use super::structured_merge::ObjectPart;
 use super::{admission, claim_validation, config_map_validation, structured_merge};
 use crate::cluster::api_conventions::{format_time, increment_generation};
 use crate::cluster::{

@@ -62,8 +62,8 @@ pub(super) fn is_absent(status: &Status, object: &ObjectRef) -> bool {
 
 /// How long the server asks to be left alone, in the header or in the body.
 fn server_retry_after(answer: &ApiResponse, status: &Status) -> Option<Duration> {
-    let told = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
-    answer.retry_after.or_else(|| told.map(|seconds| Duration::from_secs(seconds.min(120).into())))
+    let stated = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+    answer.retry_after.or_else(|| stated.map(|seconds| Duration::from_secs(seconds.min(120).into())))
 }
 
 /// What a refusal means. `managers` are those of the live object, read after a conflict.
@@ -209,8 +209,8 @@ fn rejected_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
             fix: "check that this release of stator supports this version of Kubernetes".to_owned(),
         };
     };
-    let told: Vec<&StatusCause> = status.details.iter().flat_map(|details| &details.causes).collect();
-    if told.iter().any(|cause| cause.field == "metadata.uid" && cause.message.contains("field is immutable")) {
+    let stated: Vec<&StatusCause> = status.details.iter().flat_map(|details| &details.causes).collect();
+    if stated.iter().any(|cause| cause.field == "metadata.uid" && cause.message.contains("field is immutable")) {
         let meant = asked.config.and_then(|config| config.pointer("/metadata/uid")).and_then(Value::as_str);
         return ClusterError::Precondition {
             object: object.clone(),
@@ -221,10 +221,10 @@ fn rejected_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
         };
     }
     let config = asked.config.unwrap_or(&Value::Null);
-    let mut causes: Vec<InvalidField> = told
+    let mut causes: Vec<InvalidField> = stated
         .iter()
         // A remark that more may be wrong, where something is.
-        .filter(|cause| cause.field != "<nil>" || told.len() == 1)
+        .filter(|cause| cause.field != "<nil>" || stated.len() == 1)
         .map(|cause| InvalidField {
             path: if cause.field == "<nil>" {
                 FieldPath::root()

@@ -304,7 +304,7 @@ pub(super) async fn client_on_thread(
     gate: &Arc<ConnectionGate>,
     what: &str,
 ) -> Result<Client, ConnectError> {
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (tell, finished) = tokio::sync::oneshot::channel();
     let (runtime, own, name) = (tokio::runtime::Handle::current(), options.clone(), what.to_owned());
     let (observed, gate) = (observed.clone(), Arc::clone(gate));
     let unusable = |message: &str| ConnectError::Unusable { what: what.to_owned(), message: message.to_owned() };
@@ -316,7 +316,7 @@ pub(super) async fn client_on_thread(
             let _ = tell.send(build_client(config, &own, &observed, &gate, &name));
         })
         .map_err(|error| unusable(&error.to_string()))?;
-    match tokio::time::timeout(EXEC_PLUGIN_TIMEOUT, told).await {
+    match tokio::time::timeout(EXEC_PLUGIN_TIMEOUT, finished).await {
         Ok(Ok(client)) => client,
         Ok(Err(_)) => Err(unusable("the connection was not established")),
         Err(_) => Err(unusable("the user's `exec` command gave no credentials within three minutes")),

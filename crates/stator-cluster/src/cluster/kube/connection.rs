@@ -1,13 +1,12 @@
 //! The connection to one API server, and reads and writes of single objects through it.
+//! What discovery found out of the server is kept with it.
 
 use super::api_client::{self, ApiPayload, ApiResponse, ApiUrl};
 use super::api_error::{self, ApiCall};
-use super::apply_outcome::{equal_ignoring_times, infer_outcome};
 use super::connect::ConnectOptions;
 use super::connection_gate::ConnectionGate;
-use super::discovery_cache::DiscoveryCache;
 use super::request_observer::ObserverSlot;
-use super::resource_versions::{KnownVersion, ResourceVersionCache};
+use super::resource_versions::{KnownVersion, ResourceVersionCache, equal_ignoring_times, infer_outcome};
 use crate::cluster::{ApplyOutcome, ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, Fence, Preconditions};
 use ::kube::Client;
 use ::kube::client::Body;
@@ -17,7 +16,8 @@ use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::release::Definitions;
 use stator_core::fields::{self, FieldManager, PackedObject};
 use stator_core::object::{Object, ObjectRef};
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -231,5 +231,24 @@ impl KubeConnection {
                 Ok(DeleteOutcome::Gone)
             }
         }
+    }
+}
+
+/// The versions of each kind of one API group.
+pub(super) type ServedVersions = BTreeMap<String, BTreeSet<String>>;
+
+/// What was found out, by group.
+#[derive(Debug, Default)]
+pub(super) struct DiscoveryCache(Mutex<BTreeMap<String, ServedVersions>>);
+
+impl DiscoveryCache {
+    pub(super) fn groups(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ServedVersions>> {
+        // Every change is one insert or one clear, so a panic elsewhere leaves it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known may be old: something was not where it should be.
+    pub(super) fn invalidate(&self) {
+        self.groups().clear();
     }
 }

@@ -2,8 +2,7 @@
 
 use super::api_client::{self, ACCEPT_JSON, ApiPayload, ApiUrl};
 use super::api_error::{self, ApiCall};
-use super::connection::KubeConnection;
-use super::discovery_cache::ServedVersions;
+use super::connection::{KubeConnection, ServedVersions};
 use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use http::{Method, StatusCode};

@@ -1,25 +1,31 @@
-//! A Kubernetes cluster: a connection, what its writes ask first, and how far it reaches.
+//! A Kubernetes cluster: a connection, what its writes ask first, how far it reaches, and what it does beyond a [`Cluster`].
 
-use super::api_client;
+use super::api_client::{ACCEPT_JSON, ApiPayload, ApiResponse, ApiUrl};
+use super::api_error::{ApiCall, parse_status};
 use super::connect::{self, ConnectError, ConnectOptions, ImpersonatedUser, ServiceAccount};
-use super::connection::{KubeConnection, parse_object, resolve_object};
+use super::connection::{DiscoveryCache, KubeConnection, parse_object, resolve_object};
 use super::connection_gate::ConnectionGate;
-use super::discovery_cache::DiscoveryCache;
 use super::namespace_restriction::NamespaceRestriction;
 use super::request_observer::{ObserverSlot, RequestObserver};
 use super::resource_versions::ResourceVersionCache;
-use super::{model_list, paged_list, watch_stream};
+use super::{api_client, api_error, paged_list, watch_stream};
 use crate::cluster::{
     ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent,
 };
 use ::kube::Client;
+use ::kube::core::Status;
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::ObjectKind;
-use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
+use stator_core::dynamo::kinds::{FLEET_POLICY, ObjectKind};
+use stator_core::dynamo::served_models::{FRONTEND_PORT, FrontendAnswer, FrontendService, MODELS_PATH};
+use stator_core::fields::PackedObject;
 use stator_core::object::{Object, ObjectRef, ObjectText};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// A Kubernetes cluster; clones share one connection.
@@ -214,7 +220,7 @@ impl Cluster for KubeCluster {
     async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
         match self.restriction.check_namespace(&frontend.namespace) {
             _ if !self.asks_frontends => FrontendAnswer::NotAsked,
-            Ok(()) => model_list::ask_frontend(&self.inner, frontend).await,
+            Ok(()) => ask_frontend(&self.inner, frontend).await,
             Err(error) => FrontendAnswer::unknown(error.to_string()),
         }
     }
@@ -225,5 +231,125 @@ impl Cluster for KubeCluster {
         namespace: Option<&str>,
     ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
         watch_stream::start_watches(&self.inner, kinds, self.restriction.resolve_namespace(namespace)?).await
+    }
+}
+
+#[derive(Deserialize)]
+struct FleetPolicyList {
+    items: Vec<Value>,
+}
+
+impl KubeCluster {
+    /// All `FleetPolicy` objects; none where the cluster does not know the kind.
+    ///
+    /// # Errors
+    /// When they cannot be read. Whoever may not list them is told so: an API server refuses that before it says whether
+    /// it knows the kind, so discovery is asked then.
+    pub async fn fleet_policies(&self) -> Result<Vec<Value>, ClusterError> {
+        let url = ApiUrl::of_kind(&FLEET_POLICY, None);
+        match self.inner.get_document::<FleetPolicyList>("list", &FLEET_POLICY, &url, ACCEPT_JSON).await {
+            Ok(found) => {
+                let (api_version, kind) = (FLEET_POLICY.api_version(), FLEET_POLICY.kind);
+                let mut items = found.map_or_else(Vec::new, |found| found.items);
+                // The items of a list do not say what they are.
+                for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                    item.entry("apiVersion").or_insert_with(|| api_version.clone().into());
+                    item.entry("kind").or_insert_with(|| kind.into());
+                }
+                Ok(items)
+            }
+            Err(refused @ ClusterError::Forbidden { .. }) => {
+                self.inner.discovery.invalidate();
+                let is_served = !self.served_versions(&FLEET_POLICY).await?.is_empty();
+                if is_served { Err(refused) } else { Ok(Vec::new()) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes some fields of an object, in the name of a field manager, and gives it as it is then; `None` where there is
+    /// none of that name. Of any kind, also one that is not among [`stator_core::dynamo::kinds::ALL`]. For what a person
+    /// changes of an object that is a person's: what stator keeps itself it only ever applies.
+    ///
+    /// # Errors
+    /// When the server refuses it, or does not answer.
+    pub async fn merge_patch(
+        &self,
+        kind: &ObjectKind,
+        namespace: &str,
+        name: &str,
+        manager: &str,
+        patch: &Value,
+    ) -> Result<Option<Object>, ClusterError> {
+        let url = ApiUrl::of_kind(kind, Some(namespace))
+            .join(name)
+            .query("fieldManager", manager)
+            .query("fieldValidation", "Strict");
+        let request =
+            api_client::build_request(Method::PATCH, &url, ApiPayload::Merge(patch), api_client::ACCEPT_JSON)?;
+        let answer = self.inner.send_write(request, self.fence.as_ref()).await?;
+        let object = ObjectRef {
+            api_version: kind.api_version(),
+            kind: kind.kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        if !answer.status.is_success() {
+            if api_error::is_absent(&api_error::parse_status(&answer), &object) {
+                return Ok(None);
+            }
+            let asked = ApiCall { config: Some(patch), ..ApiCall::on_object("patch", kind, &object) };
+            return Err(api_error::to_cluster_error(&asked, &answer, &[]));
+        }
+        let PackedObject(object) = answer.json(&url)?;
+        parse_object(object, &url).map(Some)
+    }
+}
+
+/// How long a frontend may take. It answers from memory.
+const FRONTEND_DEADLINE: Duration = Duration::from_secs(5);
+/// The most that a list of models may hold: some thousands of them.
+const MAX_MODEL_LIST_SIZE: usize = 1 << 20;
+
+/// What a frontend serves, or why that cannot be told. It is asked through the API server, as whom the connection acts, whose
+/// rights decide.
+///
+/// Whatever listens there may answer anything. So little of it is read, redirects are not followed, and nothing of it is
+/// repeated in a message.
+async fn ask_frontend(connection: &KubeConnection, frontend: &FrontendService) -> FrontendAnswer {
+    let FrontendService { namespace, name } = frontend;
+    let service = ApiUrl::of("", "v1", "services", Some(namespace)).join(&format!("{name}:{FRONTEND_PORT}"));
+    let url = MODELS_PATH.split('/').filter(|step| !step.is_empty()).fold(service.join("proxy"), ApiUrl::join);
+    let request = match api_client::build_request(Method::GET, &url, ApiPayload::None, api_client::ACCEPT_JSON) {
+        Ok(request) => request,
+        Err(error) => return FrontendAnswer::unknown(error.to_string()),
+    };
+    let (client, server) = (&connection.client, &connection.server);
+    match api_client::send_limited_request(client, server, request, FRONTEND_DEADLINE, MAX_MODEL_LIST_SIZE).await {
+        Ok(answer) => judge_frontend_answer(frontend, &answer),
+        Err(error) if error.retry_delay().is_some() => FrontendAnswer::unknown_now(error.to_string()),
+        Err(error) => FrontendAnswer::unknown(error.to_string()),
+    }
+}
+
+fn judge_frontend_answer(frontend: &FrontendService, answer: &ApiResponse) -> FrontendAnswer {
+    if answer.status == StatusCode::OK {
+        return FrontendAnswer::from_model_list(&answer.body);
+    }
+    let Status { message, reason, .. } = parse_status(answer);
+    let code = answer.status.as_u16();
+    match (code, reason.as_str()) {
+        (403, "Forbidden") => FrontendAnswer::unknown(format!(
+            "give stator the right `get` on `services/proxy` in namespace {}",
+            frontend.namespace
+        )),
+        (404, "NotFound") => FrontendAnswer::unknown(format!("there is no {frontend}")),
+        (503, "ServiceUnavailable") if message.starts_with("no endpoints available") => {
+            FrontendAnswer::Serves(BTreeSet::new())
+        }
+        (code, _) if code >= 500 => {
+            FrontendAnswer::unknown_now(format!("{frontend} did not answer {MODELS_PATH} (HTTP {code})"))
+        }
+        (code, _) => FrontendAnswer::unknown(format!("{frontend} answers {MODELS_PATH} with HTTP {code}")),
     }
 }

@@ -3,8 +3,7 @@
 
 use super::kube_cluster::KubeCluster;
 use super::paged_list::{self, ListProgress};
-use super::watch_stream::{self, WatchCursor};
-use super::watch_update::{WatchUpdate, WatchUpdateHandler};
+use super::watch_stream::{self, WatchCursor, WatchUpdate, WatchUpdateHandler};
 use crate::cluster::ClusterError;
 use crate::random::random_bits;
 use stator_core::dynamo::kinds::ObjectKind;
@@ -60,7 +59,7 @@ impl ListRetries {
 
 impl KubeCluster {
     /// Follows the objects of a kind in a namespace that carry all the labels, until it is dropped. One that loses a label is
-    /// told of as deleted. A list that fails is tried again after a growing delay, within
+    /// reported as deleted. A list that fails is tried again after a growing delay, within
     /// a minute where rights are missing, or at once when `nudge` is notified.
     pub async fn list_and_watch(
         &self,

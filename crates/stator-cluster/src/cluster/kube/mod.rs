@@ -7,20 +7,14 @@
 mod access_review;
 mod api_client;
 mod api_error;
-mod apply_outcome;
 mod connect;
 mod connection;
 mod connection_gate;
-mod definitions;
 mod discovery;
-mod discovery_cache;
 mod events;
 mod field_paths;
-mod fleet_policies;
 mod kube_cluster;
 mod list_watch;
-mod merge_patch;
-mod model_list;
 mod namespace_restriction;
 mod owned_objects;
 mod ownership_transfer;
@@ -30,12 +24,12 @@ mod preflight;
 mod request_observer;
 mod resource_versions;
 mod watch_stream;
-mod watch_update;
 
 #[cfg(test)]
 mod tests;
 
 pub use access_review::AccessRight;
+pub use watch_stream::{WatchUpdate, WatchUpdateHandler};
 // Callers still know it by this path.
 pub use connect::{
     ConnectError, ConnectOptions, ImpersonatedUser, KubeconfigContexts, RequestDeadlines, ServiceAccount,
@@ -47,4 +41,3 @@ pub use owned_objects::OwnedObjects;
 pub use pod_logs::{LogLine, LogRequest, LogStream};
 pub use preflight::{PreflightProblem, PreflightReport, PreflightSubject};
 pub use request_observer::{ObservedRequest, RequestObserver};
-pub use watch_update::{WatchUpdate, WatchUpdateHandler};

@@ -4,15 +4,15 @@
 //! stator writes v1beta1, which is served since Dynamo 1.2. Up to 1.4 it is stored as v1alpha1 and converted by a webhook
 //! of Dynamo's operator; a definition without that webhook prunes the spec of every v1beta1 write (dynamo#10419).
 
-use super::api_client::{ACCEPT_JSON, ApiUrl};
+use super::api_client::{ACCEPT_JSON, ACCEPT_METADATA, ApiUrl};
 use super::connection::KubeConnection;
-use super::definitions::CRD_KIND;
 use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{GRAPH, JOURNAL, ObjectKind, RECORD};
+use stator_core::dynamo::kinds::{self, GRAPH, JOURNAL, ObjectKind, RECORD};
 use stator_core::dynamo::release::{Definitions, Release};
 use std::collections::BTreeSet;
+use std::sync::PoisonError;
 
 /// The definition of records as this stator needs it.
 const MODEL_CRD: &str = include_str!("../../../../../crds/stator.dev_models.yaml");
@@ -246,6 +246,52 @@ fn storage_version(definition: &Value) -> Option<&str> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array)?;
     let version = versions.iter().find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))?;
     version.get("name").and_then(Value::as_str)
+}
+
+/// Where kinds are defined.
+pub(super) const CRD_KIND: ObjectKind = ObjectKind {
+    group: "apiextensions.k8s.io",
+    version: "v1",
+    kind: "CustomResourceDefinition",
+    plural: "customresourcedefinitions",
+    short: "crd",
+};
+
+impl KubeConnection {
+    /// The definitions of Dynamo's kinds, `None` where that of graphs may not be read. They are read once, and again when one
+    /// of them has another resource version.
+    pub(super) async fn definitions(&self) -> Result<Option<Definitions>, ClusterError> {
+        let known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known {
+            let heads = self.read_definitions(ACCEPT_METADATA).await?;
+            if known.are_of(&heads) {
+                return Ok(Some(known));
+            }
+        }
+        let served = match Definitions::from_served(&self.read_definitions(ACCEPT_JSON).await?) {
+            Ok(served) => Some(served),
+            Err(error) => {
+                tracing::info!(%error, "the definitions of the cluster are not those of a known Dynamo");
+                None
+            }
+        };
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&served);
+        Ok(served)
+    }
+
+    async fn read_definitions(&self, accept: &str) -> Result<Vec<Value>, ClusterError> {
+        let mut found = Vec::new();
+        for kind in kinds::MANAGED.iter().filter(|kind| kind.group == GRAPH.group) {
+            // What may not be read is as if it were not there: the release's own stands in.
+            let url = ApiUrl::of_kind(&CRD_KIND, None).join(&format!("{}.{}", kind.plural, kind.group));
+            match self.get_document("get", &CRD_KIND, &url, accept).await {
+                Ok(definition) => found.extend(definition),
+                Err(ClusterError::Forbidden { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ mod tests {
             )
         };
         let models = "/apis/stator.dev/v1alpha1/namespaces/prod/models";
-        let told = [
+        let described = [
             said("GET", "/version"),
             said("GET", "/apis/stator.dev/v1alpha1"),
             said("GET", "/api/v1/namespaces"),
@@ -151,7 +151,7 @@ mod tests {
             "get", "get", "list", "get", "list", "watch", "get", "apply", "patch", "create", "update", "delete",
             "other",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(described, expected);
     }
 
     #[tokio::test]

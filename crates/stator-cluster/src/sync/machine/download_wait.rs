@@ -80,7 +80,7 @@ impl ModelSync {
 
     /// What is written or deleted once the weights are downloaded.
     fn awaiting_download(&self) -> Vec<ObjectRef> {
-        let made = self.tasks.iter().filter_map(SyncTask::makes);
+        let made = self.tasks.iter().filter_map(SyncTask::created_object);
         let objects: BTreeSet<ObjectRef> =
             made.filter(|(_, stage)| *stage > ApplyStage::Download).map(|(object, _)| object).collect();
         objects.into_iter().collect()

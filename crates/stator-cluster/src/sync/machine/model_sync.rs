@@ -231,7 +231,7 @@ impl ModelSync {
         self.limit_adapters();
         while let Some(front) = self.tasks.front().cloned() {
             let writes = matches!(front, SyncTask::Apply(_) | SyncTask::Delete(DeleteTask { recheck: false, .. }));
-            if let Some((object, stage)) = front.makes()
+            if let Some((object, stage)) = front.created_object()
                 && let Some(failed) = self.report.failed_stage()
                 && stage > failed
             {

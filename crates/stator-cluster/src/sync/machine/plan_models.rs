@@ -96,18 +96,18 @@ pub(super) fn build_models(
             };
             let blank = with_earlier_names(blank, known, predecessors.get(&name));
             let is_damaged = ownership.damaged.binary_search(&name).is_ok();
-            let mut book = RecordWriter::new(stored, blank, is_damaged);
+            let mut recorder = RecordWriter::new(stored, blank, is_damaged);
             if settings.keeps_file_faults {
-                book.keep_file_fault();
+                recorder.keep_file_fault();
             } else {
-                book.set_file_fault(file_fault(&changes, &findings));
+                recorder.set_file_fault(file_fault(&changes, &findings));
             }
             if let Some(approval) = settings.approval.as_ref().filter(|approval| approval.models.contains(&name)) {
-                book.add_history_line(format!("approved {}", approval.text));
+                recorder.add_history_line(format!("approved {}", approval.text));
             }
             let retired = retired.contains(&name);
             let successors = successors.of_model(&name, &changes);
-            (name.clone(), build_model(name, changes, (book, retired, successors), settings))
+            (name.clone(), build_model(name, changes, (recorder, retired, successors), settings))
         })
         .collect()
 }
@@ -169,7 +169,7 @@ fn file_fault(changes: &[Change], findings: &[Finding]) -> Option<String> {
 fn build_model(
     name: String,
     changes: Vec<Change>,
-    (mut book, retired, successors): (RecordWriter, bool, Vec<String>),
+    (mut recorder, retired, successors): (RecordWriter, bool, Vec<String>),
     settings: &MachineSettings,
 ) -> ModelSync {
     let (mut blocked, mut held) = (Vec::new(), Vec::new());
@@ -187,7 +187,7 @@ fn build_model(
             Some(if change.step.write().is_some() { &entry.object } else { &change.object })
         })
         .cloned();
-    book.repair_inventory(&changes, retired);
+    recorder.repair_inventory(&changes, retired);
     for change in changes {
         let line = format!("{} {} ({})", change.action.as_str(), change.object, disruption_name(&change));
         let Change {
@@ -243,12 +243,12 @@ fn build_model(
             PlanStep::NoWrite | PlanStep::Held { .. } => {}
             PlanStep::AwaitGone { uid } => going.push((object, uid, join_reasons(&reasons))),
             PlanStep::Write(PlannedWrite::Apply(apply)) => {
-                let tasks = apply_tasks(apply, inventory, line, graph.as_ref(), &mut book);
+                let tasks = apply_tasks(apply, inventory, line, graph.as_ref(), &mut recorder);
                 if follows_graph(&tasks) { followers.extend(tasks) } else { now.extend(tasks) }
             }
             PlanStep::Write(PlannedWrite::Replace { delete, apply }) if delete.after.is_some() => {
-                book.mark_outgoing(&delete);
-                now.extend(apply_tasks(apply, inventory, line.clone(), graph.as_ref(), &mut book));
+                recorder.mark_outgoing(&delete);
+                now.extend(apply_tasks(apply, inventory, line.clone(), graph.as_ref(), &mut recorder));
                 let line = format!("delete {object} (delete)");
                 outgoing.insert(object.identity(), outgoing_object(object, gpus.before));
                 replaced.push((delete, line));
@@ -260,7 +260,7 @@ fn build_model(
                 // What is created in its place must not ask for the uid of what is gone.
                 let successor = without_uid(&apply.object);
                 let apply = ApplyStep { object: successor, planned_resource_version: None, ..apply };
-                tasks.extend(apply_tasks(apply, inventory, line, graph.as_ref(), &mut book));
+                tasks.extend(apply_tasks(apply, inventory, line, graph.as_ref(), &mut recorder));
                 if follows_graph(&tasks) { followers.extend(tasks) } else { now.extend(tasks) }
             }
             PlanStep::Write(PlannedWrite::Delete(step)) if step.after.is_some() => {
@@ -332,7 +332,7 @@ fn build_model(
         tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
     }
     let report = ModelReport::new(blocked, held);
-    let mut model = ModelSync::new(name, tasks, book, (watched, outgoing), report, (retired, successors));
+    let mut model = ModelSync::new(name, tasks, recorder, (watched, outgoing), report, (retired, successors));
     model.own_graph = graph;
     put_off.into_iter().for_each(|going| model.report.add_going(going));
     model
@@ -388,7 +388,7 @@ fn apply_tasks(
     inventory: Option<InventoryEntry>,
     line: String,
     graph: Option<&ObjectRef>,
-    book: &mut RecordWriter,
+    recorder: &mut RecordWriter,
 ) -> Vec<SyncTask> {
     // Who owns what is settled by server-side apply itself, and status alone moves the resource version: the uid in
     // the object is what must still be true.
@@ -406,7 +406,7 @@ fn apply_tasks(
         digest: String::new(),
         prune: stage != ApplyStage::Cache,
     });
-    book.mark_intended(&entry);
+    recorder.mark_intended(&entry);
     let task = |object: ObjectText, manager: &'static str, line: Option<String>, follows: bool| {
         SyncTask::Apply(ApplyTask {
             object,

@@ -120,7 +120,7 @@ impl SyncTask {
     }
 
     /// The object that it applies, or deletes to apply it anew, and at which stage.
-    pub(super) fn makes(&self) -> Option<(ObjectRef, ApplyStage)> {
+    pub(super) fn created_object(&self) -> Option<(ObjectRef, ApplyStage)> {
         match self {
             Self::Apply(task) => Some((task.object.reference().clone(), task.stage)),
             Self::Delete(DeleteTask { step, purpose: DeletePurpose::Replace, .. }) => {

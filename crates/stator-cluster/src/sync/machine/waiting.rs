@@ -114,8 +114,8 @@ impl ModelSync {
         }
         // Until a first look has come back, there is nothing to be said to anybody.
         let is_seen = waited.iter().any(|one| one.is_seen() && one.waiting_message().is_some());
-        let told = waited.iter().filter(|one| one.is_seen() || !is_seen);
-        let mut waiting = told.filter_map(|watched| Some((&watched.object, watched.waiting_message()?)));
+        let reported = waited.iter().filter(|one| one.is_seen() || !is_seen);
+        let mut waiting = reported.filter_map(|watched| Some((&watched.object, watched.waiting_message()?)));
         let reason = waiting.next().map(|(object, mut details)| {
             for (other, message) in waiting {
                 details.push_str(&format!("; {other}: {message}"));

@@ -93,7 +93,7 @@ pub(super) fn check_grove_name(
     }
 }
 
-/// A graph's name that Grove leaves no room for: releases before 1.2 refuse it there, later ones cut it.
+/// A graph's name that Grove leaves no space for: releases before 1.2 refuse it there, later ones cut it.
 pub(super) fn check_grove_truncation(
     object: &Object,
     spec: &GraphSpec,

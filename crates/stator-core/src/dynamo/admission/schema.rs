@@ -7,7 +7,7 @@ use crate::fields::{self, SchemaViolation, TypingErrorKind, ViolationKind};
 use crate::object::{FieldPath, KeyValue, Object, PathSegment};
 use serde_json::Value;
 
-/// CEL rules of the CRDs, by the message that each declares, that a rule of this room says in its own words, with the
+/// CEL rules of the CRDs, by the message that each declares, that a rule of this module says in its own words, with the
 /// place of the fault.
 const COVERED_BY_RULES: &[&str] = &[
     release::RESTART_UNSET_ON_CREATE,
@@ -35,7 +35,7 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
         } else {
             fields::apply_defaults(schema, &mut value);
         }
-        // Rules of this room stand for one version; for others those of the definition do.
+        // Rules of this module stand for one version; for others those of the definition do.
         let covered = if object.kind() == GRAPH.kind { COVERED_BY_RULES } else { &[] };
         let violations = fields::violations_except(schema, &value, None, covered);
         let fault = |violation: SchemaViolation| (violation.path, violation.summary, Fault::Violation(violation.kind));

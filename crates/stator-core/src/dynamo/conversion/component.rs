@@ -1,14 +1,13 @@
 //! One v1alpha1 service becomes one v1beta1 component.
 
 use super::UnmappedCollector;
-use super::alpha_service::{has_own_component_type, is_on, is_zero};
 use super::field_mappings::{ALWAYS_MAIN, LOST_MOUNT, OVERRIDDEN_BY_MAIN, SAME_IN_SERVICES};
 use super::pod::{self, insert_map};
 use super::preserved_spec;
 use super::restore;
 use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
 use crate::dynamo::release::{Behaviour, Release};
-use crate::dynamo::v1alpha1::{AlphaServiceSpec, SharedMemory};
+use crate::dynamo::v1alpha1::{AlphaServiceSpec, SharedMemory, has_own_component_type, is_on, is_zero};
 use crate::object::{FieldPath, PathSegment};
 use serde_json::{Map, Value, json};
 

@@ -7,7 +7,6 @@
 //! Source: `deploy/operator/api/v1alpha1/*_conversion.go` of the releases 1.2 and 1.5, and the conversions of upstream's
 //! manifests by both operators (`oracle/manifests.jsonl` under `tests/data/dynamo/`).
 
-mod alpha_service;
 mod component;
 mod container_merge;
 pub mod field_mappings;

@@ -2,11 +2,12 @@
 //!
 //! Source: `preservedSpecEnvelope` and `saveSharedAlphaOnlySpec` of the operator.
 
-use super::alpha_service::{has_own_component_type, is_on, is_zero};
 use super::container_merge::{is_empty, serialize_variables};
 use super::pod::{self, insert_list, insert_map, is_name_only, native_resources};
 use crate::dynamo::registry::SIDECAR_FRONTEND;
-use crate::dynamo::v1alpha1::{AlphaResources, AlphaServiceSpec, ExtraPodSpec, ResourceItem};
+use crate::dynamo::v1alpha1::{
+    AlphaResources, AlphaServiceSpec, ExtraPodSpec, ResourceItem, has_own_component_type, is_on, is_zero,
+};
 use serde_json::{Map, Value, json};
 
 /// What is kept of a graph's spec.

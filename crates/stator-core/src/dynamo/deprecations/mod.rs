@@ -144,15 +144,15 @@ mod tests {
                  {{name: main, args: [--enforce-disagg], image: 'nvcr.io/nvidia/ai-dynamo/vllm-runtime:{version}'}}]}}}}}}]}}}}"
             )
         };
-        let told = |version: &str, release: Release| -> Vec<String> {
+        let described = |version: &str, release: Release| -> Vec<String> {
             let document: Value = serde_saphyr::from_str(&graph(version)).unwrap();
             let found = find_deprecated(&document, release).into_iter();
             found.map(|found| found.deprecation.subject.name()).collect()
         };
         // The API is the operator's, and the command line the image's.
-        assert_eq!(told("1.2.0", Release::V1_2), Vec::<String>::new());
-        assert_eq!(told("latest", Release::V1_3), ["`spec.components[].experimental.checkpoint.identity`"]);
-        assert_eq!(told("1.4.0-rc1", Release::V1_2), ["the flag `--enforce-disagg`"]);
+        assert_eq!(described("1.2.0", Release::V1_2), Vec::<String>::new());
+        assert_eq!(described("latest", Release::V1_3), ["`spec.components[].experimental.checkpoint.identity`"]);
+        assert_eq!(described("1.4.0-rc1", Release::V1_2), ["the flag `--enforce-disagg`"]);
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub fn find_deprecated(document: &Value, release: Release) -> Vec<DeprecatedUsag
     found.into_iter().map(|(_, usage)| usage).collect()
 }
 
-/// The way to a place, as steps that lead back to the root: a path is made only of the few that are told.
+/// The way to a place, as steps that lead back to the root: a path is made only of the few that are reported.
 struct Trail<'a> {
     before: Option<&'a Trail<'a>>,
     step: TrailStep<'a>,

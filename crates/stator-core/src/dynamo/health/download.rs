@@ -121,11 +121,11 @@ mod tests {
             ),
             (timed, json!({"failed": 1, "startTime": began, "conditions": ended("Failed", "DeadlineExceeded", "")})),
         ];
-        let told = jobs.iter().map(|(spec, status)| {
+        let described = jobs.iter().map(|(spec, status)| {
             let verdict = download_health(&job(spec, status));
             format!("{}{}: {}", verdict.health, if verdict.terminal { "!" } else { "" }, verdict.message)
         });
-        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+        insta::assert_snapshot!(described.collect::<Vec<_>>().join("\n"), @r#"
         Progressing: waiting for the download of the weights to start
         Progressing: waiting for the pod of the download: `kubectl describe job weights-gpt -n prod` shows why there is none
         Progressing: downloading weights since 2026-01-01T00:00:00Z, at most 2h (1 active, 0 failed, 0 succeeded)

@@ -123,11 +123,11 @@ mod tests {
             (json!([own]), json!([answer(&own, refused, found, 2), answer(&own, yes, found, 2)])),
             (json!([]), json!([])),
         ];
-        let told = routes.iter().map(|(parents, answers)| {
+        let described = routes.iter().map(|(parents, answers)| {
             let verdict = route_health(&route(parents, answers));
             format!("{}: {}", verdict.health, verdict.message)
         });
-        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
+        insta::assert_snapshot!(described.collect::<Vec<_>>().join("\n"), @"
         Progressing: waiting for gateway infra/public (https) to accept the route: check that the gateway exists and its controller is running
         Progressing: waiting for gateway infra/public (https) to process the change of the route
         Healthy: accepted by gateway infra/public (https)

@@ -57,11 +57,11 @@ fn the_newest_operators_recordings_are_told() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/1.5/recordings");
     let mut names: Vec<_> = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
-    let told = names.iter().map(|path| {
+    let described = names.iter().map(|path| {
         let name = path.file_stem().unwrap().to_str().unwrap();
         format!("{name}\n{}\n", story(&fs_err::read_to_string(path).unwrap()))
     });
-    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!(described.collect::<Vec<_>>().join("\n"));
 }
 
 /// A graph of generation 2 with this condition, as the operator of 1.4 and later writes it.
@@ -80,18 +80,18 @@ fn not_ready(state: &str, reason: &str, message: &str, annotations: Value) -> He
 
 #[test]
 fn the_reasons_of_later_releases_have_their_cause_and_their_end() {
-    let told = |state: &str, reason: &str, message: &str| {
+    let described = |state: &str, reason: &str, message: &str| {
         let verdict = not_ready(state, reason, message, json!({}));
         format!("{}{}: {}", verdict.health, if verdict.terminal { "!" } else { "" }, verdict.message)
     };
-    insta::assert_snapshot!(told("pending", "insufficient_capacity", "decode: 0/4 nodes are available"), @"Progressing: waiting for capacity: decode: 0/4 nodes are available");
-    insta::assert_snapshot!(told("pending", "pods_not_ready", "decode: 1 of 2 pods ready"), @"Progressing: waiting for pods: decode: 1 of 2 pods ready");
-    insta::assert_snapshot!(told("pending", "updating", "decode: 1 of 2 updated"), @"Progressing: pods are updated: decode: 1 of 2 updated");
-    insta::assert_snapshot!(told("pending", "mixed_not_ready_reasons", "decode: no capacity; frontend: not ready"), @"Progressing: waiting for capacity and pods: decode: no capacity; frontend: not ready");
-    insta::assert_snapshot!(told("pending", "waiting_for_checkpoint", ""), @"Progressing: waiting for a checkpoint");
-    insta::assert_snapshot!(told("failed", "selected_workload_provider_unavailable", "grove is not available"), @"Failed!: grove is not available");
-    insta::assert_snapshot!(told("pending", "unsupported_workload_provider", "lws"), @"Failed!: lws");
-    insta::assert_snapshot!(told("failed", "no_multinode_orchestrator_available", "no multinode orchestrator available"), @"Failed!: no multinode orchestrator available");
+    insta::assert_snapshot!(described("pending", "insufficient_capacity", "decode: 0/4 nodes are available"), @"Progressing: waiting for capacity: decode: 0/4 nodes are available");
+    insta::assert_snapshot!(described("pending", "pods_not_ready", "decode: 1 of 2 pods ready"), @"Progressing: waiting for pods: decode: 1 of 2 pods ready");
+    insta::assert_snapshot!(described("pending", "updating", "decode: 1 of 2 updated"), @"Progressing: pods are updated: decode: 1 of 2 updated");
+    insta::assert_snapshot!(described("pending", "mixed_not_ready_reasons", "decode: no capacity; frontend: not ready"), @"Progressing: waiting for capacity and pods: decode: no capacity; frontend: not ready");
+    insta::assert_snapshot!(described("pending", "waiting_for_checkpoint", ""), @"Progressing: waiting for a checkpoint");
+    insta::assert_snapshot!(described("failed", "selected_workload_provider_unavailable", "grove is not available"), @"Failed!: grove is not available");
+    insta::assert_snapshot!(described("pending", "unsupported_workload_provider", "lws"), @"Failed!: lws");
+    insta::assert_snapshot!(described("failed", "no_multinode_orchestrator_available", "no multinode orchestrator available"), @"Failed!: no multinode orchestrator available");
     let on_delete = json!({"nvidia.com/grove-update-strategy": "OnDelete"});
     insta::assert_snapshot!(not_ready("pending", "updating", "decode: 0 of 2 updated", on_delete).message, @"waiting for you to delete pods: with `nvidia.com/grove-update-strategy: OnDelete`, only a deleted pod is updated (decode: 0 of 2 updated)");
 }
@@ -554,7 +554,7 @@ fn some_status() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// The law of the room: nothing is Healthy before the operator has said so of this very generation, none that was
+    /// The law of the module: nothing is Healthy before the operator has said so of this very generation, none that was
     /// applied later, none while it rolls, and none while it goes. Through any sequence of statuses.
     #[test]
     fn nothing_is_healthy_too_early(
@@ -596,7 +596,7 @@ proptest! {
 
 #[test]
 fn a_claim_without_a_volume_says_what_it_lacks() {
-    let told = |spec: serde_json::Value, status: serde_json::Value| {
+    let described = |spec: serde_json::Value, status: serde_json::Value| {
         let claim = serde_json::json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "weights", "namespace": "prod"},
             "spec": spec, "status": status,
@@ -605,10 +605,10 @@ fn a_claim_without_a_volume_says_what_it_lacks() {
     };
     let pending = serde_json::json!({"phase": "Pending"});
     let said = [
-        told(serde_json::json!({}), serde_json::json!({})),
-        told(serde_json::json!({}), pending.clone()),
-        told(serde_json::json!({"volumeName": "nfs-1"}), pending.clone()),
-        told(serde_json::json!({"storageClassName": "fast"}), pending),
+        described(serde_json::json!({}), serde_json::json!({})),
+        described(serde_json::json!({}), pending.clone()),
+        described(serde_json::json!({"volumeName": "nfs-1"}), pending.clone()),
+        described(serde_json::json!({"storageClassName": "fast"}), pending),
     ];
     insta::assert_snapshot!(said.join("\n"), @"
     waiting for a volume

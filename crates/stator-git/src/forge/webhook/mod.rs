@@ -3,11 +3,8 @@
 //! A delivery only ever schedules a look at the refs that a source names itself. No URL, branch or path of a payload is
 //! fetched from, because whoever can write to a repository shapes much of it.
 
-mod azure;
-mod bitbucket;
 mod delivery;
-mod github;
-mod gitlab;
+mod payloads;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -57,23 +54,23 @@ pub fn parse(host: ForgeKind, headers: &HeaderMap, body: &[u8]) -> Result<Webhoo
     let (id, mut hints) = match host {
         ForgeKind::Github => (
             header_text_owned(headers, "x-github-delivery"),
-            github::parse_hints(header_text(headers, "x-github-event"), body)?,
+            payloads::parse_github_hints(header_text(headers, "x-github-event"), body)?,
         ),
         // Gitea's payloads have GitHub's shape.
         ForgeKind::Gitea => (
             header_text_owned(headers, "x-gitea-delivery"),
-            github::parse_hints(header_text(headers, "x-gitea-event"), body)?,
+            payloads::parse_github_hints(header_text(headers, "x-gitea-event"), body)?,
         ),
         ForgeKind::Gitlab => {
             let ids = ["idempotency-key", "webhook-id", "x-gitlab-event-uuid"];
-            (ids.iter().find_map(|name| header_text_owned(headers, name)), gitlab::parse_hints(body)?)
+            (ids.iter().find_map(|name| header_text_owned(headers, name)), payloads::parse_gitlab_hints(body)?)
         }
         ForgeKind::Bitbucket => {
             let id =
                 header_text_owned(headers, "x-request-uuid").or_else(|| header_text_owned(headers, "x-request-id"));
-            (id, bitbucket::parse_hints(header_text(headers, "x-event-key"), body)?)
+            (id, payloads::parse_hints(header_text(headers, "x-event-key"), body)?)
         }
-        ForgeKind::Azure => azure::parse_delivery(body)?,
+        ForgeKind::Azure => payloads::parse_azure_delivery(body)?,
     };
     hints.sort();
     hints.dedup();

@@ -44,7 +44,7 @@ fn sent(host: ForgeKind, event: &str, body: &serde_json::Value) -> Result<Webhoo
     receive(host, &secrets(&[SECRET]), &sent, &body, noon())
 }
 
-fn told(host: ForgeKind, event: &str, body: &serde_json::Value) -> String {
+fn described(host: ForgeKind, event: &str, body: &serde_json::Value) -> String {
     let delivery = sent(host, event, body).unwrap();
     assert_eq!(delivery.id.as_deref(), Some("one"));
     let hints = delivery.hints.iter().map(|hint| match hint {
@@ -59,15 +59,15 @@ fn every_host_tells_of_pushes_and_pull_requests() {
     let push = json!({"ref": "refs/heads/main", "after": "0000", "repository": {"clone_url": "https://evil.example"}});
     let pull = json!({"action": "synchronize", "number": 7, "pull_request": {"head": {"repo": null}}});
     for host in [ForgeKind::Github, ForgeKind::Gitea] {
-        assert_eq!(told(host, "push", &push), "refs/heads/main");
-        assert_eq!(told(host, "pull_request", &pull), "#7");
+        assert_eq!(described(host, "push", &push), "refs/heads/main");
+        assert_eq!(described(host, "pull_request", &pull), "#7");
     }
-    assert_eq!(told(ForgeKind::Gitea, "pull_request_sync", &pull), "#7");
+    assert_eq!(described(ForgeKind::Gitea, "pull_request_sync", &pull), "#7");
 
     let push = json!({"object_kind": "tag_push", "ref": "refs/tags/v1", "commits": []});
     let merge = json!({"object_kind": "merge_request", "object_attributes": {"iid": 3, "action": "update"}});
-    assert_eq!(told(ForgeKind::Gitlab, "", &push), "refs/tags/v1");
-    assert_eq!(told(ForgeKind::Gitlab, "", &merge), "#3");
+    assert_eq!(described(ForgeKind::Gitlab, "", &push), "refs/tags/v1");
+    assert_eq!(described(ForgeKind::Gitlab, "", &merge), "#3");
 
     let branch = |name: &str| json!({"type": "branch", "name": name, "target": {"hash": "0000"}});
     let push = json!({"push": {"changes": [
@@ -75,29 +75,32 @@ fn every_host_tells_of_pushes_and_pull_requests() {
         {"new": {"type": "tag", "name": "v1"}}, {"old": null, "new": null},
     ]}});
     let pull = json!({"pullrequest": {"id": 4, "source": {"commit": {"hash": "315f27602bd8"}}}});
-    assert_eq!(told(ForgeKind::Bitbucket, "repo:push", &push), "refs/heads/new refs/heads/old refs/tags/v1");
-    assert_eq!(told(ForgeKind::Bitbucket, "pullrequest:updated", &pull), "#4");
+    assert_eq!(described(ForgeKind::Bitbucket, "repo:push", &push), "refs/heads/new refs/heads/old refs/tags/v1");
+    assert_eq!(described(ForgeKind::Bitbucket, "pullrequest:updated", &pull), "#4");
     let push = json!({"changes": [{"refId": "refs/heads/main", "type": "DELETE"}, {"refId": "refs/heads/b"}]});
     let pull = json!({"eventKey": "pr:from_ref_updated", "pullRequest": {"id": 5, "version": 2}});
-    assert_eq!(told(ForgeKind::Bitbucket, "repo:refs_changed", &push), "refs/heads/b refs/heads/main");
-    assert_eq!(told(ForgeKind::Bitbucket, "pr:from_ref_updated", &pull), "#5");
+    assert_eq!(described(ForgeKind::Bitbucket, "repo:refs_changed", &push), "refs/heads/b refs/heads/main");
+    assert_eq!(described(ForgeKind::Bitbucket, "pr:from_ref_updated", &pull), "#5");
 
     let push = json!({"id": "one", "eventType": "git.push", "resource": {"refUpdates": [{"name": "refs/heads/main"}]}});
     let pull = json!({"id": "one", "eventType": "git.pullrequest.updated", "resource": {"pullRequestId": 6}});
-    assert_eq!(told(ForgeKind::Azure, "", &push), "refs/heads/main");
-    assert_eq!(told(ForgeKind::Azure, "", &pull), "#6");
+    assert_eq!(described(ForgeKind::Azure, "", &push), "refs/heads/main");
+    assert_eq!(described(ForgeKind::Azure, "", &pull), "#6");
 }
 
 #[test]
 fn pings_and_events_of_no_interest_are_genuine_and_say_nothing() {
-    assert_eq!(told(ForgeKind::Github, "ping", &json!({"zen": "Keep it logically awesome.", "hook_id": 1})), "");
-    assert_eq!(told(ForgeKind::Gitea, "issues", &json!({})), "");
-    assert_eq!(told(ForgeKind::Gitlab, "", &json!({"object_kind": "note"})), "");
-    assert_eq!(told(ForgeKind::Bitbucket, "diagnostics:ping", &json!({"test": true})), "");
-    assert_eq!(told(ForgeKind::Azure, "", &json!({"id": "one", "eventType": "build.complete", "resource": null})), "");
+    assert_eq!(described(ForgeKind::Github, "ping", &json!({"zen": "Keep it logically awesome.", "hook_id": 1})), "");
+    assert_eq!(described(ForgeKind::Gitea, "issues", &json!({})), "");
+    assert_eq!(described(ForgeKind::Gitlab, "", &json!({"object_kind": "note"})), "");
+    assert_eq!(described(ForgeKind::Bitbucket, "diagnostics:ping", &json!({"test": true})), "");
+    assert_eq!(
+        described(ForgeKind::Azure, "", &json!({"id": "one", "eventType": "build.complete", "resource": null})),
+        ""
+    );
     // Not a branch, not a tag.
-    assert_eq!(told(ForgeKind::Github, "push", &json!({"ref": "refs/pull/7/head"})), "");
-    assert_eq!(told(ForgeKind::Github, "push", &json!({"ref": "--upload-pack=touch /tmp/x"})), "");
+    assert_eq!(described(ForgeKind::Github, "push", &json!({"ref": "refs/pull/7/head"})), "");
+    assert_eq!(described(ForgeKind::Github, "push", &json!({"ref": "--upload-pack=touch /tmp/x"})), "");
 }
 
 /// GitHub's own example: docs.github.com, "Validating webhook deliveries", "Testing the webhook payload validation".

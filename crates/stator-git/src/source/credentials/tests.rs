@@ -22,7 +22,7 @@ fn read(url: &str, values: &[(&str, &str)]) -> Result<GitCredentials, Credential
 }
 
 /// What a user is told; shows `nothing` where a fault was expected.
-fn told(url: &str, values: &[(&str, &str)]) -> String {
+fn described(url: &str, values: &[(&str, &str)]) -> String {
     read(url, values).map_or_else(|error| error.to_string(), |_| "nothing".to_owned())
 }
 
@@ -115,7 +115,7 @@ fn secrets_of_flux_and_of_argo_cd_log_in() {
 
 #[test]
 fn what_cannot_be_right_is_told_at_once() {
-    insta::assert_snapshot!(told(HTTPS, &[
+    insta::assert_snapshot!(described(HTTPS, &[
         ("githubAppId", "1"), ("known-hosts", "x"), ("password", "canary\n"), ("bearerToken", "can\nary"),
         ("identity", "canary"), ("caFile", "canary"), ("tls.crt", certificate()), ("noProxy", "canary"),
         ("insecure", "true"), ("url", "https://elsewhere.example.com"),
@@ -134,7 +134,7 @@ fn what_cannot_be_right_is_told_at_once() {
       `tls.crt` needs `tls.key`; put the certificate's private key there, as PEM
       `url` is for `elsewhere.example.com`, but the repository is on another host; use the secret of its host
     ");
-    insta::assert_snapshot!(told(HTTPS, &[("githubAppID", "can ary"), ("username", "")]), @"
+    insta::assert_snapshot!(described(HTTPS, &[("githubAppID", "can ary"), ("username", "")]), @"
     secret `git`: 6 errors
       `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is the account that installed the App
       `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page creates
@@ -143,7 +143,7 @@ fn what_cannot_be_right_is_told_at_once() {
       `username` and `githubAppID` conflict: both define how to log in; keep one of them
       `username` is empty; set it or remove it
     ");
-    insta::assert_snapshot!(told(HTTPS, &[
+    insta::assert_snapshot!(described(HTTPS, &[
         ("githubAppID", "1"), ("githubAppInstallationID", "canary"), ("githubAppPrivateKey", "canary"),
         ("githubAppBaseURL", "https://me:canary@git.example.com"),
     ]), @r"
@@ -152,7 +152,7 @@ fn what_cannot_be_right_is_told_at_once() {
       `githubAppInstallationID` is not a number; it is at the end of the installation's address
       `githubAppPrivateKey` is not a private key in PEM without a passphrase; it begins with `-----BEGIN PRIVATE KEY-----` or `-----BEGIN RSA PRIVATE KEY-----`; copy the whole file
     ");
-    insta::assert_snapshot!(told(HTTPS, &[
+    insta::assert_snapshot!(described(HTTPS, &[
         ("githubAppID", "1"), ("githubAppInstallationID", "1"), ("githubAppInstallationOwner", "team"),
         ("githubAppPrivateKey", private_key()), ("githubAppBaseURL", "https://a"), ("githubAppEnterpriseBaseUrl", "https://b"),
     ]), @r"
@@ -160,9 +160,9 @@ fn what_cannot_be_right_is_told_at_once() {
       `githubAppBaseURL` and `githubAppEnterpriseBaseUrl` conflict: both define where GitHub's API is; keep one of them
       `githubAppInstallationID` and `githubAppInstallationOwner` conflict: both define which installation; keep one of them
     ");
-    insta::assert_snapshot!(told(HTTPS, &[("token", "canary")]), @"secret `git`: has none of the keys for an `https://` address; add `username` and `password` (`token` is read for the forge's API, not for git)");
-    insta::assert_snapshot!(told(HTTPS, &[]), @"secret `git`: has none of the keys for an `https://` address; add `username` and `password`, `bearerToken`, the keys of a GitHub App, or `caFile`");
-    insta::assert_snapshot!(told(HTTPS, &[("azureServicePrincipalClientId", "canary"), ("proxy", "canary")]), @r"
+    insta::assert_snapshot!(described(HTTPS, &[("token", "canary")]), @"secret `git`: has none of the keys for an `https://` address; add `username` and `password` (`token` is read for the forge's API, not for git)");
+    insta::assert_snapshot!(described(HTTPS, &[]), @"secret `git`: has none of the keys for an `https://` address; add `username` and `password`, `bearerToken`, the keys of a GitHub App, or `caFile`");
+    insta::assert_snapshot!(described(HTTPS, &[("azureServicePrincipalClientId", "canary"), ("proxy", "canary")]), @r"
     secret `git`: 2 errors
       `azureServicePrincipalClientId` is not supported: write a personal access token as `password`, with any `username`
       `proxy` is not a proxy's address; write `http://HOST:PORT`, `https://HOST:PORT` or `socks5://HOST:PORT`
@@ -172,22 +172,22 @@ fn what_cannot_be_right_is_told_at_once() {
 #[test]
 fn ssh_needs_a_key_and_the_keys_of_its_host() {
     insta::assert_snapshot!(GitCredentials::read(None, &address(SSH)).unwrap_err(), @"an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address");
-    insta::assert_snapshot!(told(SSH, &[("identity", "canary")]), @r"
+    insta::assert_snapshot!(described(SSH, &[("identity", "canary")]), @r"
     secret `git`: 2 errors
       `identity` needs `known_hosts`; put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints with those that the host's owner publishes
       `identity` is not a private key; it begins with `-----BEGIN OPENSSH PRIVATE KEY-----` or the like; copy the whole file
     ");
-    insta::assert_snapshot!(told(SSH, &[("known_hosts", "canary")]), @r"
+    insta::assert_snapshot!(described(SSH, &[("known_hosts", "canary")]), @r"
     secret `git`: 2 errors
       `known_hosts` needs `identity`; put the private key there, as `ssh-keygen` writes it
       `known_hosts` is not a list of known hosts: line 1 does not have host, kind and key; copy the whole line from `ssh-keyscan`; fix the line or remove it
     ");
-    insta::assert_snapshot!(told(SSH, &[("username", "me"), ("password", "canary")]), @r"
+    insta::assert_snapshot!(described(SSH, &[("username", "me"), ("password", "canary")]), @r"
     secret `git`: 2 errors
       has none of the keys for an SSH address; add `identity`, a private key, and `known_hosts`
       `username` has no effect for an SSH address; the user is part of the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address
     ");
-    insta::assert_snapshot!(told(SSH, &[
+    insta::assert_snapshot!(described(SSH, &[
         ("identity", "canary"), ("sshPrivateKey", "other"), ("known_hosts", ""), ("bearerToken", "canary"), ("proxy", "http://x"),
     ]), @r"
     secret `git`: 4 errors
@@ -201,23 +201,23 @@ fn ssh_needs_a_key_and_the_keys_of_its_host() {
 #[test]
 fn a_key_that_cannot_be_used_is_told_with_the_way_out() {
     let (encrypted, public) = (key("ed25519-encrypted"), key("ed25519").replace("PRIVATE", "PUBLIC"));
-    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", "git.example.com canary\n@odd x y z")]), @r"
+    insta::assert_snapshot!(described(SSH, &[("identity", &encrypted), ("known_hosts", "git.example.com canary\n@odd x y z")]), @r"
     secret `git`: 3 errors
       `identity` is not readable without the passphrase that it is encrypted with; put the passphrase into the key `password`, or remove it with `ssh-keygen -p -f FILE`
       `known_hosts` is not a list of known hosts: line 1 has a key that cannot be read: length invalid; fix the line or remove it
       `known_hosts` is not a list of known hosts: line 2 begins with an unknown marker; known: `@revoked` and `@cert-authority`; fix the line or remove it
     ");
-    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "canary")]), @"secret `git`: `identity` is not encrypted with the passphrase that `password` has; correct `password`; `ssh-keygen -y -f FILE` shows whether it is right");
-    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "pass phrase\n")]), @"secret `git`: `password` ends in a line break, which would be sent with it; remove it (`printf %s` instead of `echo`, `--from-literal` instead of `--from-file`)");
-    insta::assert_snapshot!(told(SSH, &[("identity", &public), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not a private key but the public half; take the file without `.pub`");
-    insta::assert_snapshot!(told(SSH, &[("identity", &key("rsa-pkcs1-encrypted")), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not in a supported format; convert it to OpenSSH's format with `ssh-keygen -p -f FILE`");
+    insta::assert_snapshot!(described(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "canary")]), @"secret `git`: `identity` is not encrypted with the passphrase that `password` has; correct `password`; `ssh-keygen -y -f FILE` shows whether it is right");
+    insta::assert_snapshot!(described(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "pass phrase\n")]), @"secret `git`: `password` ends in a line break, which would be sent with it; remove it (`printf %s` instead of `echo`, `--from-literal` instead of `--from-file`)");
+    insta::assert_snapshot!(described(SSH, &[("identity", &public), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not a private key but the public half; take the file without `.pub`");
+    insta::assert_snapshot!(described(SSH, &[("identity", &key("rsa-pkcs1-encrypted")), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not in a supported format; convert it to OpenSSH's format with `ssh-keygen -p -f FILE`");
 }
 
 #[test]
 fn a_path_of_this_machine_needs_none() {
     assert!(matches!(GitCredentials::read(None, &address("/srv/models.git")).unwrap().login, GitLogin::Anonymous));
     assert!(matches!(GitCredentials::read(None, &address(HTTPS)).unwrap().login, GitLogin::Anonymous));
-    insta::assert_snapshot!(told("/srv/models.git", &[("password", "canary")]), @"secret `git`: `password` has no effect for a local path; it is read with the rights of this process: remove `secretRef` from the source");
+    insta::assert_snapshot!(described("/srv/models.git", &[("password", "canary")]), @"secret `git`: `password` has no effect for a local path; it is read with the rights of this process: remove `secretRef` from the source");
 }
 
 #[test]

@@ -14,9 +14,7 @@ mod network;
 mod object_cache;
 mod range;
 mod reference;
-mod remote_host;
 mod remote_refs;
-mod signed;
 mod store;
 mod trees;
 
@@ -26,12 +24,12 @@ mod tests;
 pub use crate::source::remote::{CommitSize, FetchLimits, RemoteRepository};
 pub use error::MirrorError;
 pub use reference::ResolvedRef;
-pub use remote_host::MirrorTraffic;
 
+use super::signature::{SignedObject, SignedRevision, SignedTag};
+use super::transport::http::HttpClient;
 use crate::source::model_source::Reference;
 use git2::{ObjectType, Oid};
 use object_cache::GitObjectCache;
-use remote_host::RemoteHost;
 use remote_refs::RemoteRefs;
 use std::path::Path;
 use store::MirrorStore;
@@ -143,5 +141,58 @@ impl Mirror {
             return Err(MirrorError::NotACommit { name: id.to_owned(), kind: object.kind().str().to_owned() });
         }
         Ok(object.data().to_vec())
+    }
+}
+
+/// How often a mirror has asked its host, and how much came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MirrorTraffic {
+    /// Requests sent.
+    pub requests: u64,
+    /// Bytes received, headers not counted.
+    pub received: u64,
+}
+
+/// What a mirror knows of its host from one call to the next.
+#[derive(Default)]
+struct RemoteHost {
+    /// Kept for its connections.
+    http: Option<HttpClient>,
+    /// What the host's git can do, from its last list of refs.
+    capabilities: Option<String>,
+    /// Where the host's list of refs was found when it had moved.
+    base: Option<url::Url>,
+    traffic: MirrorTraffic,
+}
+
+impl Mirror {
+    /// A commit as it is, without any tag that may lead to it.
+    ///
+    /// # Errors
+    /// When the mirror does not hold it.
+    pub fn signed_commit(&self, commit: &str) -> Result<SignedRevision, MirrorError> {
+        let raw = self.read_object(commit, ObjectType::Commit)?;
+        let commit = SignedObject { id: commit.to_owned(), raw };
+        Ok(SignedRevision { commit, tag: None, ancestors: Vec::new() })
+    }
+
+    /// The commit of a fetched tip and the annotated tag that led to it, as they are, for
+    /// [`verify_revision`](crate::source::signature::verify_revision).
+    ///
+    /// # Errors
+    /// When the mirror does not hold the commit or the tag.
+    pub fn signed_revision(&self, tip: &ResolvedRef) -> Result<SignedRevision, MirrorError> {
+        let object = |id: &str, kind: ObjectType| {
+            Ok::<_, MirrorError>(SignedObject { id: id.to_owned(), raw: self.read_object(id, kind)? })
+        };
+        let tag = match &tip.tag {
+            Some(id) => {
+                // What the tag is called inside is compared with this: a tag that was signed as another is none.
+                let name = tip.name.strip_prefix("refs/tags/").unwrap_or(&tip.name).to_owned();
+                Some(SignedTag { name, object: object(id, ObjectType::Tag)? })
+            }
+            None => None,
+        };
+        Ok(SignedRevision { commit: object(&tip.commit, ObjectType::Commit)?, tag, ancestors: Vec::new() })
     }
 }

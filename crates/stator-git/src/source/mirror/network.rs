@@ -1,8 +1,7 @@
 //! What a mirror asks its host: what refs there are, and objects.
 
 use super::error::MirrorError;
-use super::remote_host::MirrorTraffic;
-use super::{Mirror, RemoteRefs, store};
+use super::{Mirror, MirrorTraffic, RemoteRefs, store};
 use crate::source::transport::{self, FetchRequest, GitOperation, GitSession, TransportError, http_client};
 use crate::source::url::UrlScheme;
 use git2::{AutotagOption, ErrorClass, FetchOptions, Oid, RemoteCallbacks};

@@ -80,7 +80,7 @@ fn branch(name: &str) -> Reference {
     Reference::Branch(name.to_owned())
 }
 
-fn told(error: &MirrorError) -> String {
+fn described(error: &MirrorError) -> String {
     format!("{error}; {}", error.help())
 }
 
@@ -98,13 +98,13 @@ fn a_branch_of_a_shallow_clone_is_followed_and_told_as_rewritten() {
     let origin = place.folder.path().join("origin.git");
     fs_err::write(origin.join("shallow"), format!("{third}\n")).unwrap();
     fs_err::remove_file(origin.join("objects").join(&second[..2]).join(&second[2..])).unwrap();
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     for _ in 0..2 {
         let tip = mirror.poll(&branch("main")).unwrap();
         let fetched = mirror.fetch(&tip).unwrap();
-        told.push((fetched.commit == third, fetched.previous.unwrap() == first, fetched.forced));
+        described.push((fetched.commit == third, fetched.previous.unwrap() == first, fetched.forced));
     }
-    assert_eq!(told, [(true, true, true), (true, false, false)]);
+    assert_eq!(described, [(true, true, true), (true, false, false)]);
     assert_eq!(mirror.merge_base(&third, &third).unwrap(), Some(third.clone()));
     // What was made on top of an unknown history shares none with what was there before.
     assert_eq!(mirror.merge_base(&first, &third).unwrap(), None);
@@ -144,7 +144,7 @@ fn a_branch_is_followed_and_a_rewritten_one_is_told() {
 fn what_is_not_there_is_told_with_a_way_on() {
     let place = Place::new();
     let mut mirror = place.open().unwrap();
-    let mut all = vec![told(&mirror.poll(&branch("main")).unwrap_err())];
+    let mut all = vec![described(&mirror.poll(&branch("main")).unwrap_err())];
     let commit = place.commit("main", &[("model.yaml", "a: 1")]);
     let origin = place.origin.find_commit(git2::Oid::from_str(&commit).unwrap()).unwrap();
     place.origin.tag_lightweight("v1.0.0", origin.as_object(), false).unwrap();
@@ -162,12 +162,12 @@ fn what_is_not_there_is_told_with_a_way_on() {
         Reference::Commit("abc1234".to_owned()),
         Reference::Commit("0".repeat(40)),
     ];
-    all.extend(references.iter().map(|reference| told(&mirror.poll(reference).unwrap_err())));
+    all.extend(references.iter().map(|reference| described(&mirror.poll(reference).unwrap_err())));
     let unknown = mirror.poll(&Reference::Commit("a".repeat(40))).unwrap();
-    all.push(told(&mirror.fetch(&unknown).unwrap_err()));
-    all.push(told(&mirror.fetch_ref("refs/pull/7/head").unwrap_err()));
-    all.push(told(&mirror.tree(&commit, "models").unwrap_err()).replace(&commit, "HASH"));
-    all.push(told(&place.open().err().unwrap()).replace(place.folder.path().to_str().unwrap(), "/tmp"));
+    all.push(described(&mirror.fetch(&unknown).unwrap_err()));
+    all.push(described(&mirror.fetch_ref("refs/pull/7/head").unwrap_err()));
+    all.push(described(&mirror.tree(&commit, "models").unwrap_err()).replace(&commit, "HASH"));
+    all.push(described(&place.open().err().unwrap()).replace(place.folder.path().to_str().unwrap(), "/tmp"));
     insta::assert_snapshot!(all.join("\n"), @r"
     the repository is empty; push a commit; until then nothing is synced and nothing is pruned
     there is no branch `gone`; the repository's default branch is `main`; push the branch, or name another in `spec.ref.branch`; until then nothing is synced and nothing is pruned

@@ -79,8 +79,8 @@ fn the_schema_is_structural_and_described() {
             assert!(field.get(word).is_none(), "{path}: {word}");
         }
         assert_ne!(field.get("additionalProperties"), Some(&json!(false)), "{path}");
-        let told = field["description"].as_str().is_some_and(|text| !text.is_empty());
-        assert!(told || [".apiVersion", ".kind", ".metadata"].contains(&path.as_str()), "{path}");
+        let messages = field["description"].as_str().is_some_and(|text| !text.is_empty());
+        assert!(messages || [".apiVersion", ".kind", ".metadata"].contains(&path.as_str()), "{path}");
     }
 }
 

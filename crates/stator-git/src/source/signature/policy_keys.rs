@@ -22,7 +22,7 @@ pub fn verify_with_policy_keys(
     verify_revision(VerifyMode::Head, signed, &secret, now).map_err(|error| match error {
         SignatureError::NoKeys { .. } => "the policy has no keys".to_owned(),
         SignatureError::Keys { secret: _, faults } => {
-            let told: Vec<String> = faults
+            let described: Vec<String> = faults
                 .iter()
                 .map(|fault| match (fault.key.as_str(), fault.line) {
                     ("", _) => fault.reason.clone(),
@@ -30,7 +30,7 @@ pub fn verify_with_policy_keys(
                     (key, line) => format!("{key}, line {line}, {}", fault.reason),
                 })
                 .collect();
-            format!("the keys of the policy cannot be read: {}", told.join("; "))
+            format!("the keys of the policy cannot be read: {}", described.join("; "))
         }
         SignatureError::Unknown { object, key } => {
             format!("{object} is signed with the key {key}, which the policy does not name")

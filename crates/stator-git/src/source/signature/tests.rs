@@ -41,7 +41,7 @@ fn later() -> Timestamp {
 }
 
 /// What comes of it, without what differs between two makings of the fixtures.
-fn told(result: Result<Vec<TrustedSigner>, SignatureError>) -> String {
+fn described(result: Result<Vec<TrustedSigner>, SignatureError>) -> String {
     let text = match result {
         Ok(signers) => {
             let one = |signer: &TrustedSigner| format!("{} by {} ({})", signer.object, signer.key, signer.name);
@@ -59,7 +59,7 @@ fn masked(text: &str) -> String {
 }
 
 fn judged(file: &str, secret: &SecretValues, now: Timestamp) -> String {
-    told(verify_revision(VerifyMode::Head, &head(data(file)), secret, now))
+    described(verify_revision(VerifyMode::Head, &head(data(file)), secret, now))
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_was_changed_or_copied_does_not_pass() {
     let changed = |file: &str, from: &str, to: &str| {
         let text = String::from_utf8(data(file)).unwrap();
         assert!(text.contains(from), "{file} has no {from}");
-        told(verify_revision(VerifyMode::Head, &head(text.replace(from, to).into_bytes()), &all, later()))
+        described(verify_revision(VerifyMode::Head, &head(text.replace(from, to).into_bytes()), &all, later()))
     };
     insta::assert_snapshot!(changed("commit-openpgp-ed", "author Ada", "author Eve"), @"commit ID does not match its signature by PRINT");
     insta::assert_snapshot!(changed("commit-ssh-ed25519", "author Ada", "author Eve"), @"commit ID does not match its signature by SHA256:…");
@@ -134,7 +134,7 @@ fn what_was_changed_or_copied_does_not_pass() {
     let of_file = String::from_utf8(data("signature-of-file")).unwrap();
     let mut text = String::from_utf8(data("commit-unsigned")).unwrap();
     text = text.replacen("\n\n", &format!("\ngpgsig {}\n\n", of_file.trim().replace('\n', "\n ")), 1);
-    insta::assert_snapshot!(told(verify_revision(VerifyMode::Head, &head(text.into_bytes()), &all, later())), @"commit ID is signed with the key SHA256:…, which signed it as `file` and not as `git`");
+    insta::assert_snapshot!(described(verify_revision(VerifyMode::Head, &head(text.into_bytes()), &all, later())), @"commit ID is signed with the key SHA256:…, which signed it as `file` and not as `git`");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn tags_pass_for_their_own_name_and_commit_only() {
     let mut signed = head(data("commit-ssh-ecdsa"));
     let mut judged = |mode: VerifyMode, found: Option<SignedTag>| {
         signed.tag = found;
-        told(verify_revision(mode, &signed, &all, later()))
+        described(verify_revision(mode, &signed, &all, later()))
     };
     insta::assert_snapshot!(judged(VerifyMode::Tag, Some(tag("v1.0.0", data("tag-openpgp")))), @"tag v1.0.0 by PRINT (Ed25519 <ed@example.com>)");
     insta::assert_snapshot!(judged(VerifyMode::TagAndHead, Some(tag("v1.1.0", data("tag-ssh")))), @r"
@@ -159,7 +159,7 @@ fn tags_pass_for_their_own_name_and_commit_only() {
     insta::assert_snapshot!(judged(VerifyMode::Tag, Some(tag("v1.1.0", changed.into_bytes()))), @"tag v1.1.0 does not match its signature by SHA256:…");
     signed.commit = commit(data("commit-ssh-rsa"));
     signed.tag = Some(tag("v1.1.0", data("tag-ssh")));
-    insta::assert_snapshot!(told(verify_revision(VerifyMode::Tag, &signed, &all, later())), @"tag v1.1.0 is signed for something else: it is on another commit");
+    insta::assert_snapshot!(described(verify_revision(VerifyMode::Tag, &signed, &all, later())), @"tag v1.1.0 is signed for something else: it is on another commit");
 }
 
 /// A policy has its keys inline, in any of their forms.
@@ -167,7 +167,7 @@ fn tags_pass_for_their_own_name_and_commit_only() {
 fn keys_of_a_policy_are_read_by_their_form() {
     let (ssh, ring) = (line("ssh-ed25519.sshpub"), String::from_utf8(data("openpgp-ed.asc")).unwrap());
     let judged = |file: &str, keys: &[String]| match verify_with_policy_keys(keys, &head(data(file)), later()) {
-        Ok(signers) => told(Ok(signers)),
+        Ok(signers) => described(Ok(signers)),
         Err(reason) => masked(&reason),
     };
     let all = [ring, format!("ada@example.com namespaces=\"git\" {ssh}"), line("ssh-rsa.sshpub")];
@@ -204,7 +204,7 @@ fn an_unsigned_ancestor_does_not_ride_along() {
     signed.ancestors = vec![commit(data("commit-openpgp-ed"))];
     assert_eq!(verify_revision(VerifyMode::Head, &signed, &secret, later()).unwrap().len(), 2);
     signed.ancestors.push(commit(data("commit-unsigned")));
-    insta::assert_snapshot!(told(verify_revision(VerifyMode::Head, &signed, &secret, later())), @"commit ID is not signed");
+    insta::assert_snapshot!(described(verify_revision(VerifyMode::Head, &signed, &secret, later())), @"commit ID is not signed");
 }
 
 #[test]

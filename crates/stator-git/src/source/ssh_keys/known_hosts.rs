@@ -283,8 +283,8 @@ mod tests {
         let faults =
             KnownHosts::read("a\na ssh-ed25519\n@odd a b c\n|1|x b c\n|1|!|! b c\na ssh-ed25519 AAAA\n\n# fine")
                 .unwrap_err();
-        let told: Vec<String> = faults.iter().map(|(line, reason)| format!("{line}: {reason}")).collect();
-        insta::assert_snapshot!(told.join("\n"), @r"
+        let described: Vec<String> = faults.iter().map(|(line, reason)| format!("{line}: {reason}")).collect();
+        insta::assert_snapshot!(described.join("\n"), @r"
         1: does not have host, kind and key; copy the whole line from `ssh-keyscan`
         2: has a key that cannot be read: length invalid
         3: begins with an unknown marker; known: `@revoked` and `@cert-authority`

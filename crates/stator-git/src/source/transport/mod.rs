@@ -1,6 +1,6 @@
 //! Talking to git hosts.
 //!
-//! libgit2 speaks git's protocol and knows nothing of the network here: it reads and writes a stream that this room opens,
+//! libgit2 speaks git's protocol and knows nothing of the network here: it reads and writes a stream that this module opens,
 //! over HTTP or SSH. What belongs to one conversation (the address, the login, the deadline, what stops it) is a
 //! `GitSession`, which libgit2 knows by a number alone: no credential is ever global, and none is in an address.
 //!
@@ -10,7 +10,6 @@
 mod error;
 mod git_stream;
 pub mod http;
-mod libgit2_registration;
 mod pack_inspector;
 pub(crate) mod packet_line;
 pub(crate) mod ref_advertisement;

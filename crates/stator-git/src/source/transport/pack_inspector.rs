@@ -287,8 +287,8 @@ impl PackReader {
             return Err(PackFault::Broken("an object is larger than it says"));
         }
         if let Some(head) = &mut object.delta_head {
-            let room = DELTA_HEAD_BYTES - head.len();
-            head.extend(chunk.iter().take(made.min(room)));
+            let free = DELTA_HEAD_BYTES - head.len();
+            head.extend(chunk.iter().take(made.min(free)));
         }
         let rest = bytes.get(taken..).unwrap_or_default();
         match status {
@@ -304,7 +304,7 @@ impl PackReader {
                 Ok(rest)
             }
             Status::Ok | Status::BufError if taken == 0 && made == 0 => {
-                // With input and room for output there is always a step to make.
+                // With input and space for output there is always a step to make.
                 Err(PackFault::Broken("an object does not unpack"))
             }
             Status::Ok | Status::BufError => Ok(rest),
@@ -377,8 +377,8 @@ mod tests {
     }
 
     /// A delta that says that it makes so much of something.
-    fn delta(makes: u64) -> Vec<u8> {
-        let bytes = [varint(5, 7, 0), varint(makes, 7, 0), vec![0x90, 5]].concat();
+    fn delta(size: u64) -> Vec<u8> {
+        let bytes = [varint(5, 7, 0), varint(size, 7, 0), vec![0x90, 5]].concat();
         object(7, bytes.len() as u64, &[7; 20], &bytes)
     }
 

@@ -128,7 +128,7 @@ mod tests {
         format!("{:04x}{text}", text.len() + 4)
     }
 
-    fn told(text: &str) -> String {
+    fn described(text: &str) -> String {
         match read_all(text.as_bytes()) {
             Ok(advertised) => {
                 let name = |(name, _): &(Vec<u8>, Oid)| String::from_utf8_lossy(name).into_owned();
@@ -150,7 +150,7 @@ mod tests {
             "0000".to_owned(),
             format!("{}0000", line(&format!("{} refs/heads/main\0object-format=sha256\n", "1".repeat(64)))),
         ];
-        insta::assert_snapshot!(all.map(|text| told(&text)).join("\n"), @r#"
+        insta::assert_snapshot!(all.map(|text| described(&text)).join("\n"), @r#"
         ["HEAD", "refs/heads/main"] "symref=HEAD:refs/heads/main agent=git/2"
         ["HEAD"] "symref=HEAD:refs/heads/main agent=git/2"
         [] "shallow"
@@ -176,7 +176,7 @@ mod tests {
             line("ERR no such\n\u{1b}[31mrepository"),
             format!("{many}0000"),
         ];
-        insta::assert_snapshot!(all.map(|text| told(&text)).join("\n"), @"
+        insta::assert_snapshot!(all.map(|text| described(&text)).join("\n"), @"
         git.example.com closed the connection in the middle of a response
         git.example.com closed the connection in the middle of a response
         git.example.com breaks git's protocol: a line has no length

@@ -4,16 +4,13 @@
 //! makes up reaches it, and a fetch over HTTP needs no second look at the host's own list.
 
 use super::pack_inspector::{PackFault, PackInspector, PackLimits};
-use super::{
-    GitOperation, GitSession, GitStream, TransportError, is_stateless, libgit2_registration, open_stream,
-    ref_advertisement,
-};
+use super::{GitOperation, GitSession, GitStream, TransportError, is_stateless, open_stream, ref_advertisement};
 use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Transport};
 use git2::{Oid, Remote};
 use std::collections::HashMap;
 use std::io::{Cursor, Error, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 /// What is wanted of a host.
 #[derive(Clone)]
@@ -77,7 +74,7 @@ impl Drop for RegisteredFetch {
 
 /// Makes an address for libgit2 that leads to what is wanted.
 pub(in crate::source) fn register_fetch(wanted: FetchRequest) -> Result<RegisteredFetch, TransportError> {
-    libgit2_registration::register_transport(connect_transport)?;
+    register_transport(connect_transport)?;
     let number = NEXT_FETCH_ID.fetch_add(1, Ordering::Relaxed);
     OPEN_FETCHES.lock().unwrap_or_else(PoisonError::into_inner).insert(number, wanted);
     Ok(RegisteredFetch(number))
@@ -211,4 +208,21 @@ impl Write for PrefixedStream {
             None => Ok(()),
         }
     }
+}
+
+/// Registers what opens `stator://` addresses, once.
+pub(super) fn register_transport(
+    open: impl Fn(&Remote<'_>) -> Result<Transport, git2::Error> + Send + Sync + 'static,
+) -> Result<(), TransportError> {
+    static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
+    #[expect(
+        unsafe_code,
+        reason = "libgit2's list of transports has no lock of its own: it is written here once, under the lock of the \
+                  cell, and read only by fetches, which all come here first"
+    )]
+    let done = REGISTERED.get_or_init(|| {
+        // SAFETY: see the reason above.
+        unsafe { git2::transport::register("stator", open) }.map_err(|error| error.message().to_owned())
+    });
+    done.clone().map_err(|reason| TransportError::Local { reason })
 }

@@ -81,8 +81,8 @@ fn capabilities(judge: &mut PodJudge<'_>) {
         let path = container.path.field(SECURITY_CONTEXT).field("capabilities").field("add");
         for (segment, name) in items(value_at(container.value, &[SECURITY_CONTEXT, "capabilities", "add"])) {
             let path = path.join(segment);
-            let is_told = judge.violations.iter().any(|one| one.path == path);
-            if name != "NET_BIND_SERVICE" && !is_told {
+            let is_reported = judge.violations.iter().any(|one| one.path == path);
+            if name != "NET_BIND_SERVICE" && !is_reported {
                 judge.forbid(PodField::Capabilities, &path, &[], name, "`NET_BIND_SERVICE` alone");
             }
         }

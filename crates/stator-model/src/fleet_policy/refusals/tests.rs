@@ -53,7 +53,7 @@ fn the_windows_of_every_policy_are_asked() {
     let nights = "{windows: [{kind: allow, schedule: '0 22 * * *', duration: 6h}]}";
     let weekdays = "{windows: [{kind: deny, schedule: '0 0 * * 6', duration: 48h, timeZone: Europe/Zurich}]}";
     let both = policies(nights).and(policies(weekdays));
-    let told = |now: &str| {
+    let described = |now: &str| {
         let now: Timestamp = now.parse().unwrap();
         match both.bind(&JudgedSource::default(), "team-a").closed_windows(now) {
             None => format!("{now}: open"),
@@ -61,7 +61,7 @@ fn the_windows_of_every_policy_are_asked() {
         }
     };
     let all = ["2026-11-18T23:00:00Z", "2026-11-18T12:00:00Z", "2026-11-20T23:30:00Z", "2026-11-21T12:00:00Z"];
-    insta::assert_snapshot!(all.map(told).join("\n"), @r#"
+    insta::assert_snapshot!(all.map(described).join("\n"), @r#"
     2026-11-18T23:00:00Z: open
     2026-11-18T12:00:00Z: tenants until Some(2026-11-18T22:00:00Z)
     2026-11-20T23:30:00Z: tenants until Some(2026-11-22T23:00:00Z)

@@ -49,7 +49,7 @@ pub fn strip_picker_env(spec: &mut ModelSpec, targets: &[ComponentManifest<'_>])
     }
     let serving = spec.serving.clone().unwrap_or_default();
     let size = serving.block_size();
-    let told = [
+    let known_texts = [
         (names::MODEL_NAME, Some(spec.served_name.clone().unwrap_or_else(|| spec.model.clone()))),
         (names::ENFORCE_DISAGG, Some(serving.prefill.is_some().to_string())),
         (names::KV_BLOCK_SIZE, size.map(|size| size.to_string())),
@@ -58,7 +58,7 @@ pub fn strip_picker_env(spec: &mut ModelSpec, targets: &[ComponentManifest<'_>])
         component.env.retain(|name, value| {
             let same =
                 |text: &Option<String>| matches!((text, &*value), (Some(text), EnvValue::Literal(own)) if text == own);
-            !told.iter().any(|(known, text)| *known == name.as_str() && same(text))
+            !known_texts.iter().any(|(known, text)| *known == name.as_str() && same(text))
         });
     }
 }

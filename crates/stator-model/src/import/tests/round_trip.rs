@@ -1,7 +1,6 @@
 //! Upstream's manifests, imported and rendered, against what Dynamo's own operator makes of them.
 
-use crate::import::coverage::{self, CoverageRow};
-use crate::import::{ImportOptions, ImportResult, ManifestFile, import};
+use crate::import::{self, CoverageRow, ImportOptions, ImportResult, ManifestFile, import};
 use crate::intent::{SourceFile, SourceTree, Workspace};
 use crate::render::{RenderTarget, render};
 use rayon::prelude::*;
@@ -92,7 +91,8 @@ fn every_graph_and_request_that_the_operator_admits_comes_back_as_the_operator_h
 #[test]
 fn as_many_leaves_as_ever_have_a_field_of_their_own() {
     let files: Vec<String> = oracle().into_keys().collect();
-    let rows: Vec<CoverageRow> = files.iter().flat_map(|file| &imported(file).models).map(coverage::row).collect();
-    let total = coverage::total(&rows);
+    let rows: Vec<CoverageRow> =
+        files.iter().flat_map(|file| &imported(file).models).map(import::coverage_row).collect();
+    let total = import::coverage_total(&rows);
     assert!(total.named() * 1000 > total.leaves * 900, "{total:?}");
 }

@@ -4,7 +4,6 @@
 //! what a user reads there. Field order here is the canonical order that `stator fmt` writes.
 
 mod env;
-mod files;
 mod hardware;
 mod manifests;
 mod overrides;
@@ -20,11 +19,10 @@ mod weights_source;
 
 pub use super::scalar::CountOrPercent;
 pub use env::{EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret, EnvValue, GraphVariable, Secrets};
-pub use files::MountedFile;
 pub use hardware::{GpuSku, Hardware};
 pub use manifests::Manifest;
 pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, is_identity_path};
-pub use pod::{ImagePullPolicy, PodSettings};
+pub use pod::{ImagePullPolicy, MountedFile, PodSettings};
 pub use replica::ReplicaSize;
 pub use route::{Route, RouteCanary, RouteGateway};
 pub use scaling::{

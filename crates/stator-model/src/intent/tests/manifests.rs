@@ -76,13 +76,13 @@ fn objects_of_the_model_and_of_a_file_are_rendered_with_stators_labels() {
     assert_eq!(report(&selection.findings), "");
     let rendered = render(&selection.intents[0], &target());
     assert_eq!(report(&rendered.findings), "");
-    let told: Vec<String> = rendered
+    let described: Vec<String> = rendered
         .objects
         .iter()
         .filter(|one| one.object.kind() != "DynamoGraphDeployment")
         .map(|one| format!("{:?} prune {} {}", one.stage, one.prune, one.object.value()))
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(described.join("\n"), @r#"
     Cache prune false {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"labels":{"app.kubernetes.io/managed-by":"stator","stator.dev/environment":"prod","stator.dev/model":"chat","stator.dev/repository":"models","team":"search"},"name":"weights","namespace":"prod"},"spec":{"accessModes":["ReadWriteMany"],"resources":{"requests":{"storage":"1Gi"}}}}
     Cache prune true {"apiVersion":"v1","data":{"system.txt":"hello"},"kind":"ConfigMap","metadata":{"labels":{"app.kubernetes.io/managed-by":"stator","stator.dev/environment":"prod","stator.dev/model":"chat","stator.dev/repository":"models","team":"search"},"name":"chat-prompts","namespace":"prod"}}
     Cache prune true {"apiVersion":"v1","data":{"table.txt":"a"},"kind":"ConfigMap","metadata":{"annotations":{"example.com/about":"routes"},"labels":{"app.kubernetes.io/managed-by":"stator","stator.dev/environment":"prod","stator.dev/model":"chat","stator.dev/repository":"models","team":"routing","tier":"edge"},"name":"chat-table","namespace":"prod"}}

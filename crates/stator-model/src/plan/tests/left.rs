@@ -79,9 +79,9 @@ fn what_nothing_in_git_is_about_any_more_is_listed() {
     assert_eq!((plan.summary.left_behind, plan.summary.delete, plan.retired.len()), (4, 0, 0));
     assert_eq!(plan.summary.gpus.before, 17);
     let status = model_statuses(&input, &plan, &ModelStatusContext::default());
-    let told: Vec<String> =
+    let described: Vec<String> =
         status.iter().map(|one| format!("{} {:?} {} {}", one.name, one.sync, one.gpus, one.message)).collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(described.join("\n"), @"
     here OutOfSync 1 the operator has not observed it yet
     moved Synced 4 left behind: DynamoGraphDeployment old-prod/moved was synced for environment `prod`, which has another namespace now: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com moved -n old-prod`, or declare it again and take it over with `--allow move`
     remoteless Synced 4 left behind: DynamoGraphDeployment prod/remoteless was synced by the repository that began with commit 0a1b2c3, this source's former identity, and git no longer has it: if no other source has it, run `kubectl delete dynamographdeployments.nvidia.com remoteless -n prod`, or declare it again and take it over with `--allow move`
@@ -150,8 +150,8 @@ fn a_record_that_names_nothing_goes_when_somebody_allows_it() {
     story.rendered.clear();
     story.live.clear();
     assert!(story.plan().retired.is_empty());
-    let told = model_statuses(&story.input(), &story.plan(), &ModelStatusContext::default());
-    insta::assert_snapshot!(told[0].message, @"git no longer has it, and none of its objects exist in the cluster: `stator sync --allow delete` deletes its record");
+    let described = model_statuses(&story.input(), &story.plan(), &ModelStatusContext::default());
+    insta::assert_snapshot!(described[0].message, @"git no longer has it, and none of its objects exist in the cluster: `stator sync --allow delete` deletes its record");
     story.allow = vec![HoldKind::Delete];
     assert_eq!(story.plan().retired, ["last"]);
     story.sync();

@@ -290,7 +290,7 @@ fn the_gpus_of_both_are_its_peak_and_more_than_the_limit_hold_it_back() {
     ");
     story.guards.max_gpus = Some(3);
     assert_eq!(story.plan().holds.iter().filter(|hold| !hold.allowed).count(), 0);
-    // Old-first would have had room.
+    // Old-first would have had space.
     story.guards.max_gpus = Some(2);
     story.rendered = vec![RenderedModel { replacement: ReplacementOrder::OldFirst, ..apart(1) }];
     assert_eq!(lines(&story), ["replace llama: apply llama after delete llama"]);
@@ -369,7 +369,7 @@ fn a_preview_says_that_a_new_graph_comes_first() {
     ");
 }
 
-/// As long as a model's name, or as long as one may be that leaves room for what the operator makes of it; and a name.
+/// As long as a model's name, or as long as one may be that leaves space for what the operator makes of it; and a name.
 #[test]
 fn an_alternate_name_follows_from_the_models_and_is_not_much_longer() {
     assert_eq!(alternate_graph_name("llama"), "llama-fc5a1");

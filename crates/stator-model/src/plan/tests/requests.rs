@@ -46,7 +46,7 @@ fn deploy(story: &mut PlanScenario, hash: &str, state: &str) {
 }
 
 /// The model's status: health, GPUs, message, and a line for each object.
-fn told(story: &PlanScenario) -> String {
+fn described(story: &PlanScenario) -> String {
     let input = story.input();
     let all = model_statuses(&input, &story.plan(), &ModelStatusContext::default());
     let [model] = all.as_slice() else { panic!("{all:?}") };
@@ -121,7 +121,7 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
     Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 0
       - the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     "#);
-    insta::assert_snapshot!(told(&story), @r#"
+    insta::assert_snapshot!(described(&story), @r#"
     Synced Failed 0 GPUs: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
       DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     "#);
@@ -131,7 +131,7 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
     story.rendered = vec![asked("attempt2", 300, false)];
     story.carry_out(&story.plan());
     phase(&mut story, "attempt2", "Profiling");
-    insta::assert_snapshot!(told(&story), @"
+    insta::assert_snapshot!(described(&story), @"
     OutOfSync Progressing 0 GPUs: profiling
       DynamoGraphDeploymentRequest llama-attempt2: Progressing profiling
       DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
@@ -142,13 +142,13 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
 fn the_graph_that_a_request_made_is_part_of_its_model() {
     let mut story = PlanScenario::synced([asked("aaaa", 300, true)]);
     deploy(&mut story, "aaaa", "pending");
-    insta::assert_snapshot!(told(&story), @r#"
+    insta::assert_snapshot!(described(&story), @r#"
     Synced Progressing 8 GPUs: graph llama-aaaa-dgd: waiting for decode: its pods are not available yet
       DynamoGraphDeploymentRequest llama-aaaa: Progressing graph llama-aaaa-dgd: waiting for decode: its pods are not available yet
       DynamoGraphDeployment llama-aaaa-dgd: Progressing waiting for decode: its pods are not available yet; created by request llama-aaaa
     "#);
     deploy(&mut story, "aaaa", "successful");
-    insta::assert_snapshot!(told(&story), @r#"
+    insta::assert_snapshot!(described(&story), @r#"
     Synced Healthy 8 GPUs: deployed as llama-aaaa-dgd
       DynamoGraphDeploymentRequest llama-aaaa: Healthy deployed as llama-aaaa-dgd
       DynamoGraphDeployment llama-aaaa-dgd: Healthy all components are ready; created by request llama-aaaa
@@ -156,7 +156,7 @@ fn the_graph_that_a_request_made_is_part_of_its_model() {
     insta::assert_snapshot!(story.show(), @"Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 8->8 peak 8");
     // Another's graph of that name is no part of it.
     story.tamper(GRAPH, "llama-aaaa-dgd", |value| value["metadata"]["labels"] = json!({}));
-    assert!(!told(&story).contains("created by"));
+    assert!(!described(&story).contains("created by"));
 }
 
 #[test]
@@ -165,14 +165,14 @@ fn a_graph_that_degrades_after_it_was_deployed_shows_through_its_request() {
     deploy(&mut story, "aaaa", "pending");
     phase(&mut story, "aaaa", "Deployed");
     story.tamper(REQUEST, "llama-aaaa", |value| value["status"]["dgdName"] = json!("llama-aaaa-dgd"));
-    assert!(told(&story).contains("Progressing"), "{}", told(&story));
+    assert!(described(&story).contains("Progressing"), "{}", described(&story));
     story.live.retain(|_, object| object.kind() != GRAPH);
     story.tamper(REQUEST, "llama-aaaa", |value| {
         value["status"] = json!({"phase": "Failed", "observedGeneration": 1, "conditions": [
             {"type": "DeploymentReady", "status": "False", "reason": "DeploymentDeleted",
              "message": "Deployment was deleted by user. Create a new DGDR to redeploy."}]});
     });
-    insta::assert_snapshot!(told(&story), @r#"
+    insta::assert_snapshot!(described(&story), @r#"
     Synced Failed 0 GPUs: the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; increase `sla.attempt` by one to create it again
       DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; increase `sla.attempt` by one to create it again
     "#);
@@ -293,6 +293,6 @@ fn a_request_with_a_hostile_status_ends_in_a_plan() {
     for name in names {
         story.tamper(REQUEST, "llama-aaaa", |value: &mut Value| value["status"] = json!({"dgdName": name}));
         assert_eq!(story.plan().changes.len(), 1);
-        let _shown = told(&story);
+        let _shown = described(&story);
     }
 }

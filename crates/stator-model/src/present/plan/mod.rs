@@ -61,8 +61,8 @@ fn is_shown(change: &Change) -> bool {
     change.action != Action::Keep || change.reasons.iter().any(stays)
 }
 
-/// The reasons that are told of a change. Of a guard that judges the whole plan, one sentence tells all.
-pub(super) fn told_reasons(change: &Change) -> impl Iterator<Item = &ChangeReason> {
+/// The reasons that are listed for a change. Of a guard that judges the whole plan, one sentence tells all.
+pub(super) fn listed_reasons(change: &Change) -> impl Iterator<Item = &ChangeReason> {
     change.reasons.iter().filter(|reason| {
         !matches!(reason, ChangeReason::Held(HoldKind::MassDelete | HoldKind::MaxGpus | HoldKind::Rollback))
     })

@@ -2,7 +2,7 @@
 
 use super::{
     action_symbol, action_tone, approval_summary, base_label, change_cost, change_gpus, format_value, gpu_summary,
-    is_shown, plan_cost, short_revision, told_reasons,
+    is_shown, listed_reasons, plan_cost, short_revision,
 };
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::patch::line_changes;
@@ -74,7 +74,7 @@ fn change_text(change: &Change, look: &TerminalOptions) -> String {
     if change.action != Action::Create || look.verbose {
         out.push_str(&fields_text(&change.fields, look));
     }
-    for reason in told_reasons(change) {
+    for reason in listed_reasons(change) {
         let _ = writeln!(out, "      {} {}", look.paint(Tone::Caution, "·"), escape::line(&reason.to_string()));
     }
     out

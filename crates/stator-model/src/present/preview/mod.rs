@@ -80,13 +80,13 @@ pub fn render_comment(preview: &PreviewComment<'_>, budget: CommentLimits) -> St
         head: preview.head.to_owned(),
         digest: "0".repeat(DIGEST_LENGTH),
     };
-    let Some(room) = budget.bytes.checked_sub(marker.to_line(budget.html).len()) else { return String::new() };
+    let Some(available) = budget.bytes.checked_sub(marker.to_line(budget.html).len()) else { return String::new() };
     let body = match &preview.content {
-        PreviewContent::Plan(plan) => render_plan(face, preview, plan, room),
+        PreviewContent::Plan(plan) => render_plan(face, preview, plan, available),
         PreviewContent::Failed { .. }
         | PreviewContent::Merged
         | PreviewContent::Closed
-        | PreviewContent::Superseded => render_notice(face, preview, room),
+        | PreviewContent::Superseded => render_notice(face, preview, available),
     };
     marker.digest = hex::encode(Sha256::digest(body.as_bytes())).chars().take(DIGEST_LENGTH).collect();
     marker.to_line(budget.html) + &body
@@ -125,7 +125,7 @@ pub fn status_description(plan: &Plan, models: usize) -> String {
 /// Characters of a digest. It tells a comment from its next version, and nobody gains by a collision.
 const DIGEST_LENGTH: usize = 12;
 
-/// The part of the room that is kept free for the last lines when everything else is counted out: one in so many.
+/// The part of the space that is kept free for the last lines when everything else is counted out: one in so many.
 const FOOTER_RESERVE_DIVISOR: usize = 10;
 
 /// Rows of harmless changes in the shortest form that still has all of the others.
@@ -138,7 +138,7 @@ enum DetailLevel {
     Diff(usize),
     /// The list of fields.
     Fields,
-    /// Of the most dangerous changes as much as there is room for.
+    /// Of the most dangerous changes as much as there is space for.
     Riskiest,
     /// A row in the table.
     Rows,
@@ -259,7 +259,7 @@ fn render_at_level(
     Some(page.text)
 }
 
-/// The details of as many changes as there is room for, in order of risk, and how many these are. None may take more
+/// The details of as many changes as there is space for, in order of risk, and how many these are. None may take more
 /// than half of what is left, so that one long object does not hide all others.
 fn push_riskiest_details(
     face: CommentDialect,
@@ -286,7 +286,7 @@ fn push_riskiest_details(
     Some(shown)
 }
 
-/// What is left when nothing else fits: whole lines in order of risk while there is room, and the number of the rest.
+/// What is left when nothing else fits: whole lines in order of risk while there is space, and the number of the rest.
 fn render_shortest(face: CommentDialect, preview: &PreviewComment<'_>, plan: &Plan, limit: usize) -> String {
     const CLIP: usize = 120;
     let mut page = BoundedText::new(limit - limit / FOOTER_RESERVE_DIVISOR);
@@ -311,7 +311,7 @@ fn render_shortest(face: CommentDialect, preview: &PreviewComment<'_>, plan: &Pl
     }
     page.limit = limit;
     let more = format!("\n{} did not fit into a comment.\n", pluralize(missing, "line more", "lines more"));
-    // Where there is no room for these either, what stands is whole all the same.
+    // Where there is no space for these either, what stands is whole all the same.
     let _ = page.push(&more);
     let _ = page.push(&sections::footer(face, preview, "shortened"));
     page.text

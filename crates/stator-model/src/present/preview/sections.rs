@@ -150,7 +150,7 @@ fn change_cell(face: CommentDialect, change: &Change, longest: usize) -> String 
     parts.join(face.line_break())
 }
 
-/// A line of a list, where there is no room for a table.
+/// A line of a list, where there is no space for a table.
 pub(super) fn change_item(face: CommentDialect, change: &Change, longest: usize) -> String {
     format!("- {} {}\n", change.action.as_str(), face.code(&clip_masked(&change.object.to_string(), longest)))
 }

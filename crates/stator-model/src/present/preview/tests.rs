@@ -172,7 +172,7 @@ fn models_with_errors_are_named_with_their_lines() {
 #[test]
 fn what_is_not_planned_is_said_in_a_sentence() {
     let plan = samples::unchanged();
-    let mut told = String::new();
+    let mut described = String::new();
     for shown in [
         PreviewContent::Failed {
             reason: "the environment `prod` is not in stator.yaml",
@@ -183,10 +183,10 @@ fn what_is_not_planned_is_said_in_a_sentence() {
         PreviewContent::Superseded,
     ] {
         let preview = PreviewComment { content: shown, ..preview(&plan) };
-        told += &render_comment(&preview, CommentLimits::default());
-        told += "--\n";
+        described += &render_comment(&preview, CommentLimits::default());
+        described += "--\n";
     }
-    insta::assert_snapshot!(told, @r#"
+    insta::assert_snapshot!(described, @r#"
     <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=272cf58e9416 -->
     ### stator · prod · could not be planned
 

@@ -219,7 +219,7 @@ fn request_step(object: &Object) -> String {
 }
 
 /// The graph of a request, as the request's own recorded status tells of it.
-fn graph_told_by(recorded: &Object, known: bool) -> Option<Object> {
+fn graph_described_by(recorded: &Object, known: bool) -> Option<Object> {
     let message = recorded.status()["conditions"].as_array()?.iter().find(|own| own["type"] == "DeploymentReady")?;
     let message = message["message"].as_str()?;
     if message.contains("deleted by user") {
@@ -266,7 +266,7 @@ fn replay_request(name: &str, change: impl Fn(&mut Value)) -> (Vec<String>, Vec<
             continue;
         }
         if created {
-            let graph = graph_told_by(goal, true);
+            let graph = graph_described_by(goal, true);
             frames = request_script::build_script(&object, graph.as_ref()).into();
         }
         while target(&object) != target(goal) {

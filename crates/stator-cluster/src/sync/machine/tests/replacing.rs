@@ -2,7 +2,7 @@
 //! Old-first: nothing goes in whose place nothing can come.
 
 use super::drive::{Drive, settings, settled, sync};
-use super::stories::{run, told};
+use super::stories::{described, run};
 use super::world::{Fault, World, git, reference};
 use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, ObjectKind};
 use std::collections::VecDeque;
@@ -101,13 +101,13 @@ fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
     run(&mut world, &graph_only(1));
     let drive = Drive { settings: settings(false), ..Drive::default() };
     world.operator = false;
-    insta::assert_snapshot!(told(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
     llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/llama-second is not Healthy yet; run `stator sync --wait`
     4 writes
     ");
     world.operator = true;
     world.operate();
-    insta::assert_snapshot!(told(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
     llama: Synced (0 applied, 1 pruned)
     2 writes
     ");
@@ -115,12 +115,12 @@ fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
     // Whether the adapters are loaded on the new workers only a wait tells.
     run(&mut world, &git(&[("llama", APART)]));
     let back = &[(GRAPH, "llama", 601), (ADAPTER, "sql", 1)];
-    insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
     llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama-second keeps serving, because DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`
     4 writes
     ");
     world.operate();
-    insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
     llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second keeps serving, because the adapters are not Healthy yet; run `stator sync --wait`
     0 writes
     ");
@@ -163,7 +163,7 @@ fn a_renamed_model_goes_once_its_new_name_is_healthy() {
     world.operator = false;
     for wait in [false, true] {
         let drive = Drive { settings: settings(wait), ..Drive::default() };
-        said.push(told(&sync(&mut world, &new, &drive).report.unwrap()));
+        said.push(described(&sync(&mut world, &new, &drive).report.unwrap()));
         assert!(world.live.contains_key(&reference(1, "llama").identity()), "{said:?}");
         assert!(world.records.contains_key("llama"), "{said:?}");
     }
@@ -171,10 +171,10 @@ fn a_renamed_model_goes_once_its_new_name_is_healthy() {
     let mut refused = world.clone();
     refused.live.remove(&reference(1, "lama").identity());
     refused.faults.insert(reference(1, "lama").identity(), VecDeque::from([Fault::Invalid]));
-    said.push(told(&sync(&mut refused, &new, &Drive::default()).report.unwrap()));
+    said.push(described(&sync(&mut refused, &new, &Drive::default()).report.unwrap()));
     assert!(refused.live.contains_key(&reference(1, "llama").identity()), "{said:?}");
     world.operator = true;
-    said.push(told(&sync(&mut world, &new, &Drive::default()).report.unwrap()));
+    said.push(described(&sync(&mut world, &new, &Drive::default()).report.unwrap()));
     insta::assert_snapshot!(said.join("\n"), @"
     lama: Synced (1 applied, 0 pruned)
     llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama keeps serving, because DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`; DynamoModel prod/sql stays, because DynamoGraphDeployment prod/lama is not Healthy yet; run `stator sync --wait`

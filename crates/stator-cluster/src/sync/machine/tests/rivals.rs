@@ -1,7 +1,7 @@
 //! Two syncs at one thing: whoever has the record has the objects, and nobody deletes the journal that another one needs.
 
 use super::drive::{Drive, settled, sync, sync_plan};
-use super::stories::told;
+use super::stories::described;
 use super::world::{Fault, Git, World, git, journals_identity, model_record, reference};
 use serde_json::json;
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH, LABEL_ENVIRONMENT};
@@ -28,13 +28,13 @@ fn what_another_source_of_the_repository_created_is_written_over_only_by_who_has
     let (mut world, plan, bookkeeping) = overtaken();
     world.faults.insert(model_record("llama"), vec![Fault::Precondition].into());
     let report = sync_plan(&mut world, plan, bookkeeping, &Drive::default()).report.unwrap();
-    assert_eq!(report.models[0].result, SyncOutcome::Failed, "{}", told(&report));
+    assert_eq!(report.models[0].result, SyncOutcome::Failed, "{}", described(&report));
     assert_eq!(world.live[&reference(1, "llama").identity()].spec()["payload"], 1);
     insta::assert_snapshot!(world.writes.join("\n"), @"journal");
 
     let (mut world, plan, bookkeeping) = overtaken();
     let report = sync_plan(&mut world, plan, bookkeeping, &Drive::default()).report.unwrap();
-    assert!(report.is_success(), "{}", told(&report));
+    assert!(report.is_success(), "{}", described(&report));
     insta::assert_snapshot!(world.writes.join("\n"), @"
     journal
     record llama
@@ -54,7 +54,7 @@ fn what_another_environment_created_is_left_alone() {
         *object = Object::from_value(value).unwrap();
     }
     let report = sync_plan(&mut world, plan, bookkeeping, &Drive::default()).report.unwrap();
-    insta::assert_snapshot!(told(&report), @"
+    insta::assert_snapshot!(described(&report), @"
     llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama was created by another client after it was planned: sync again
     4 writes
     ");
@@ -96,7 +96,7 @@ fn what_a_journal_says_of_a_model_with_another_ones_record_stays() {
         (change.action, change.step, change.inventory) = (Action::Blocked, PlanStep::NoWrite, None);
     }
     let report = sync_plan(&mut world, plan, bookkeeping, &Drive::default()).report.unwrap();
-    assert_eq!(report.writes, 0, "{}", told(&report));
+    assert_eq!(report.writes, 0, "{}", described(&report));
     assert_eq!(world.journals.len(), 1);
 }
 
@@ -107,7 +107,7 @@ fn a_model_whose_journal_cannot_be_written_is_not_said_to_be_synced() {
     let grown = git(&[("llama", &[(GRAPH, "llama", 1), (ADAPTER, "sql", 1)])]);
     world.faults.insert(journals_identity(), vec![Fault::Forbidden].into());
     let report = sync(&mut world, &grown, &Drive::default()).report.unwrap();
-    assert_eq!(report.models[0].result, SyncOutcome::Failed, "{}", told(&report));
+    assert_eq!(report.models[0].result, SyncOutcome::Failed, "{}", described(&report));
     let state = world.records["llama"].state.as_ref().unwrap();
     assert_eq!(state.sync, SyncState::OutOfSync);
     assert!(state.conditions.iter().any(|one| one.message.contains("journal")), "{:#?}", state.conditions);

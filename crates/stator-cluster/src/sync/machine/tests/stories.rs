@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// A report as the lines that a user would read.
-pub(super) fn told(report: &SyncReport) -> String {
+pub(super) fn described(report: &SyncReport) -> String {
     let models = report.models.iter().map(|model| {
         let counts = format!("{} applied, {} pruned", model.applied, model.pruned);
         format!("{}: {} ({counts}) {}", model.name, model.result, model.message).trim_end().to_owned() + "\n"
@@ -29,7 +29,7 @@ pub(super) fn told(report: &SyncReport) -> String {
 }
 
 pub(super) fn run(world: &mut World, git: &Git) -> String {
-    told(&sync(world, git, &Drive::default()).report.unwrap())
+    described(&sync(world, git, &Drive::default()).report.unwrap())
 }
 
 fn fault(world: &mut World, kind: usize, name: &str, faults: &[Fault]) {
@@ -81,14 +81,14 @@ fn without_wait_adapters_of_a_graph_that_is_not_ready_are_left_for_later() {
     let mut world = World::default();
     let git = git(&[("llama", LLAMA)]);
     let drive = Drive { settings: settings(false), ..Drive::default() };
-    insta::assert_snapshot!(told(&sync(&mut world, &git, &drive).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &git, &drive).report.unwrap()), @"
     llama: Deferred (2 applied, 0 pruned) DynamoModel sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not observed it yet); run `stator sync --wait`
     5 writes
     ");
-    assert_eq!(told(&sync(&mut world, &git, &drive).report.unwrap()).lines().last(), Some("0 writes"));
+    assert_eq!(described(&sync(&mut world, &git, &drive).report.unwrap()).lines().last(), Some("0 writes"));
     world.operator = true;
     world.operate();
-    insta::assert_snapshot!(told(&sync(&mut world, &git, &drive).report.unwrap()), @"
+    insta::assert_snapshot!(described(&sync(&mut world, &git, &drive).report.unwrap()), @"
     llama: Synced (1 applied, 0 pruned)
     4 writes
     ");
@@ -118,7 +118,7 @@ fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
         .unwrap(),
     ];
     let ran = sync(&mut world, &git, &Drive::default());
-    insta::assert_snapshot!(told(&ran.report.unwrap()), @r#"
+    insta::assert_snapshot!(described(&ran.report.unwrap()), @r#"
     llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is skipped for now: its graph is not ready
     7 writes
     "#);
@@ -353,7 +353,7 @@ fn what_was_created_since_the_plan_is_applied_over_only_where_it_is_the_models_o
     });
     world.live.insert(reference(1, "llama").identity(), Object::from_value(theirs).unwrap());
     let report = sync_plan(&mut world, plan, bookkeeping, &Drive::default()).report.unwrap();
-    insta::assert_snapshot!(told(&report), @"
+    insta::assert_snapshot!(described(&report), @"
     llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama was created by another client after it was planned: sync again
     4 writes
     ");
@@ -401,7 +401,7 @@ fn an_object_whose_status_moved_is_still_deleted_and_a_namesake_is_not() {
     let (plan, records) = world.plan(&rest);
     world.remake(&graph);
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
-    assert!(world.live.contains_key(&graph), "{}", told(&report));
+    assert!(world.live.contains_key(&graph), "{}", described(&report));
     settled(&mut world, &rest);
 }
 
@@ -412,7 +412,7 @@ fn an_object_that_changed_hands_after_the_plan_is_not_taken() {
     let (plan, records) = world.plan(&next);
     world.remake(&reference(1, "llama").identity());
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
-    insta::assert_snapshot!(told(&report), @"
+    insta::assert_snapshot!(described(&report), @"
     llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: uid mismatch; it changed after it was planned: sync again
     1 writes
     ");
@@ -423,7 +423,7 @@ fn a_graph_that_shows_no_progress_runs_into_its_deadline_and_holds_nobody_up() {
     let mut world = World::default();
     let wanted = git(&[("llama", LLAMA), ("plain", &[(CLAIM, "disk", 1)])]);
     let ran = sync(&mut world, &wanted, &Drive::default());
-    insta::assert_snapshot!(told(&ran.report.unwrap()), @"
+    insta::assert_snapshot!(described(&ran.report.unwrap()), @"
     llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/sql is skipped for now: its graph is not ready
     plain: Healthy (1 applied, 0 pruned)
     10 writes
@@ -439,7 +439,7 @@ fn the_overall_timeout_says_what_was_waited_for() {
     let mut drive = Drive::default();
     drive.settings.timeout = Some(Duration::from_secs(300));
     let report = sync(&mut world, &wanted, &drive).report.unwrap();
-    insta::assert_snapshot!(told(&report), @"
+    insta::assert_snapshot!(described(&report), @"
     llama: Failed (1 applied, 0 pruned) timed out after 5m; DynamoGraphDeployment prod/llama: the operator has not observed it yet
     6 writes, timed out
     ");
@@ -465,7 +465,7 @@ fn what_was_seen_until_the_timeout_is_recorded() {
     value["status"] = json!({"observedGeneration": 1, "state": "successful", "conditions": [levels]});
     *graph = Object::from_value(value).unwrap();
     let report = sync(&mut world, &wanted, &drive).report.unwrap();
-    insta::assert_snapshot!(told(&report), @"
+    insta::assert_snapshot!(described(&report), @"
     llama: Failed (0 applied, 0 pruned) timed out after 5m; DynamoGraphDeployment prod/llama: topology: no rack
     1 writes, timed out
     ");
@@ -483,7 +483,7 @@ fn a_cancelled_sync_says_so_and_the_next_one_goes_on() {
         let drive = Drive { cancel_at: Some(cancel_at), ..Drive::default() };
         let report = sync(&mut world, &wanted, &drive).report.unwrap();
         if !report.cancelled {
-            assert!(cancel_at > 5 && report.is_success(), "{}", told(&report));
+            assert!(cancel_at > 5 && report.is_success(), "{}", described(&report));
         }
         for record in world.records.values() {
             for entry in record.inventory.iter().filter(|entry| entry.uid.is_some()) {
@@ -504,7 +504,7 @@ fn what_is_held_is_not_done() {
         change.step.hold_back(HoldKind::MassDelete);
     }
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
-    insta::assert_snapshot!(told(&report), @"
+    insta::assert_snapshot!(described(&report), @"
     llama: Held (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back by the guard mass-delete; DynamoModel prod/sql: held back by the guard mass-delete
     other: Healthy (1 applied, 0 pruned)
     6 writes
@@ -518,7 +518,7 @@ fn what_is_held_is_not_done() {
         change.step.hold_back(HoldKind::Replace);
     }
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
-    insta::assert_snapshot!(told(&report), @"
+    insta::assert_snapshot!(described(&report), @"
     llama: Held (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back until `--allow replace`
     0 writes
     ");

@@ -1,7 +1,7 @@
 //! OpenPGP signatures (RFC 9580), by certificates as GnuPG exports them.
 //!
 //! Packets are read here, as much of them as signatures of data need; what is computed is computed by `aws-lc-rs`.
-//! Nothing is repaired: what is not as the standard has it is told, and nothing passes by it.
+//! Nothing is repaired: what is not as the standard has it is reported, and nothing passes by it.
 
 mod armor;
 mod certificate;

@@ -142,7 +142,7 @@ impl SignaturePacket {
         }
     }
 
-    /// Why an owner revoked a key, as far as it is told.
+    /// Why an owner revoked a key, as far as it is reported.
     pub(super) fn revocation_reason(&self) -> &[u8] {
         let parts = self.known().map(|known| known.signed_parts.as_slice()).unwrap_or_default();
         parts.iter().find_map(Subpacket::revocation_reason).unwrap_or_default()

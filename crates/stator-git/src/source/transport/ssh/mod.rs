@@ -141,9 +141,9 @@ async fn authenticate(
             handle.authenticate_publickey(user, key).await.map_err(SshLoginError::Ssh)
         }
         SshSigningKey::Rsa(pair) => {
-            let told = handle.best_supported_rsa_hash().await.map_err(SshLoginError::Ssh)?;
+            let advertised = handle.best_supported_rsa_hash().await.map_err(SshLoginError::Ssh)?;
             // Never SHA-1, which a host of the last ten years does not need.
-            let hash = told.flatten().unwrap_or(HashAlg::Sha512);
+            let hash = advertised.flatten().unwrap_or(HashAlg::Sha512);
             let mut signer = RsaSigner(Arc::clone(pair));
             let public = identity.key.public.clone();
             handle.authenticate_publickey_with(user, public, Some(hash), &mut signer).await.map_err(|error| match error

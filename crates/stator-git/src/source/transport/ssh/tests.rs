@@ -104,7 +104,7 @@ impl Host {
     }
 
     /// What comes of asking for the branch, without what differs from run to run.
-    fn told(&self, path: &str, values: &[(&str, &str)]) -> String {
+    fn described(&self, path: &str, values: &[(&str, &str)]) -> String {
         let text = match self.mirror(path, values).poll(&main()) {
             Ok(_) => "let in".to_owned(),
             Err(error) => error.to_string(),
@@ -254,17 +254,17 @@ fn a_path_stays_one_word_for_the_shell() {
 fn each_way_not_to_get_in_is_named() {
     let host = Host::plain();
     let identity = data("ed25519-key");
-    let told = |known: &str| host.told("team/models.git", &[("identity", &identity), ("known_hosts", known)]);
+    let described = |known: &str| host.described("team/models.git", &[("identity", &identity), ("known_hosts", known)]);
     let other = PrivateKey::random(&mut safe_rng(), Algorithm::Ed25519).unwrap();
-    insta::assert_snapshot!(told("elsewhere.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:…; compare that with the fingerprint that its owner publishes, and only then add the line `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
-    insta::assert_snapshot!(told(&line(host.port, other.public_key())), @"the host key of 127.0.0.1:PORT is not trusted: its key differs: `known_hosts` has ssh-ed25519 SHA256:… in line 1, but it presents ssh-ed25519 SHA256:…; this may be an attack. If its owner confirms that the key was changed to this one, replace the old line with `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
-    insta::assert_snapshot!(told(&format!("{}\n@revoked * {}", host.line(), host.key.public_key().to_openssh().unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: its key ssh-ed25519 SHA256:… is revoked in line 2 of `known_hosts`; do not use it, and ask its owner for the new one");
+    insta::assert_snapshot!(described("elsewhere.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:…; compare that with the fingerprint that its owner publishes, and only then add the line `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
+    insta::assert_snapshot!(described(&line(host.port, other.public_key())), @"the host key of 127.0.0.1:PORT is not trusted: its key differs: `known_hosts` has ssh-ed25519 SHA256:… in line 1, but it presents ssh-ed25519 SHA256:…; this may be an attack. If its owner confirms that the key was changed to this one, replace the old line with `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
+    insta::assert_snapshot!(described(&format!("{}\n@revoked * {}", host.line(), host.key.public_key().to_openssh().unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: its key ssh-ed25519 SHA256:… is revoked in line 2 of `known_hosts`; do not use it, and ask its owner for the new one");
     let ecdsa = PublicKey::from_openssh(&data("ecdsa-key.pub")).unwrap();
-    insta::assert_snapshot!(told(&line(host.port, &ecdsa)), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has its key of the kind ecdsa-sha2-nistp256, but it presents only ssh-ed25519; add its ed25519 or ecdsa key, or write the `https://` address");
-    insta::assert_snapshot!(told(&line(host.port, &PublicKey::from_openssh(&data("rsa-key.pub")).unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it of a supported kind, only ssh-rsa; add its ed25519 or ecdsa key, or write the `https://` address");
+    insta::assert_snapshot!(described(&line(host.port, &ecdsa)), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has its key of the kind ecdsa-sha2-nistp256, but it presents only ssh-ed25519; add its ed25519 or ecdsa key, or write the `https://` address");
+    insta::assert_snapshot!(described(&line(host.port, &PublicKey::from_openssh(&data("rsa-key.pub")).unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it of a supported kind, only ssh-rsa; add its ed25519 or ecdsa key, or write the `https://` address");
     let known = host.line();
-    insta::assert_snapshot!(host.told("team/models.git", &[("identity", &data("ecdsa-sec1-key")), ("known_hosts", &known)]), @"127.0.0.1:PORT does not accept the login: the key SHA256:… is not accepted for the user `git`");
-    let at = |path: &str| host.told(path, &[("identity", &identity), ("known_hosts", &known)]);
+    insta::assert_snapshot!(host.described("team/models.git", &[("identity", &data("ecdsa-sec1-key")), ("known_hosts", &known)]), @"127.0.0.1:PORT does not accept the login: the key SHA256:… is not accepted for the user `git`");
+    let at = |path: &str| host.described(path, &[("identity", &identity), ("known_hosts", &known)]);
     insta::assert_snapshot!(at("team/missing"), @"127.0.0.1:PORT has no repository `team/missing`, or the login may not see it");
     insta::assert_snapshot!(at("team/secret"), @"127.0.0.1:PORT forbids reading the repository: access denied");
     insta::assert_snapshot!(at("team/silent"), @"127.0.0.1:PORT closed the connection in the middle of a response");
@@ -304,8 +304,8 @@ fn a_host_that_says_nothing_or_nonsense_is_left() {
     insta::assert_snapshot!(asked(port, |_| ()), @"127.0.0.1:PORT closed the connection in the middle of a response");
     nonsense.join().unwrap();
     let (port, endless) = odd_host(|mut stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
-    let told = asked(port, |remote| remote.limits.connect_timeout = Duration::from_secs(2));
-    assert!(told.contains("127.0.0.1"), "{told}");
+    let described = asked(port, |remote| remote.limits.connect_timeout = Duration::from_secs(2));
+    assert!(described.contains("127.0.0.1"), "{described}");
     endless.join().unwrap();
     let (port, silent) = odd_host(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());

@@ -51,8 +51,8 @@ pub(super) fn settle(mut model: Model) -> Model {
     spec.overrides.retain(|change| downloads || change.target.kind != OverrideKind::Job);
     // Grove's budget: the name, a component's name twice, and `-ldr` in 45 characters.
     let longest = spec.components.keys().map(|name| name.as_str().len()).max().unwrap_or(0).max("frontend".len());
-    let room = 45_usize.saturating_sub(2 * longest + "-ldr".len());
-    let name: String = model.metadata.name.as_str().chars().take(room).collect();
+    let available = 45_usize.saturating_sub(2 * longest + "-ldr".len());
+    let name: String = model.metadata.name.as_str().chars().take(available).collect();
     let name = name.trim_end_matches('-').to_owned();
     for change in &mut model.spec.overrides {
         if change.target.kind == OverrideKind::DynamoGraphDeployment && change.target.name.is_some() {
@@ -168,8 +168,8 @@ fn picker_config() -> Map<String, Value> {
 }
 
 fn fits(replica: ReplicaSize, hardware: Option<&Hardware>) -> bool {
-    let room = hardware.and_then(|hardware| hardware.gpus_per_node);
-    replica.is_even() && room.is_none_or(|room| replica.gpus_per_pod() <= room)
+    let available = hardware.and_then(|hardware| hardware.gpus_per_node);
+    replica.is_even() && available.is_none_or(|available| replica.gpus_per_pod() <= available)
 }
 
 fn settle_surge(max_surge: &mut Option<CountOrPercent>) {
