@@ -7,7 +7,10 @@ use super::metrics::Metrics;
 use super::mirror_disk::MirrorDisk;
 use super::mirror_handle::{MirrorHandle, MirrorResources};
 use super::planning_budget::PlanningBudget;
-use super::reconcile::{ReconcileContext, ReconcileResult, SpanParent, VerifiedCommits};
+use super::reconcile::{
+    AdministratorRules, ReconcileContext, ReconcileResult, SourceBoard, SourceRepository, SpanParent, TargetCluster,
+    VerifiedCommits,
+};
 use crate::controller::report::commit_statuses::CommitStatuses;
 use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;
 use crate::controller::report::notifications::Notifier;
@@ -427,35 +430,44 @@ impl SourceTask {
                 state.statuses.problem = problem;
             });
             let context = ReconcileContext {
-                git: MirrorHandle::new(
-                    Arc::clone(&self.source),
-                    &self.options.data_dir,
-                    Arc::clone(&self.metrics),
-                    self.mirrors.clone(),
-                    self.shutdown.clone(),
-                ),
                 source: Arc::clone(&self.source),
-                statuses,
-                cluster,
-                fence: self.fence.clone(),
-                implied_cluster: self.options.implied_cluster.clone(),
-                // As the controller, whoever the source acts as.
-                policies: FleetPolicyReader {
-                    path: self.options.policies.clone(),
-                    cluster: Some(self.options.cluster.clone()),
+                repository: SourceRepository {
+                    git: MirrorHandle::new(
+                        Arc::clone(&self.source),
+                        &self.options.data_dir,
+                        Arc::clone(&self.metrics),
+                        self.mirrors.clone(),
+                        self.shutdown.clone(),
+                    ),
+                    hints: Arc::clone(&self.hints),
+                    verified: VerifiedCommits::default(),
                 },
-                order: self.order.clone(),
-                hints: Arc::clone(&self.hints),
-                registry: Arc::clone(&self.registry),
-                in_cluster: self.in_cluster,
+                target: TargetCluster {
+                    cluster,
+                    fence: self.fence.clone(),
+                    implied_cluster: self.options.implied_cluster.clone(),
+                },
+                rules: AdministratorRules {
+                    // As the controller, whoever the source acts as.
+                    policies: FleetPolicyReader {
+                        path: self.options.policies.clone(),
+                        cluster: Some(self.options.cluster.clone()),
+                    },
+                    order: self.order.clone(),
+                    window_clock: self.window_clock.clone(),
+                },
+                board: SourceBoard {
+                    source: Arc::clone(&self.source),
+                    registry: Arc::clone(&self.registry),
+                    state: self.state.clone(),
+                    statuses,
+                    metrics: Arc::clone(&self.metrics),
+                    spans: SpanParent::default(),
+                    in_cluster: self.in_cluster,
+                },
                 requests: self.requests.clone(),
-                state: self.state.clone(),
-                metrics: Arc::clone(&self.metrics),
-                window_clock: self.window_clock.clone(),
-                verified: VerifiedCommits::default(),
-                spans: SpanParent::default(),
-                shutdown: self.shutdown.clone(),
                 is_rewritten: std::mem::take(&mut self.is_rewritten),
+                shutdown: self.shutdown.clone(),
             };
             let once = self.options.once;
             // Who looks for the pages stops with the reconciler that it looks beside.

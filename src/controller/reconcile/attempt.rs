@@ -82,14 +82,14 @@ impl ReconcileContext {
         cancelled: CancelReceiver,
         tools: &mut ReconcileTools,
     ) -> Result<Planned, AttemptOutcome> {
-        self.update_state(|state| {
+        self.board.update_state(|state| {
             state.phase = SourcePhase::Reading;
             if state.attempted.as_ref().is_none_or(|attempted| attempted.commit != commit.commit) {
                 state.attempted = Some(TimestampedRevision::now(&commit.commit));
             }
         });
         let started = Instant::now();
-        let (span, log_span) = self.begin_attempt_span(&commit);
+        let (span, log_span) = self.board.begin_attempt_span(&commit);
         let attempt = Attempt { commit, pass, started, log_span, span };
         let work = self.read_and_plan(&attempt.commit, cancelled, tools);
         let planned = work.instrument(attempt.log_span.clone()).boxed().await;
@@ -103,9 +103,9 @@ impl ReconcileContext {
         mut cancelled: CancelReceiver,
         ReconcileTools { watch, cache, reported: _ }: &mut ReconcileTools,
     ) -> Result<(CommitPlan, FaultyModels), AttemptEnd> {
-        self.statuses.report_progress(&commit.commit, CommitStage::Reading);
+        self.board.statuses.report_progress(&commit.commit, CommitStage::Reading);
         let planner = cache.planner.clone();
-        let gathered = self.gather(&commit.commit, Some(&self.statuses), planner, (watch, cache));
+        let gathered = self.gather(&commit.commit, Some(&self.board.statuses), planner, (watch, cache));
         let gathered = tokio::select! {
             gathered = gathered.boxed() => gathered?,
             () = wait_for_cancel(&mut cancelled) => return Err(AttemptEnd::Cancelled),
@@ -121,9 +121,9 @@ impl ReconcileContext {
             prune: self.source.spec.prune.unwrap_or(true),
             scope: PlanScope::All,
         };
-        let is_cached = self.cluster.is_cached(&watch.namespace);
-        let planning = CommitPlan::build(&self.cluster, gathered, parameters, is_cached);
-        Ok((self.measure_stage(SyncStage::Plan, planning).await?, faulty))
+        let is_cached = self.target.cluster.is_cached(&watch.namespace);
+        let planning = CommitPlan::build(&self.target.cluster, gathered, parameters, is_cached);
+        Ok((self.board.measure_stage(SyncStage::Plan, planning).await?, faulty))
     }
 
     /// Releases guards in a plan, for what somebody approved.
@@ -133,7 +133,7 @@ impl ReconcileContext {
         kinds: BTreeSet<HoldKind>,
     ) -> Result<Planned, AttemptOutcome> {
         let Planned { attempt, commit_plan, faulty, .. } = planned;
-        let work = self.measure_stage(SyncStage::Plan, commit_plan.release(&self.cluster, kinds));
+        let work = self.board.measure_stage(SyncStage::Plan, commit_plan.release(&self.target.cluster, kinds));
         let released = work.instrument(attempt.log_span.clone()).boxed().await;
         let (attempt, commit_plan) = self.check_end(attempt, released.map_err(AttemptEnd::from))?;
         Ok(Planned::new(attempt, commit_plan, faulty))
@@ -150,11 +150,11 @@ impl ReconcileContext {
         let log_span = attempt.log_span.clone();
         let _log_span = log_span.enter();
         let took = attempt.started.elapsed();
-        let record_cancelled = || self.metrics.record_sync(source, OutcomeClass::Cancelled, 0, took);
+        let record_cancelled = || self.board.metrics.record_sync(source, OutcomeClass::Cancelled, 0, took);
         if self.is_fenced_off() {
             tracing::warn!(%source, revision, "{}", ClusterError::Fenced);
-            let refused = self.fence.as_ref().map_or(0, Fence::take_refused_writes);
-            (0..refused).for_each(|_| self.metrics.record_fenced_write());
+            let refused = self.target.fence.as_ref().map_or(0, Fence::take_refused_writes);
+            (0..refused).for_each(|_| self.board.metrics.record_fenced_write());
             record_cancelled();
             return Err(AttemptOutcome::FencedOff);
         }

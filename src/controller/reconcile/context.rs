@@ -29,36 +29,45 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Debug)]
 pub(in crate::controller) struct ReconcileContext {
     pub(in crate::controller) source: Arc<ResolvedSource>,
+    pub(in crate::controller) repository: SourceRepository,
+    pub(in crate::controller) target: TargetCluster,
+    pub(in crate::controller) rules: AdministratorRules,
+    pub(in crate::controller) board: SourceBoard,
+    /// What people request of the source.
+    pub(in crate::controller) requests: watch::Receiver<ManualRequests>,
+    /// Whether the source's spec was changed since its last reconciler: the newest commit is taken up again then.
+    pub(in crate::controller) is_rewritten: bool,
+    pub(in crate::controller) shutdown: CancellationToken,
+}
+
+/// The repository of a source.
+#[derive(Clone, Debug)]
+pub(in crate::controller) struct SourceRepository {
     pub(in crate::controller) git: MirrorHandle,
-    /// What is reported of its commits.
-    pub(in crate::controller) statuses: CommitStatuses,
+    /// What says that it may have changed.
+    pub(in crate::controller) hints: Arc<SourceHints>,
+    /// Commits whose signature was found to be good.
+    pub(in crate::controller) verified: VerifiedCommits,
+}
+
+/// The cluster that a source is synced to.
+#[derive(Clone, Debug)]
+pub(in crate::controller) struct TargetCluster {
     pub(in crate::controller) cluster: CachedCluster,
     /// What writes ask first; none where this replica works alone.
     pub(in crate::controller) fence: Option<Fence>,
     /// What cluster this is, where nobody said which one to use: an environment that asks for another one is refused.
     pub(in crate::controller) implied_cluster: Option<String>,
-    /// What administrators allow.
+}
+
+/// What administrators allow, and what it is judged with.
+#[derive(Clone, Debug)]
+pub(in crate::controller) struct AdministratorRules {
     pub(in crate::controller) policies: FleetPolicyReader,
     /// Which sources are older.
     pub(in crate::controller) order: SourceOrder,
-    pub(in crate::controller) hints: Arc<SourceHints>,
-    /// Where events are published.
-    pub(in crate::controller) registry: Arc<SourceRegistry>,
-    /// Whether the source is an object of a cluster, which people annotate.
-    pub(in crate::controller) in_cluster: bool,
-    /// What people request of the source.
-    pub(in crate::controller) requests: watch::Receiver<ManualRequests>,
-    pub(in crate::controller) state: watch::Sender<SourceState>,
-    pub(in crate::controller) metrics: Arc<Metrics>,
     /// What sync windows are asked by.
     pub(in crate::controller) window_clock: WindowClock,
-    /// Commits whose signature was found to be good.
-    pub(in crate::controller) verified: VerifiedCommits,
-    /// Where its spans belong now.
-    pub(in crate::controller) spans: SpanParent,
-    pub(in crate::controller) shutdown: CancellationToken,
-    /// Whether the source's spec was changed since its last reconciler: the newest commit is taken up again then.
-    pub(in crate::controller) is_rewritten: bool,
 }
 
 /// What work is done with, and handed on to the next.
@@ -72,7 +81,7 @@ pub(super) struct ReconcileTools {
 impl ReconcileContext {
     /// What the source's spec and its past say.
     pub(super) fn reconciler_start(&self, once: bool) -> ReconcilerStart {
-        let state = self.state.borrow();
+        let state = self.board.state.borrow();
         ReconcilerStart {
             is_suspended: self.source.spec.suspend,
             self_heal: self.heals_drift(),
@@ -92,40 +101,13 @@ impl ReconcileContext {
         }
     }
 
-    /// Changes the source's state. Resulting events are published at once; an update without a change publishes none.
-    pub(super) fn update_state(&self, change: impl FnOnce(&mut SourceState)) {
-        self.state.send_if_modified(|state| {
-            let before = state.clone();
-            change(state);
-            let differs = before != *state;
-            if differs {
-                for event in source_events::diff_states(&self.source.key, &before, state) {
-                    self.registry.publish_event(event);
-                }
-            }
-            differs
-        });
-    }
-
-    pub(super) fn set_phase(&self, phase: SourcePhase) {
-        self.update_state(|state| state.phase = phase);
-    }
-
     /// Whether another replica may be at work on this source by now: nothing that is found here counts any more.
     pub(super) fn is_fenced_off(&self) -> bool {
-        self.fence.as_ref().is_some_and(|fence| !fence.is_valid())
+        self.target.fence.as_ref().is_some_and(|fence| !fence.is_valid())
     }
 
     /// Whether drift is put back by itself.
     pub(super) fn heals_drift(&self) -> bool {
         self.source.spec.self_heal.unwrap_or(true)
-    }
-
-    /// The commits that an earlier process, or another replica, may have said something of: what the mirror last had, what
-    /// the source's status names, and the newest one's parent.
-    pub(super) fn commits_before(&self, newest: &PolledCommit) -> BTreeSet<String> {
-        let previous = self.state.borrow().previous.clone().unwrap_or_default();
-        let all = [newest.previous.clone(), newest.parent.clone(), previous.seen, previous.judged_commit];
-        all.into_iter().flatten().filter(|commit| *commit != newest.commit).collect()
     }
 }

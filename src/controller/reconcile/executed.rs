@@ -69,17 +69,17 @@ impl ReconcileContext {
     ) -> AttemptOutcome {
         let Planned { attempt, commit_plan, faulty, findings, overview, repairs, left_alone, basis, .. } = planned;
         let (uncovered, drifted_uncovered) = (planned.uncovered, planned.drifted_uncovered);
-        let measurement = self.begin_sync_measurement();
+        let measurement = self.board.begin_sync_measurement();
         let work = async {
             if !repairs.findings.repaired.is_empty() {
-                self.metrics.record_drift_repair(&self.source.key);
+                self.board.metrics.record_drift_repair(&self.source.key);
             }
             let changing = overview.changing();
             if changing > 0 {
                 self.check_fitness().await?;
             }
             tracing::info!(source = %self.source.key, revision = attempt.commit.short(), changing, "syncing");
-            self.set_phase(SourcePhase::Syncing);
+            self.board.set_phase(SourcePhase::Syncing);
             let sync = Synchronizing { attempt: &attempt, overview: &overview, measurement: &measurement };
             let report =
                 self.carry_out(sync, commit_plan, (approval, had_verdict), cancelled, &mut tools.watch).await?;
@@ -94,7 +94,13 @@ impl ReconcileContext {
             Executed { report, overview, faulty, findings, repairs, left_alone, basis, uncovered, drifted_uncovered };
         let report = executed.to_report(&attempt, tools.watch.namespace.clone());
         let is_success = report.summary.is_success;
-        self.measure_sync(&attempt.commit, &measurement, &executed.report, is_success, &mut tools.reported.measured);
+        self.board.measure_sync(
+            &attempt.commit,
+            &measurement,
+            &executed.report,
+            is_success,
+            &mut tools.reported.measured,
+        );
         if is_success {
             self.record_applied(&attempt.commit.commit).await;
         } else {
@@ -105,7 +111,7 @@ impl ReconcileContext {
 
     /// Refuses to write where the cluster would drop a part of it.
     pub(super) async fn check_fitness(&self) -> Result<(), AttemptFailure> {
-        match self.cluster.write_obstacle().await.map_err(AttemptFailure::unknown_fitness)? {
+        match self.target.cluster.write_obstacle().await.map_err(AttemptFailure::unknown_fitness)? {
             Some(problem) => Err(AttemptFailure::unfit_cluster(problem)),
             None => Ok(()),
         }
@@ -124,7 +130,7 @@ impl ReconcileContext {
         let (plan, bookkeeping, delta) = commit_plan.into_parts();
         let (written, attempt) = (planned_writes(&plan), sync.attempt);
         let labels = watch.labels.clone();
-        let mut cluster = FilteredCluster::new(&self.cluster, &watch.namespace, delta.listed_objects.as_ref());
+        let mut cluster = FilteredCluster::new(&self.target.cluster, &watch.namespace, delta.listed_objects.as_ref());
         cluster.include(plan.changes.iter().flat_map(Change::objects));
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
         options.wait = true;
@@ -132,7 +138,7 @@ impl ReconcileContext {
         options.timeout = self.source.timeout;
         options.approval = approval.as_ref().map(ApprovedChanges::for_records);
         let work = self.run_reported_sync(sync, &cluster, (plan, bookkeeping, options), cancelled);
-        let work = self.measure_stage(SyncStage::Sync, work).boxed();
+        let work = self.board.measure_stage(SyncStage::Sync, work).boxed();
         let is_ours = |object: &Object| super::is_ours(object, labels.as_ref());
         let interrupts = |object: &ObjectIdentity| had_verdict && attempt.pass.limits.lets_interrupt(object);
         let gone = watch.detector.wait_for_interruption(is_ours, &written, interrupts).boxed();
@@ -152,11 +158,11 @@ impl ReconcileContext {
         cancelled: CancelReceiver,
     ) -> SyncReport {
         let commit = &attempt.commit;
-        self.statuses.report_progress(&commit.commit, CommitStage::Applying { models: overview.changing() });
+        self.board.statuses.report_progress(&commit.commit, CommitStage::Applying { models: overview.changing() });
         let waiting: Mutex<WaitingModels> = Mutex::default();
         let sink = |event: SyncProgress| {
             log_progress(&self.source.key, commit, &event);
-            self.measure_progress(measurement, &event);
+            self.board.measure_progress(measurement, &event);
             waiting.lock().unwrap_or_else(PoisonError::into_inner).take_in(event);
         };
         let mut work = sync::run_sync(cluster, plan, bookkeeping, options, &sink, cancelled).boxed();
@@ -168,7 +174,7 @@ impl ReconcileContext {
                 _ = due.tick() => {
                     let stage = waiting.lock().unwrap_or_else(PoisonError::into_inner).stage(overview.models());
                     if let Some(stage) = stage {
-                        self.statuses.report_progress(&commit.commit, stage);
+                        self.board.statuses.report_progress(&commit.commit, stage);
                     }
                 }
             }

@@ -18,7 +18,7 @@ impl ReconcileContext {
     /// is not known.
     pub(super) async fn read_policies(&self, commit: &str) -> Result<Arc<SourcePolicies>, AttemptFailure> {
         let facts = self.read_policy_facts().await?;
-        let read = tokio::time::timeout(DISCOVERY_TIMEOUT, self.policies.read())
+        let read = tokio::time::timeout(DISCOVERY_TIMEOUT, self.rules.policies.read())
             .await
             .map_err(|_| AttemptFailure::timeout("the policies of the fleet could not be read", DISCOVERY_TIMEOUT))?;
         let policies = read.map_err(|cause| {
@@ -30,7 +30,7 @@ impl ReconcileContext {
             return Err(AttemptFailure::error(message, help, RetryPolicy::Slowly));
         }
         let signatures = Some(self.verify_with_policies(commit, &policies).boxed().await?);
-        let earlier = Some(self.order.before(&self.source.key));
+        let earlier = Some(self.rules.order.before(&self.source.key));
         Ok(Arc::new(SourcePolicies { policies, source: JudgedSource { signatures, earlier, ..facts } }))
     }
 
@@ -51,7 +51,7 @@ impl ReconcileContext {
             return Ok(Vec::new());
         }
         let of = commit.to_owned();
-        let signed = self.git.with(MirrorOperation::Read, move |mirror| mirror.signed_commit(&of)).await?;
+        let signed = self.repository.git.with(MirrorOperation::Read, move |mirror| mirror.signed_commit(&of)).await?;
         let judged = tokio::task::spawn_blocking(move || {
             let now = Timestamp::now();
             keys.into_iter().map(|keys| judge_by_keys(keys, &signed, now)).collect()
@@ -62,7 +62,7 @@ impl ReconcileContext {
     /// The windows of policies that let no sync of a commit in now. What cannot be read closes nothing here, and says so when
     /// the commit is read; the windows are asked again then.
     pub(super) async fn closed_policy_windows(&self, commit: &str) -> Option<ClosedWindows> {
-        let policies = tokio::time::timeout(DISCOVERY_TIMEOUT, self.policies.read()).await.ok()?.ok()?;
+        let policies = tokio::time::timeout(DISCOVERY_TIMEOUT, self.rules.policies.read()).await.ok()?.ok()?;
         if !policies.has_windows() {
             return None;
         }
@@ -73,7 +73,7 @@ impl ReconcileContext {
         };
         let facts = self.read_policy_facts().await.ok()?;
         let destination = destination.unwrap_or_else(|| self.source.key.namespace.clone());
-        let (bound, now) = (policies.bind(&facts, &destination), self.window_clock.now());
+        let (bound, now) = (policies.bind(&facts, &destination), self.rules.window_clock.now());
         tokio::task::spawn_blocking(move || bound.closed_windows(now)).await.ok()?
     }
 
@@ -84,7 +84,7 @@ impl ReconcileContext {
             return Ok(());
         }
         let bound = rendered.policies.bind(&rendered.desired.target.namespace);
-        let now = self.window_clock.now();
+        let now = self.rules.window_clock.now();
         let asked = tokio::task::spawn_blocking(move || bound.closed_windows(now)).await;
         match asked.map_err(|_| AttemptFailure::panicked("asking the sync windows"))? {
             None => Ok(()),
@@ -98,7 +98,7 @@ impl ReconcileContext {
 
     /// The namespace that a commit names for its environment, where that can be read.
     async fn namespace_of(&self, commit: &str) -> Option<String> {
-        let (mut tree, _reading) = self.git.read_commit(commit, &self.source.folder).await.ok()?;
+        let (mut tree, _reading) = self.repository.git.read_commit(commit, &self.source.folder).await.ok()?;
         let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
         let named = tokio::task::spawn_blocking(move || {
             tree.files.retain(|file| file.path == "stator.yaml");

@@ -46,7 +46,7 @@ pub(super) struct RenderedCommit {
 impl RenderedCommit {
     /// Whether policies of administrators refuse all of it.
     pub(super) fn is_refused(&self) -> bool {
-        !self.policies.bind(&self.desired.target.namespace).refusals().is_empty()
+        !self.rules.policies.bind(&self.desired.target.namespace).refusals().is_empty()
     }
 }
 
@@ -90,7 +90,7 @@ impl ReconcileContext {
         if watch.namespace != target.namespace {
             watch.detector.close();
             watch.namespace = target.namespace.clone();
-            watch.cache_guard = Some(self.cluster.cache_namespace(&watch.namespace));
+            watch.cache_guard = Some(self.target.cluster.cache_namespace(&watch.namespace));
         }
         let owner = rendered.desired.owner.as_ref();
         watch.labels = Some(SourceLabels {
@@ -99,9 +99,9 @@ impl ReconcileContext {
             owner_id: owner.map(|claim| claim.identity.owner_id()),
         });
         let read = async {
-            watch.detector.open(&self.cluster, &watch.namespace).await;
+            watch.detector.open(&self.target.cluster, &watch.namespace).await;
             let (listed, named) = (rendered.delta.listed_objects.as_ref(), &rendered.delta.named_kinds);
-            let mut cluster = FilteredCluster::new(&self.cluster, &watch.namespace, listed);
+            let mut cluster = FilteredCluster::new(&self.target.cluster, &watch.namespace, listed);
             // A record of somebody else in a model's place is never left out.
             let records: Vec<ObjectRef> = rendered.desired.record_refs().collect();
             cluster.include(&records);
@@ -109,15 +109,15 @@ impl ReconcileContext {
             // Nothing of it changes by what changes here: it is looked for when all is looked at.
             let strays = match cache.strays.take() {
                 Some((of, strays)) if of == *target && listed.is_some() => strays,
-                Some(_) | None => sync::find_strays(&self.cluster, target, owner, &here.records).boxed().await,
+                Some(_) | None => sync::find_strays(&self.target.cluster, target, owner, &here.records).boxed().await,
             };
             cache.strays = Some((target.clone(), strays.clone()));
             Ok::<_, sync::GatherError>(GatheredState { strays, ..here })
         };
-        let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
+        let read = self.board.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
         let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))??;
         if !rendered.is_named {
-            let looking = sync::refuse_lost_settings(&self.cluster, &mut rendered.desired, &live).boxed();
+            let looking = sync::refuse_lost_settings(&self.target.cluster, &mut rendered.desired, &live).boxed();
             tokio::time::timeout(READ_TIMEOUT, looking)
                 .await
                 .map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))?;
@@ -137,8 +137,8 @@ impl ReconcileContext {
         reporter: Option<&CommitStatuses>,
         planner: SharedPlanner,
     ) -> Result<RenderedCommit, AttemptFailure> {
-        let tree = self.git.read_commit(commit, &self.source.folder);
-        let (tree, reading) = self.measure_stage(SyncStage::Read, tree).boxed().await?;
+        let tree = self.repository.git.read_commit(commit, &self.source.folder);
+        let (tree, reading) = self.board.measure_stage(SyncStage::Read, tree).boxed().await?;
         let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
         let policies = self.read_policies(commit).await?;
         // What models take together is known when all of them are looked at.
@@ -151,7 +151,9 @@ impl ReconcileContext {
         });
         let (snapshot, target) = snapshot.await.map_err(|_| AttemptFailure::panicked("reading the files"))?;
         let versions = match &target {
-            Some(target) => self.cluster.list_versions(&target.namespace, &sync::environment_labels(target)).await,
+            Some(target) => {
+                self.target.cluster.list_versions(&target.namespace, &sync::environment_labels(target)).await
+            }
             None => None,
         };
         let namespace = target.map(|target| target.namespace).unwrap_or_default();
@@ -159,7 +161,7 @@ impl ReconcileContext {
         let mut also = BTreeSet::new();
         loop {
             let (snapshot, versions) = (Arc::clone(&snapshot), Arc::clone(&versions));
-            let (cluster, namespace) = (self.cluster.clone(), namespace.clone());
+            let (cluster, namespace) = (self.target.cluster.clone(), namespace.clone());
             let (environment, more, shared) = (environment.clone(), also.clone(), planner.clone());
             let resolved = tokio::task::spawn_blocking(move || {
                 let read = |kind: &ObjectKind, name: &str| cluster.get_cached(&namespace, kind, name);
@@ -181,10 +183,10 @@ impl ReconcileContext {
             };
             if let Some(reporter) = reporter {
                 reporter.set_environment(&resolved.name).boxed().await;
-                self.update_state(|state| state.environment = Some(resolved.name.clone()));
+                self.board.update_state(|state| state.environment = Some(resolved.name.clone()));
             }
             self.apply_source_spec(&mut resolved)?;
-            let discovery = sync::desired::detect_platform(&self.cluster, &mut resolved);
+            let discovery = sync::desired::detect_platform(&self.target.cluster, &mut resolved);
             tokio::time::timeout(DISCOVERY_TIMEOUT, discovery).await.map_err(|_| {
                 AttemptFailure::timeout("the capabilities of the cluster could not be read", DISCOVERY_TIMEOUT)
             })?;
@@ -200,7 +202,7 @@ impl ReconcileContext {
                 });
                 (delta, desired, conflicts)
             });
-            let rendered = self.measure_stage(SyncStage::Render, rendered).await;
+            let rendered = self.board.measure_stage(SyncStage::Render, rendered).await;
             let (delta, desired, conflicts) = rendered.map_err(|_| AttemptFailure::panicked("rendering"))?;
             match conflicts {
                 Some(conflicts) if conflicts.is_empty() => {
@@ -216,7 +218,7 @@ impl ReconcileContext {
 
     /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
     pub(super) async fn environment_at(&self, commit: &str) -> String {
-        let read = self.git.read_commit(commit, &self.source.folder).await;
+        let read = self.repository.git.read_commit(commit, &self.source.folder).await;
         let named = tokio::task::spawn_blocking(move || {
             let (mut tree, _reading) = read.ok()?;
             tree.files.retain(|file| file.path == "stator.yaml");
@@ -233,7 +235,7 @@ impl ReconcileContext {
     /// What the source says goes over what the repository says.
     fn apply_source_spec(&self, resolved: &mut ResolvedEnvironment) -> Result<(), AttemptFailure> {
         let spec = &self.source.spec;
-        if let (Some(asked), Some(implied)) = (&resolved.environment.context, &self.implied_cluster) {
+        if let (Some(asked), Some(implied)) = (&resolved.environment.context, &self.target.implied_cluster) {
             return Err(AttemptFailure::error(
                 format!("the environment is for the context `{asked}`, but this controller uses {implied}"),
                 "start the controller with --context, or with --cluster to confirm the cluster",

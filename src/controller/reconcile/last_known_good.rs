@@ -89,12 +89,12 @@ impl ReconcileContext {
             },
             ..PlanParameters::default()
         };
-        let commit_plan = CommitPlan::build(&self.cluster, gathered, parameters, false).await?;
+        let commit_plan = CommitPlan::build(&self.target.cluster, gathered, parameters, false).await?;
         let (mut plan, bookkeeping, _) = commit_plan.into_parts();
         let drifted = DriftedModels::find(&plan, &bookkeeping.records);
         let all = drifted.all();
         found.left_drifted = Some(if self.heals_drift() { drifted.unrepairable.len() } else { all.len() });
-        self.update_state(|state| state.counts.drifted = all.len());
+        self.board.update_state(|state| state.counts.drifted = all.len());
         // Whatever else differs is not drift, and is the newest commit's matter.
         let others = plan.changes.iter().map(|change| change.model.clone()).filter(|model| !all.contains(model));
         let others: BTreeSet<String> = others.chain(plan.retired.iter().cloned()).collect();
@@ -103,7 +103,7 @@ impl ReconcileContext {
             return Ok(RestoreOutcome::Restored);
         }
         let choice = RepairChoice::apply(&mut plan, &bookkeeping.records, &limits);
-        self.report_disputes(&plan, reported);
+        self.board.report_disputes(&plan, reported);
         let unhealed: BTreeSet<String> =
             drifted.unrepairable.into_iter().chain(choice.waiting_models()).chain(choice.disputed_models()).collect();
         found.left_drifted = Some(unhealed.len());
@@ -116,7 +116,7 @@ impl ReconcileContext {
         options.timeout = self.source.timeout;
         let planned = planned_writes(&plan);
         let labels = watch.labels.clone();
-        let work = sync::run_sync(&self.cluster, plan, bookkeeping, options, &|_| {}, cancelled).boxed();
+        let work = sync::run_sync(&self.target.cluster, plan, bookkeeping, options, &|_| {}, cancelled).boxed();
         let is_ours = |object: &Object| super::is_ours(object, labels.as_ref());
         let interrupts = |object: &ObjectIdentity| limits.lets_interrupt(object);
         let changed = watch.detector.wait_for_interruption(is_ours, &planned, interrupts).boxed();
@@ -128,13 +128,13 @@ impl ReconcileContext {
             }
         };
         if report.writes > 0 {
-            self.metrics.record_drift_repair(&self.source.key);
+            self.board.metrics.record_drift_repair(&self.source.key);
             let models = pluralize(all.len(), "model", "models");
             tracing::info!(
                 source = %self.source.key, revision = commit_label(good), writes = report.writes,
                 "live objects of {models} are reverted to the last-known-good revision"
             );
-            self.update_state(|state| state.counts.drifted = unhealed.len());
+            self.board.update_state(|state| state.counts.drifted = unhealed.len());
         }
         found.drift = choice.findings_of(&report);
         Ok(if report.cancelled { RestoreOutcome::Cancelled } else { RestoreOutcome::Restored })

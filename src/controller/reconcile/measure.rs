@@ -2,7 +2,7 @@
 //! decides anything.
 
 use super::commit::PolledCommit;
-use super::context::ReconcileContext;
+use super::source_board::SourceBoard;
 use crate::controller::metrics::{GpuCountKind, ObjectWriteKind, SyncStage};
 use crate::telemetry::SPAN_TARGET;
 use crate::telemetry::traces::{TraceContext, TraceSpan};
@@ -23,20 +23,6 @@ const MAX_PUSH_DELAY_SECONDS: i64 = 3600;
 pub(super) fn latency_start(committed: Option<i64>, seen: Timestamp) -> Timestamp {
     let committed = committed.and_then(|second| Timestamp::from_second(second).ok());
     committed.filter(|at| *at <= seen && seen.as_second() - at.as_second() <= MAX_PUSH_DELAY_SECONDS).unwrap_or(seen)
-}
-
-/// Where the source's spans belong now. Clones are the same.
-#[derive(Clone, Debug, Default)]
-pub(in crate::controller) struct SpanParent(Arc<Mutex<TraceContext>>);
-
-impl SpanParent {
-    fn get(&self) -> TraceContext {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, origin: TraceContext) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = origin;
-    }
 }
 
 /// What was measured of commits, so that each is measured once.
@@ -105,7 +91,7 @@ struct MeasuredProgress {
     waiting: BTreeSet<String>,
 }
 
-impl ReconcileContext {
+impl SourceBoard {
     /// Begins the span of an attempt, and says in the log what its lines are about.
     pub(super) fn begin_attempt_span(&self, commit: &PolledCommit) -> (TraceSpan, tracing::Span) {
         let span = TraceSpan::start("attempt", &commit.origin)

@@ -57,6 +57,7 @@ mod publish;
 mod repair_choice;
 mod runner;
 mod signature_check;
+mod source_board;
 mod source_run;
 mod triggers;
 mod unhealed_drift;
@@ -64,9 +65,9 @@ mod verdict;
 mod verified_commits;
 mod window_gate;
 
-pub(super) use context::ReconcileContext;
+pub(super) use context::{AdministratorRules, ReconcileContext, SourceRepository, TargetCluster};
 pub(super) use machine::ReconcileResult;
-pub(super) use measure::SpanParent;
+pub(super) use source_board::{SourceBoard, SpanParent};
 pub(super) use verified_commits::VerifiedCommits;
 
 use stator_core::dynamo::kinds;

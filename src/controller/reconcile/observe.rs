@@ -42,7 +42,7 @@ struct LookedModels {
 impl ReconcileContext {
     /// Puts on the board how the source and its models stand, for as long as it is not dropped.
     pub(in crate::controller) async fn observe_models(self, board: ObservationBoard) {
-        let mut states = self.state.subscribe();
+        let mut states = self.board.state.subscribe();
         let (mut watched, mut events): (Option<WatchedNamespace>, _) = (None, RecentEvents::default());
         loop {
             let state = states.borrow_and_update().clone();
@@ -94,7 +94,7 @@ impl ReconcileContext {
 
     async fn watch_namespace(&self, namespace: String) -> Option<WatchedNamespace> {
         let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
-        let changes = self.cluster.watch(&watched, Some(&namespace)).await.ok()?;
+        let changes = self.target.cluster.watch(&watched, Some(&namespace)).await.ok()?;
         Some(WatchedNamespace { namespace, changes })
     }
 
@@ -125,9 +125,9 @@ impl ReconcileContext {
         }
         .label();
         let source = DraftSource::new(label, delta.tree, &desired, policies);
-        let live = desired.gather_live(&self.cluster).boxed().await?;
+        let live = desired.gather_live(&self.target.cluster).boxed().await?;
         if !is_named {
-            sync::refuse_lost_settings(&self.cluster, &mut desired, &live).boxed().await;
+            sync::refuse_lost_settings(&self.target.cluster, &mut desired, &live).boxed().await;
         }
         let namespace = desired.target.namespace.clone();
         let parameters = PlanParameters {
@@ -141,8 +141,8 @@ impl ReconcileContext {
         let mut input = desired.into_plan_input(live, parameters);
         let basis = DraftBasis::new(source, &mut input);
         let now = Timestamp::now();
-        let status = sync::read_environment_status(&self.cluster, input, now).boxed().await;
-        let events = events.of_models(self.cluster.cluster(), &namespace, &status.models).await;
+        let status = sync::read_environment_status(&self.target.cluster, input, now).boxed().await;
+        let events = events.of_models(self.target.cluster.cluster(), &namespace, &status.models).await;
         let models = model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now);
         Ok(LookedModels { namespace, models, basis })
     }
@@ -172,7 +172,7 @@ impl ReconcileContext {
             }),
             next_window: state.next_window,
             command_options: Vec::new(),
-            is_kubernetes: self.cluster.cluster().as_kubernetes().is_some(),
+            is_kubernetes: self.target.cluster.cluster().as_kubernetes().is_some(),
             unread: None,
             changed_in: 0,
             is_withheld: false,

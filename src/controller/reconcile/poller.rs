@@ -43,7 +43,7 @@ pub(super) struct PollerOutput<'a> {
 impl ReconcileContext {
     /// Polls the repository for as long as the process lives; with `once`, once.
     pub(super) async fn poll_repository(&self, output: &PollerOutput<'_>, once: bool) {
-        self.metrics.set_next_poll(&self.source.key, Timestamp::now());
+        self.board.metrics.set_next_poll(&self.source.key, Timestamp::now());
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, random_bits());
         let mut last: Option<ResolvedRef> = None;
         let mut asked = self.requests.clone();
@@ -52,23 +52,23 @@ impl ReconcileContext {
             let due = match self.poll_once(&mut last, output.commits, once || self.is_unanswered(before.as_ref())).await
             {
                 Ok(found) => {
-                    self.metrics.record_poll(&self.source.key, found);
-                    if self.state.borrow().is_ready() {
-                        self.metrics.record_success(&self.source.key, Timestamp::now());
+                    self.board.metrics.record_poll(&self.source.key, found);
+                    if self.board.state.borrow().is_ready() {
+                        self.board.metrics.record_success(&self.source.key, Timestamp::now());
                     }
                     backoff.reset();
                     let due = self.next_poll();
-                    self.metrics.set_next_poll(&self.source.key, wall_clock(due));
+                    self.board.metrics.set_next_poll(&self.source.key, wall_clock(due));
                     due
                 }
                 Err(error) => {
-                    self.metrics.record_poll(&self.source.key, PollOutcome::Failed);
+                    self.board.metrics.record_poll(&self.source.key, PollOutcome::Failed);
                     let problem = poll_problem(&error);
                     // A host that is down for a day is one line, and not a thousand.
-                    if self.state.borrow().problems.get(&ProblemScope::Repository) != Some(&problem) {
+                    if self.board.state.borrow().problems.get(&ProblemScope::Repository) != Some(&problem) {
                         tracing::warn!(source = %self.source.key, "{problem}");
                     }
-                    self.update_state(|state| {
+                    self.board.update_state(|state| {
                         state.set_problem(ProblemScope::Repository, Some(problem));
                         state.failures = state.failures.saturating_add(1);
                     });
@@ -79,9 +79,9 @@ impl ReconcileContext {
                     (Instant::now() + pause).min(self.next_poll().max(Instant::now() + FIRST_PAUSE + asked))
                 }
             };
-            self.update_state(|state| state.was_polled = true);
+            self.board.update_state(|state| state.was_polled = true);
             // What found no room at the git host's is handed in again with every poll.
-            self.statuses.post_all();
+            self.board.statuses.post_all();
             let request = before.clone();
             output.polls.send_modify(|progress| progress.request = request);
             if once || self.wait_for_poll(due, before, &mut asked).await.is_none() {
@@ -100,7 +100,7 @@ impl ReconcileContext {
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(due) => return Some(()),
-                hints = self.hints.refs.next() => {
+                hints = self.repository.hints.refs.next() => {
                     if self.is_followed(&hints) {
                         return Some(());
                     }
@@ -113,7 +113,7 @@ impl ReconcileContext {
 
     /// Whether somebody asks for a sync and was not answered yet.
     fn is_unanswered(&self, request: Option<&String>) -> bool {
-        request.is_some() && self.state.borrow().handled_request.as_ref() != request
+        request.is_some() && self.board.state.borrow().handled_request.as_ref() != request
     }
 
     fn is_followed(&self, hints: &DrainedHints<String>) -> bool {
@@ -144,10 +144,10 @@ impl ReconcileContext {
         commits: &watch::Sender<Option<PolledCommit>>,
         is_requested: bool,
     ) -> Result<PollOutcome, GitError> {
-        let mut span = TraceSpan::start("look", &self.hints.take_origin()).with("source", &self.source.key);
+        let mut span = TraceSpan::start("look", &self.repository.hints.take_origin()).with("source", &self.source.key);
         let reference = self.source.spec.reference.clone();
-        let tip = self.git.with(MirrorOperation::List, move |mirror| mirror.poll(&reference)).await?;
-        if is_requested && self.git.retry_trial(&tip.commit) {
+        let tip = self.repository.git.with(MirrorOperation::List, move |mirror| mirror.poll(&reference)).await?;
+        if is_requested && self.repository.git.retry_trial(&tip.commit) {
             *last = None;
         }
         if last.as_ref() == Some(&tip) {
@@ -157,7 +157,7 @@ impl ReconcileContext {
         let wanted = tip.clone();
         let fetching = TraceSpan::start("fetch", &span.trace_context()).with("source", &self.source.key);
         let (fetched, committed, trial): (FetchOutcome, Option<i64>, Option<TrialRefusal>) =
-            match self.git.fetch(wanted).await {
+            match self.repository.git.fetch(wanted).await {
                 Ok((fetched, committed)) => (fetched, committed, None),
                 // It is reported as any other commit, and nothing of it is fetched or read.
                 Err(GitError::Trial(refusal)) => (unfetched(&tip.commit), None, Some(refusal)),
@@ -186,7 +186,7 @@ impl ReconcileContext {
         tracing::info!(source = %self.source.key, revision = found.short(), name = tip.name, "a new commit");
         *last = Some(tip);
         self.clear_repository_problem();
-        self.update_state(|state| {
+        self.board.update_state(|state| {
             if state.seen.as_ref().is_none_or(|seen| seen.commit != found.commit) {
                 state.seen = Some(TimestampedRevision::now(&found.commit));
             }
@@ -197,7 +197,7 @@ impl ReconcileContext {
 
     /// The repository answers again; what else is in the way stays said.
     fn clear_repository_problem(&self) {
-        self.update_state(|state| {
+        self.board.update_state(|state| {
             let recovered = state.problems.remove(&ProblemScope::Repository).is_some();
             if recovered && state.problems.is_empty() {
                 state.failures = 0;

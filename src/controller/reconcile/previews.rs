@@ -67,7 +67,8 @@ impl ReconcileContext {
 
     fn preview_kit(&self) -> Option<PreviewKit> {
         let spec = &self.source.spec;
-        let (true, Reference::Branch(branch), Some(host)) = (spec.previews, &spec.reference, self.statuses.host())
+        let (true, Reference::Branch(branch), Some(host)) =
+            (spec.previews, &spec.reference, self.board.statuses.host())
         else {
             return None;
         };
@@ -90,14 +91,14 @@ impl ReconcileContext {
             limit: spec.preview_limit.map_or(DEFAULT_PREVIEW_LIMIT, usize::from),
             poll_interval: self.source.interval.unwrap_or(POLL_INTERVAL),
             fence: host.fence.clone(),
-            policies: SourcePolicyReader { reader: self.policies.clone(), source: self.source.policy_facts() },
+            policies: SourcePolicyReader { reader: self.rules.policies.clone(), source: self.source.policy_facts() },
         };
         Some(PreviewKit {
             source: self.source.key.clone(),
             host: host.clone(),
-            git: self.git.clone(),
+            git: self.repository.git.clone(),
             settings,
-            hints: Arc::clone(&self.hints),
+            hints: Arc::clone(&self.repository.hints),
             shutdown: self.shutdown.clone(),
         })
     }

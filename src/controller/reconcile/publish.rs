@@ -5,8 +5,10 @@ use super::attempt_cache::ReportedFindings;
 use super::attempt_report::{AttemptReport, FailureDetails, ModelFindings};
 use super::commit::{CommitRefusal, PolledCommit};
 use super::context::ReconcileContext;
+use super::lineage::FollowedBranch;
 use super::machine::{ReconcileEffect, RejectedRequest, ReportedWindow};
 use super::planned::Planned;
+use super::source_board::SourceBoard;
 use crate::controller::commit_trials::TrialRefusal;
 use crate::controller::report::commit_statuses::ledger::MAX_MODEL_STATUSES;
 use crate::controller::sources::manual_requests::{ALLOW, HoldApproval};
@@ -28,31 +30,35 @@ impl ReconcileContext {
     pub(super) async fn publish(&self, effect: ReconcileEffect, reported: &mut ReportedFindings) {
         match effect {
             ReconcileEffect::AnnounceCommit { commit, is_first } => {
-                self.statuses.report_commit(&commit.commit, &self.commits_before(&commit), is_first).boxed().await;
+                self.board
+                    .statuses
+                    .report_commit(&commit.commit, &self.board.commits_before(&commit), is_first)
+                    .boxed()
+                    .await;
             }
-            ReconcileEffect::ReopenCommit(commit) => self.statuses.reopen_commit(&commit),
+            ReconcileEffect::ReopenCommit(commit) => self.board.statuses.reopen_commit(&commit),
             ReconcileEffect::ReportSuspended(commit) => {
-                self.update_state(|state| {
+                self.board.update_state(|state| {
                     state.phase = SourcePhase::Suspended;
                     state.next_window = None;
                 });
-                self.statuses.report_progress(&commit, CommitStage::Suspended);
+                self.board.statuses.report_progress(&commit, CommitStage::Suspended);
             }
             ReconcileEffect::ReportRefusal { commit, last_known_good } => {
                 self.report_refusal(&commit, last_known_good.as_deref()).boxed().await;
             }
-            ReconcileEffect::ReportWindow { commit, window } => self.report_window(&commit, window),
+            ReconcileEffect::ReportWindow { commit, window } => self.board.report_window(&commit, window),
             ReconcileEffect::PublishVerdict { commit, report } => {
-                self.publish_verdict(&commit, *report, reported);
+                self.board.publish_verdict(&commit, *report, reported);
             }
-            ReconcileEffect::AnswerRequests { handled, rejected } => self.answer_requests(handled, &rejected),
-            ReconcileEffect::SetLastKnownGood(good) => self.update_state(|state| state.last_known_good = good),
-            ReconcileEffect::SetPhase(phase) => self.set_phase(phase),
+            ReconcileEffect::AnswerRequests { handled, rejected } => self.board.answer_requests(handled, &rejected),
+            ReconcileEffect::SetLastKnownGood(good) => self.board.update_state(|state| state.last_known_good = good),
+            ReconcileEffect::SetPhase(phase) => self.board.set_phase(phase),
             ReconcileEffect::ReportDrift(commit) => {
                 let revision = commit_label(&commit);
                 tracing::info!(source = %self.source.key, revision, "live objects were changed");
             }
-            ReconcileEffect::AcceptApproval { commit, approval } => self.accept_approval(commit, approval),
+            ReconcileEffect::AcceptApproval { commit, approval } => self.board.accept_approval(commit, approval),
             // Work, its plan and the end are the runner's.
             ReconcileEffect::CheckGate { .. }
             | ReconcileEffect::StartAttempt { .. }
@@ -80,24 +86,26 @@ impl ReconcileContext {
             ),
         };
         let known = |known: &RevisionVerdict| known.revision == commit.commit && known.verdict == verdict;
-        let is_known = self.state.borrow().verdict.as_ref().is_some_and(known);
+        let is_known = self.board.state.borrow().verdict.as_ref().is_some_and(known);
         if !is_known {
             let kept = good.map(|good| format!("; live objects stay at {}", commit_label(good)));
             let help = format!("{what_to_do}{}", kept.unwrap_or_default());
             let problem = SourceProblem::permanent(reason, verdict.sentence(), help);
             tracing::warn!(source = %self.source.key, revision = commit.short(), "{problem}");
-            if !self.statuses.has_environment() {
+            if !self.board.statuses.has_environment() {
                 let environment = match refusal {
                     CommitRefusal::Signature(_) => self.environment_at(&commit.commit).await,
                     CommitRefusal::Trial(_) => self.environment_unread(),
                 };
-                self.statuses.set_environment(&environment).await;
+                self.board.statuses.set_environment(&environment).await;
             }
-            self.record_verdict(&commit.commit, verdict.clone(), Some(problem), |state| state.hold = None);
+            self.board.record_verdict(&commit.commit, verdict.clone(), Some(problem), |state| state.hold = None);
         }
-        self.statuses.report_verdict(&commit.commit, verdict);
+        self.board.statuses.report_verdict(&commit.commit, verdict);
     }
+}
 
+impl SourceBoard {
     fn report_window(&self, commit: &str, window: ReportedWindow) {
         let source = &self.source.key;
         match window {
@@ -239,7 +247,7 @@ impl ReconcileContext {
                     if state.applied.as_ref().is_none_or(|applied| applied.commit != commit) {
                         state.applied = Some(TimestampedRevision::now(commit));
                     }
-                    state.applied_from = self.followed_branch().map(|branch| branch.to_string());
+                    state.applied_from = FollowedBranch::of_source(&self.source).map(|branch| branch.to_string());
                 }
             }
             state.set_problem(ProblemScope::Commit, problem);

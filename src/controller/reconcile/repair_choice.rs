@@ -1,8 +1,8 @@
 //! Which of what drifted an attempt puts back: what may not be is taken out of its plan.
 
 use super::attempt_cache::ReportedFindings;
-use super::context::ReconcileContext;
 use super::drift_repairs::{DriftFindings, DriftedField, RepairDecision, RepairLimits};
+use super::source_board::SourceBoard;
 use stator_cluster::sync::SyncReport;
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::object::ObjectIdentity;
@@ -90,7 +90,7 @@ impl RepairChoice {
     }
 }
 
-impl ReconcileContext {
+impl SourceBoard {
     /// Says in the log which objects are left as they are from now on, as their repair does not stick.
     pub(super) fn report_disputes(&self, plan: &Plan, known: &mut ReportedFindings) {
         let is_dispute = |reason: &ChangeReason| matches!(reason, ChangeReason::RepairUndone { .. });

@@ -120,7 +120,7 @@ impl<'a> ReconcileRunner<'a> {
         } else if self.access.is_none()
             && let Some(tools) = &self.tools
         {
-            self.access = Some(self.context.cluster.wait_for_access(tools.watch.namespace.clone()).boxed());
+            self.access = Some(self.context.target.cluster.wait_for_access(tools.watch.namespace.clone()).boxed());
         }
     }
 
@@ -146,7 +146,7 @@ impl<'a> ReconcileRunner<'a> {
             }
             ReconcileEffect::ReportPlan { is_news } => {
                 if let (Some(planned), Some(tools)) = (&self.planned, &mut self.tools) {
-                    context.publish_plan(planned, is_news, &mut tools.reported);
+                    context.board.publish_plan(planned, is_news, &mut tools.reported);
                 }
             }
             ReconcileEffect::ExecutePlan { approval, had_verdict } => {

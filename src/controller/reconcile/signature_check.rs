@@ -20,7 +20,7 @@ impl ReconcileContext {
     /// which proves nothing. The tag that once led to it is not known any more: where tags are signed, nothing but what this
     /// process verified is taken.
     pub(super) async fn verify_earlier_commit(&self, commit: &str) -> Result<Option<SignatureError>, GitError> {
-        if self.verified.contains(commit) {
+        if self.repository.verified.contains(commit) {
             return Ok(None);
         }
         let of = commit.to_owned();
@@ -37,7 +37,7 @@ impl ReconcileContext {
         let none = || SecretValues::new(verify.secret_ref.name.to_string(), std::iter::empty::<(String, Vec<u8>)>());
         let keys = self.source.secrets.verify.clone().unwrap_or_else(none);
         let mode = verify.mode;
-        let signed = self.git.with(MirrorOperation::Read, read).await?;
+        let signed = self.repository.git.with(MirrorOperation::Read, read).await?;
         let judged =
             tokio::task::spawn_blocking(move || signature::verify_revision(mode, &signed, &keys, Timestamp::now()));
         match judged.await {
@@ -45,7 +45,7 @@ impl ReconcileContext {
                 for signer in signers {
                     tracing::info!(source = %self.source.key, key = signer.key, signer = signer.name, "signed");
                 }
-                self.verified.insert(commit);
+                self.repository.verified.insert(commit);
                 Ok(None)
             }
             Ok(Err(error)) => Ok(Some(error)),

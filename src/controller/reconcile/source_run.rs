@@ -45,14 +45,14 @@ impl ReconcileContext {
             previews.wait_until_ended(STATUS_FLUSH_TIMEOUT).await;
         }
         // Where the host was never asked for the newest commit, there is nothing to look back from.
-        let is_open = once && self.statuses.initial_status() == Some(InitialStatus::Unconcluded);
+        let is_open = once && self.board.statuses.initial_status() == Some(InitialStatus::Unconcluded);
         let recovery = self.recover_pending_statuses(commits.subscribe());
         if is_open && tokio::time::timeout(STATUS_FLUSH_TIMEOUT, recovery).await.is_err() {
             let source = &self.source.key;
             tracing::warn!(%source, "not all statuses of older commits were requested in time; the next start \
                                      continues");
         }
-        self.statuses.wait_until_posted(STATUS_FLUSH_TIMEOUT).await;
+        self.board.statuses.wait_until_posted(STATUS_FLUSH_TIMEOUT).await;
         result
     }
 
@@ -60,21 +60,26 @@ impl ReconcileContext {
     async fn recover_pending_statuses(&self, mut commits: watch::Receiver<Option<PolledCommit>>) {
         let newest = commits.wait_for(Option::is_some).await.ok().and_then(|commit| commit.clone());
         if let Some(newest) = newest {
-            self.statuses.recover_pending(&self.git, &newest.commit, &self.commits_before(&newest)).await;
+            self.board
+                .statuses
+                .recover_pending(&self.repository.git, &newest.commit, &self.board.commits_before(&newest))
+                .await;
         }
     }
 
     /// Takes over what the poster says, for as long as it is polled.
     async fn follow_posted_statuses(&self) {
-        let Some(mut poster) = self.statuses.host().map(|host| host.poster.state()) else { return pending().await };
+        let Some(mut poster) = self.board.statuses.host().map(|host| host.poster.state()) else {
+            return pending().await;
+        };
         loop {
             let now = poster.borrow_and_update().clone();
-            let newest = self.state.borrow().seen.as_ref().map(|seen| seen.commit.clone());
+            let newest = self.board.state.borrow().seen.as_ref().map(|seen| seen.commit.clone());
             let shown = newest.and_then(|commit| {
-                let status = self.statuses.posted_status(&commit)?;
+                let status = self.board.statuses.posted_status(&commit)?;
                 Some(ShownStatus { revision: commit, status })
             });
-            self.update_state(|state| {
+            self.board.update_state(|state| {
                 let shown = shown.or(state.statuses.shown.take());
                 state.statuses = StatusPostingState {
                     shown,

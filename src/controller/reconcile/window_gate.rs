@@ -12,14 +12,14 @@ impl ReconcileContext {
     /// open every minute take a while to look through, and nobody else waits for that.
     pub(super) async fn check_gate(&self, commit: &str) -> GateDecision {
         let closed = self.closed_policy_windows(commit).await;
-        self.update_state(|state| state.window_policy = closed.as_ref().map(|closed| closed.policy.clone()));
+        self.board.update_state(|state| state.window_policy = closed.as_ref().map(|closed| closed.policy.clone()));
         if let Some(closed) = closed {
-            return closed_until(closed.opens, self.window_clock.now(), WindowOwner::Policy);
+            return closed_until(closed.opens, self.rules.window_clock.now(), WindowOwner::Policy);
         }
         if self.source.windows.is_empty() {
             return GateDecision::Open;
         }
-        let (source, now) = (Arc::clone(&self.source), self.window_clock.now());
+        let (source, now) = (Arc::clone(&self.source), self.rules.window_clock.now());
         let state = tokio::task::spawn_blocking(move || windows::evaluate_windows(&source.windows, now)).await;
         match state {
             Ok(SyncWindowState::Open) => GateDecision::Open,
