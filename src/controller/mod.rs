@@ -10,7 +10,8 @@
 //! | `metrics` | what is measured |
 //! | `reconcile` | the reconciler of one source |
 //! | `planning_budget`, `commit_trials` | what bounds one commit, and all at once, so that none ends the process |
-//! | `supervisor` | starts, restarts and ends the reconcilers |
+//! | `supervisor` | starts, replaces and ends the tasks of all sources |
+//! | `source_task` | runs the reconciler of one source, and again after a panic |
 
 pub mod cache;
 pub mod commit_reading;
@@ -24,6 +25,7 @@ pub mod planning_budget;
 mod reconcile;
 pub mod replicas;
 pub mod report;
+mod source_task;
 pub mod sources;
 pub mod status_wording;
 pub mod supervisor;

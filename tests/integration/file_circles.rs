@@ -50,7 +50,8 @@ fn pattern(text: &str) -> Regex {
 }
 
 static USE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(pub(?:\([^)]*\))?\s+)?\buse\s+([^;]+);"));
-static TEST_MODULE: LazyLock<Regex> =
+/// The head of a module of tests, with its name and how it goes on: `;` or `{`.
+pub static TEST_MODULE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])"));
 static TEXT_OR_COMMENT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r###"(?s:r##?".*?"##?)|"(?s:\\.|[^"\\])*"|'(?:\\[^']+|[^\\'])'|//[^\n]*"###));
@@ -213,7 +214,7 @@ impl CrateModules {
 }
 
 /// The files of a folder and those below it, by their paths from it, with their text.
-fn source_files(root: &Path) -> Vec<(String, String)> {
+pub fn source_files(root: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -228,6 +229,15 @@ fn source_files(root: &Path) -> Vec<(String, String)> {
         }
     }
     files
+}
+
+/// How many folders have a circle.
+pub fn circle_count() -> usize {
+    let of_crate = |(root, with_own_file): &(&str, bool)| {
+        let files = source_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+        CrateModules::read(files).circles(*with_own_file).len()
+    };
+    CRATES.iter().map(of_crate).sum()
 }
 
 #[test]

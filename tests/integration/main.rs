@@ -10,6 +10,7 @@ mod canaries;
 mod chaos;
 mod cli;
 mod cluster;
+mod code_size;
 mod controller;
 mod docs;
 mod english;

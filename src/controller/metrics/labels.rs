@@ -1,6 +1,13 @@
 //! The values that labels of metrics may have.
 
 use stator_git::source::model_source::NotificationKind;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Git hosts that have their own label value: a tenant makes a source, and with it a host, whenever it likes.
+const MAX_HOST_LABELS: usize = 200;
+/// What all others are called.
+pub(super) const OTHER_LABEL: &str = "other";
 
 /// An enum of label values, with the text that each has in a scrape.
 macro_rules! label_values {
@@ -165,5 +172,20 @@ pub(super) fn notification_label(kind: NotificationKind) -> &'static str {
     match kind {
         NotificationKind::Slack => "slack",
         NotificationKind::Webhook => "webhook",
+    }
+}
+
+/// The git hosts that have a label value of their own.
+#[derive(Debug, Default)]
+pub(super) struct HostLabels(Mutex<BTreeSet<String>>);
+
+impl HostLabels {
+    /// The label value of a host: its name, or that of all others once there are too many.
+    pub(super) fn label(&self, host: &str) -> String {
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.contains(host) || (hosts.len() < MAX_HOST_LABELS && hosts.insert(host.to_owned())) {
+            return host.to_owned();
+        }
+        OTHER_LABEL.to_owned()
     }
 }

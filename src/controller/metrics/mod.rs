@@ -15,17 +15,14 @@ pub use labels::{
     DeliveryOutcome, GpuCountKind, MirrorOperation, NotificationResult, ObjectWriteKind, PollOutcome, PreviewOutcome,
     QueueKind, SyncStage, TrialResult,
 };
+pub use process::count_panic;
 
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::telemetry::traces;
 use family::{CounterValue, GaugeValue, MetricFamily};
 use jiff::Timestamp;
-use labels::{notification_label, result_label};
-use prometheus_client::collector::Collector;
+use labels::{HostLabels, OTHER_LABEL, notification_label, result_label};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use stator_cluster::cluster::kube;
@@ -34,24 +31,10 @@ use stator_core::dynamo::health::Health;
 use stator_core::outcome::OutcomeClass;
 use stator_git::forge;
 use stator_git::source::model_source::{ForgeKind, NotificationKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Git hosts that have their own label value: a tenant makes a source, and with it a host, whenever it likes.
-const MAX_HOST_LABELS: usize = 200;
-/// What all others are called.
-const OTHER_LABEL: &str = "other";
-
-/// Panics of this process. The hook that sees them belongs to the process too.
-static PANIC_COUNT: AtomicU64 = AtomicU64::new(0);
-
-/// Counts a panic: for the process' panic hook.
-pub fn count_panic() {
-    PANIC_COUNT.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Looks at how long a queue is; `None` once it is no more.
 type QueueLengthProbe = Box<dyn Fn() -> Option<usize> + Send + Sync>;
@@ -101,7 +84,7 @@ pub struct Metrics {
     fenced: MetricFamily<CounterValue>,
     ready: MetricFamily<GaugeValue>,
     queue: MetricFamily<GaugeValue>,
-    hosts: Mutex<BTreeSet<String>>,
+    hosts: HostLabels,
     queue_probes: Mutex<Vec<(QueueKind, QueueLengthProbe)>>,
 }
 
@@ -160,34 +143,13 @@ impl Default for Metrics {
             fenced: MetricFamily::register(&definitions::FENCED, r),
             ready: MetricFamily::register(&definitions::READY, r),
             queue: MetricFamily::register(&definitions::QUEUE, r),
-            hosts: Mutex::default(),
+            hosts: HostLabels::default(),
             queue_probes: Mutex::default(),
             registry: Registry::default(),
         };
-        registry.register_collector(Box::new(RuntimeCollector));
+        registry.register_collector(Box::new(process::RuntimeCollector));
         registry.register_collector(Box::new(process::ProcessCollector));
         Self { registry, ..metrics }
-    }
-}
-
-/// Reads what is counted of the process as a whole: panics, and batches of spans where there is a collector.
-#[derive(Debug)]
-struct RuntimeCollector;
-
-impl Collector for RuntimeCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let panics = ConstCounter::new(PANIC_COUNT.load(Ordering::Relaxed));
-        let name = |of: &MetricDefinition| of.name.strip_suffix("_total").unwrap_or(of.name).to_owned();
-        let help = |of: &MetricDefinition| format!("{}.", of.meaning);
-        let (own, about) = (name(&definitions::PANICS), help(&definitions::PANICS));
-        panics.encode(encoder.encode_descriptor(&own, &about, None, panics.metric_type())?)?;
-        let Some((sent, lost)) = traces::export_counts() else { return Ok(()) };
-        let (own, about) = (name(&definitions::TRACES), help(&definitions::TRACES));
-        let mut family = encoder.encode_descriptor(&own, &about, None, panics.metric_type())?;
-        for (result, number) in [("success", sent), ("failure", lost)] {
-            ConstCounter::new(number).encode(family.encode_family(&[("result", result)])?)?;
-        }
-        Ok(())
     }
 }
 
@@ -385,20 +347,12 @@ impl Metrics {
 
     /// A request to a git host's API; `code` is 0 where no answer came, and `left` what it says that it still takes.
     pub fn record_forge_request(&self, host: &str, code: u16, took: Duration, left: Option<u64>) {
-        let host = self.host_label(host);
+        let host = self.hosts.label(host);
         increment_counter(&self.forge_requests, &[&host, &status_label(code)]);
         observe_seconds(&self.forge_seconds, &[&host], took);
         if let Some(left) = left {
             set_gauge(&self.forge_left, &[&host], i64::try_from(left).unwrap_or(i64::MAX));
         }
-    }
-
-    fn host_label(&self, host: &str) -> String {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        if hosts.contains(host) || (hosts.len() < MAX_HOST_LABELS && hosts.insert(host.to_owned())) {
-            return host.to_owned();
-        }
-        OTHER_LABEL.to_owned()
     }
 
     /// A delivery.

@@ -1,15 +1,46 @@
-//! What every Prometheus client says of its process, read from `/proc` when somebody asks. Elsewhere than on Linux, and
-//! where `/proc` cannot be read, it is left out.
+//! What is read of the process when somebody asks: what every Prometheus client says of it, from `/proc`, and what it counts
+//! itself. Elsewhere than on Linux, and where `/proc` cannot be read, the first is left out.
 
 use super::definitions::{self, MetricDefinition, MetricKind};
+use crate::telemetry::traces;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Ticks of the processor's clock in a second, as Linux shows them to programs on every architecture that it runs on.
 const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
+
+/// Panics of this process. The hook that sees them belongs to the process too.
+static PANIC_COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a panic: for the process' panic hook.
+pub fn count_panic() {
+    PANIC_COUNT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Reads what is counted of the process as a whole: panics, and batches of spans where there is a collector.
+#[derive(Debug)]
+pub(super) struct RuntimeCollector;
+
+impl Collector for RuntimeCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let panics = ConstCounter::new(PANIC_COUNT.load(Ordering::Relaxed));
+        let name = |of: &MetricDefinition| of.name.strip_suffix("_total").unwrap_or(of.name).to_owned();
+        let help = |of: &MetricDefinition| format!("{}.", of.meaning);
+        let (own, about) = (name(&definitions::PANICS), help(&definitions::PANICS));
+        panics.encode(encoder.encode_descriptor(&own, &about, None, panics.metric_type())?)?;
+        let Some((sent, lost)) = traces::export_counts() else { return Ok(()) };
+        let (own, about) = (name(&definitions::TRACES), help(&definitions::TRACES));
+        let mut family = encoder.encode_descriptor(&own, &about, None, panics.metric_type())?;
+        for (result, number) in [("success", sent), ("failure", lost)] {
+            ConstCounter::new(number).encode(family.encode_family(&[("result", result)])?)?;
+        }
+        Ok(())
+    }
+}
 
 /// Reads `/proc`.
 #[derive(Debug)]

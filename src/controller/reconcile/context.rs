@@ -2,25 +2,19 @@
 
 use super::attempt_cache::{AttemptCache, EnvironmentWatch, ReportedFindings};
 use super::attempt_report::HeldPlan;
-use super::commit::PolledCommit;
 use super::machine::{HeldRevisionPlan, ReconcilerStart};
-use super::measure::SpanParent;
+use super::source_board::SourceBoard;
 use super::verified_commits::VerifiedCommits;
 use crate::controller::cache::CachedCluster;
-use crate::controller::metrics::Metrics;
 use crate::controller::mirror_handle::MirrorHandle;
-use crate::controller::report::commit_statuses::CommitStatuses;
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::manual_requests::ManualRequests;
-use crate::controller::sources::registry::source_events;
-use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceState};
 use crate::controller::sources::resolved_source::ResolvedSource;
 use crate::controller::sources::source_order::SourceOrder;
 use crate::controller::sources::sync_windows::WindowClock;
 use stator_cluster::cluster::Fence;
 use stator_cluster::fleet_policies::FleetPolicyReader;
 use stator_git::source::model_source::SourceGuards;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

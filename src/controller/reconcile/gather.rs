@@ -46,7 +46,7 @@ pub(super) struct RenderedCommit {
 impl RenderedCommit {
     /// Whether policies of administrators refuse all of it.
     pub(super) fn is_refused(&self) -> bool {
-        !self.rules.policies.bind(&self.desired.target.namespace).refusals().is_empty()
+        !self.policies.bind(&self.desired.target.namespace).refusals().is_empty()
     }
 }
 

@@ -13,7 +13,7 @@ use stator_core::outcome::SyncOutcome;
 use stator_model::plan::{Action, Plan, UnchangedSummary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// A commit that is older than this when it is first seen was made long before it was pushed: it counts from then.
