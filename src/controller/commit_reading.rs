@@ -1,18 +1,93 @@
-//! A commit that is being read or planned.
+//! A commit that is being read or planned, and the memory for it, shared by all sources and pull requests.
+//!
+//! Each commit is bounded by itself, but a hundred moderately large ones at once are not. Whoever reads a commit reserves
+//! what it may take, by what the git objects' headers say of its files, and waits until that much is free: in the order of
+//! asking, so that a large one is not overtaken forever.
 
 use super::commit_trials::OpenTrial;
-use super::planning_budget::PlanningRoom;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What one permit of the semaphore stands for.
+const UNIT_BYTES: usize = 64 << 10;
+/// What there is where the process has no limit of memory.
+const DEFAULT_BYTES: usize = 512 << 20;
+/// Never less: a commit needs something.
+const LEAST_BYTES: usize = 64 << 20;
+/// The process's limit of memory in a container.
+const CGROUP_LIMIT: &str = "/sys/fs/cgroup/memory.max";
+
+/// Memory that is shared. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct PlanningBudget {
+    permits: Arc<Semaphore>,
+    units: u32,
+}
+
+/// Reserved memory; given back when dropped.
+#[derive(Debug)]
+pub struct PlanningPermit {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for PlanningBudget {
+    /// Half of what the container may use; the other half is for live objects, caches and everything else.
+    fn default() -> Self {
+        let limit = fs_err::read_to_string(CGROUP_LIMIT).ok().and_then(|text| text.trim().parse::<usize>().ok());
+        Self::new(limit.map_or(DEFAULT_BYTES, |limit| (limit / 2).max(LEAST_BYTES)))
+    }
+}
+
+impl PlanningBudget {
+    /// So many bytes in all.
+    pub fn new(bytes: usize) -> Self {
+        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+        let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, most);
+        Self { permits: Arc::new(Semaphore::new(units as usize)), units }
+    }
+
+    /// Waits until so much is free. What takes more than there is in all waits until nothing else is read, and then has all
+    /// of it.
+    pub async fn reserve(&self, bytes: usize) -> PlanningPermit {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units);
+        // The semaphore is never closed.
+        PlanningPermit { _permit: Arc::clone(&self.permits).acquire_many_owned(units).await.ok() }
+    }
+
+    /// Waits until nothing else is read or planned, and keeps it so.
+    pub async fn reserve_all(&self) -> PlanningPermit {
+        self.reserve(usize::MAX).await
+    }
+}
 
 /// A commit that is being read or planned: the memory that it may take, and the mark of its trial. Both go when this is
 /// dropped.
 #[derive(Debug)]
 pub struct CommitReading {
-    pub(in crate::controller) room: Option<PlanningRoom>,
-    _trial: OpenTrial,
+    pub(in crate::controller) permit: Option<PlanningPermit>,
+    pub(in crate::controller) _trial: OpenTrial,
 }
 
-impl CommitReading {
-    pub(in crate::controller) fn new(trial: OpenTrial, room: Option<PlanningRoom>) -> Self {
-        Self { room, _trial: trial }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    /// Row S1 of the review: many moderately large commits at once took more than there is.
+    #[tokio::test]
+    async fn commits_wait_for_room_in_the_order_of_asking() {
+        let budget = PlanningBudget::new(100 << 20);
+        let (first, second) = (budget.reserve(40 << 20).await, budget.reserve(40 << 20).await);
+        let mut large = Box::pin(budget.reserve(80 << 20));
+        assert!((&mut large).now_or_never().is_none());
+        let mut small = Box::pin(budget.reserve(1 << 20));
+        assert!((&mut small).now_or_never().is_none(), "the large one is not overtaken");
+        drop(first);
+        assert!((&mut large).now_or_never().is_none());
+        drop(second);
+        let large = large.await;
+        let small = small.await;
+        drop((large, small));
+        assert!(budget.reserve(usize::MAX).now_or_never().is_some(), "more than there is has all of it");
     }
 }

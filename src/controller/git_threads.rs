@@ -46,7 +46,7 @@ impl GitThreads {
         Self { turns: FairTurns::new(all, per_host) }
     }
 
-    /// Does something on a thread of its own, once there is room. `host` is who it talks to, if to anybody. Whoever stops
+    /// Does something on a thread of its own, once one is free. `host` is who it talks to, if to anybody. Whoever stops
     /// waiting leaves it to end by itself.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ mod tests {
         (go, tokio::spawn(call))
     }
 
-    /// Row D7 of the review: whoever hangs takes room of its own host, and others have theirs.
+    /// Row D7 of the review: a host that hangs occupies its own threads, and others have theirs.
     #[tokio::test]
     async fn a_host_that_hangs_fills_its_own_room_and_no_other() {
         let threads = GitThreads::new(8, 2);

@@ -1,16 +1,15 @@
 //! A source's mirror, for tasks: its calls block, so each runs on a thread of its own, one after the other.
 
-use super::commit_reading::CommitReading;
+use super::commit_reading::{CommitReading, PlanningBudget};
 use super::commit_trials::{CommitTrials, TrialDecision, TrialRefusal, TrialSubject};
 use super::git_threads::{GitThreadError, GitThreads, HostKey};
 use super::metrics::{Metrics, MirrorOperation, TrialResult};
 use super::mirror_disk::{MirrorDisk, MirrorSlot};
-use super::planning_budget::PlanningBudget;
 use crate::controller::report::preview::planner::PullRequestTrees;
 use crate::controller::report::preview::trees::{self, PullRequestReadError, PullRequestReader, PullRequestRefs};
 use crate::controller::sources::file::ResolvedSource;
-use stator_git::forge::ForgeHttp;
 use stator_git::forge::github::app::BlockingTokenProvider;
+use stator_git::forge::{ForgeError, ForgeHttp};
 use stator_git::source::credentials::GitLogin;
 use stator_git::source::mirror::{FetchOutcome, Mirror, MirrorError, RemoteRepository, ResolvedRef};
 use stator_git::source::url::UrlScheme;
@@ -196,12 +195,12 @@ impl MirrorHandle {
     ) -> Result<(SourceTree, CommitReading), GitError> {
         let mut reading = self.begin_trial(&TrialSubject::SourceCommit(commit.to_owned())).await?;
         let (commit, folder) = (commit.to_owned(), folder.to_owned());
-        if reading.room.is_none() {
+        if reading.permit.is_none() {
             let (commit, folder) = (commit.clone(), folder.clone());
             let measured = self.with(MirrorOperation::Read, move |mirror| {
                 Ok(mirror.measure(&commit, &folder)?.memory_estimate(mirror.limits()))
             });
-            reading.room = Some(self.inner.shared.budget.reserve(measured.await?).await);
+            reading.permit = Some(self.inner.shared.budget.reserve(measured.await?).await);
         }
         let tree = self.with(MirrorOperation::Read, move |mirror| mirror.tree(&commit, &folder)).await?;
         Ok((tree, reading))
@@ -217,10 +216,10 @@ impl MirrorHandle {
     async fn begin_trial(&self, subject: &TrialSubject) -> Result<CommitReading, GitError> {
         let MirrorHandleState { source, shared, metrics, .. } = &*self.inner;
         match shared.trials.begin((&source.key.namespace, &source.key.name), subject).await {
-            TrialDecision::Beside(trial) => Ok(CommitReading::new(trial, None)),
+            TrialDecision::Beside(trial) => Ok(CommitReading { permit: None, _trial: trial }),
             TrialDecision::Alone(trial) => {
                 metrics.record_trial(TrialResult::Alone);
-                Ok(CommitReading::new(trial, Some(shared.budget.reserve_all().await)))
+                Ok(CommitReading { permit: Some(shared.budget.reserve_all().await), _trial: trial })
             }
             TrialDecision::Refused(refusal) => {
                 metrics.record_trial(TrialResult::Refused);
@@ -265,8 +264,8 @@ impl PullRequestReader for MirrorHandle {
             Ok((sides, bytes))
         });
         let (sides, bytes) = fetched.await?;
-        if reading.room.is_none() {
-            reading.room = Some(self.inner.shared.budget.reserve(bytes).await);
+        if reading.permit.is_none() {
+            reading.permit = Some(self.inner.shared.budget.reserve(bytes).await);
         }
         let read = self.with(MirrorOperation::Read, move |mirror| trees::read_sides(mirror, sides, &folder));
         Ok(PullRequestTrees { reading: Some(Arc::new(reading)), ..read.await? })
@@ -294,12 +293,13 @@ impl MirrorHandleState {
         let mut remote = RemoteRepository::new(source.url.clone(), credentials);
         remote.cancel = self.cancel.clone();
         if let GitLogin::App(app) = &remote.credentials.login {
-            let told = |error: stator_git::forge::ForgeError| GitError::Credentials { message: error.to_string() };
-            let http = ForgeHttp::for_repository(&remote.credentials, source.secrets.forge.as_ref()).map_err(told)?;
+            let unusable = |error: ForgeError| GitError::Credentials { message: error.to_string() };
+            let http =
+                ForgeHttp::for_repository(&remote.credentials, source.secrets.forge.as_ref()).map_err(unusable)?;
             let http = http.with_observer(self.metrics.forge_observer());
             let tokens =
                 BlockingTokenProvider::for_fetching(app, &source.url, &http, tokio::runtime::Handle::current());
-            remote.tokens = Some(Arc::new(tokens.map_err(told)?));
+            remote.tokens = Some(Arc::new(tokens.map_err(unusable)?));
         }
         Ok(Mirror::open(&self.folder, remote)?)
     }

@@ -9,7 +9,7 @@
 //! | `status_wording` | what a commit and its models came to, and in which words |
 //! | `metrics` | what is measured |
 //! | `reconcile` | the reconciler of one source |
-//! | `planning_budget`, `commit_trials` | what bounds one commit, and all at once, so that none ends the process |
+//! | `commit_reading`, `commit_trials` | what bounds one commit, and all at once, so that none ends the process |
 //! | `supervisor` | starts, replaces and ends the tasks of all sources |
 //! | `source_task` | runs the reconciler of one source, and again after a panic |
 
@@ -21,7 +21,6 @@ mod lease_watch;
 pub mod metrics;
 mod mirror_disk;
 pub mod mirror_handle;
-pub mod planning_budget;
 mod reconcile;
 pub mod replicas;
 pub mod report;

@@ -1,12 +1,12 @@
 //! All sources: a task each, started, replaced and ended as a file or a cluster says, and none in another's way.
 
 use super::cache::IdentityCaches;
+use super::commit_reading::PlanningBudget;
 use super::commit_trials::CommitTrials;
 use super::git_threads::GitThreads;
 use super::metrics::Metrics;
 use super::mirror_disk::MirrorDisk;
 use super::mirror_handle::MirrorResources;
-use super::planning_budget::PlanningBudget;
 use super::reconcile::ReconcileResult;
 use super::source_task::SourceTask;
 use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;

@@ -71,7 +71,7 @@ enum ObservedChange {
 }
 
 impl DriftDetector {
-    /// Forgets what it was told so far, since a look begins that sees all of it. To be called before anything of the look
+    /// Forgets the events so far, since a look begins that sees all of it. To be called before anything of the look
     /// is read, also before it is found out which objects are to be read: what changes after that would be in neither.
     pub(in crate::controller) fn begin_look(&mut self) {
         self.changed_during_sync.clear();

@@ -11,10 +11,9 @@
 //! refused is in doubt, and is read from the cluster until the watch tells how it is.
 
 mod cached_store;
-mod denied_rights;
 pub(in crate::controller) mod drift_detector;
 mod namespace_cache;
-mod write_fitness;
+mod write_obstacles;
 
 use cached_store::CachedObject;
 use namespace_cache::{NamespaceCache, kept_labels, kind_index, kind_index_of_object};
@@ -34,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use write_fitness::WriteFitness;
+use write_obstacles::WriteFitness;
 
 /// How long it counts which API groups the cluster serves. What is installed meanwhile is seen that much later.
 const PLATFORM_TTL: Duration = Duration::from_secs(600);

@@ -2,7 +2,7 @@
 //! from when it is asked for, and only what carries stator's label of it.
 
 use super::cached_store::{CachedObject, CachedObjectStore, StoreChange};
-use super::denied_rights::DeniedRights;
+use super::write_obstacles::DeniedRights;
 use stator_cluster::cluster::kube::{KubeCluster, WatchUpdate};
 use stator_cluster::cluster::{ClusterError, WatchEvent};
 use stator_cluster::sync::incremental::PLANNED_KINDS;
@@ -146,7 +146,7 @@ impl NamespaceCache {
         let labels = kept_labels(kind);
         followers.tasks.spawn(async move {
             let Some(nudge) = state.relist_requests.get(at) else { return };
-            cluster.list_and_watch(kind, &namespace, &labels, nudge, &|told| state.handle_update(at, told)).await;
+            cluster.list_and_watch(kind, &namespace, &labels, nudge, &|update| state.handle_update(at, update)).await;
         });
     }
 
@@ -268,7 +268,7 @@ impl NamespaceCache {
     /// Changes of the kinds from now on.
     pub(super) fn watch(&self, kinds: Vec<usize>) -> mpsc::Receiver<WatchEvent> {
         let (queue, receiver) = mpsc::channel(WATCHER_CAPACITY + 1);
-        // A queue that is new has room.
+        // A new queue has capacity.
         let last = queue.clone().try_reserve_owned().ok();
         let mut state = self.state.lock();
         state.watchers.retain(|watcher| !watcher.queue.is_closed());
@@ -307,14 +307,14 @@ impl SharedCacheState {
         }
     }
 
-    fn handle_update(&self, at: usize, told: WatchUpdate) {
+    fn handle_update(&self, at: usize, update: WatchUpdate) {
         let mut state = self.lock();
-        if told.resource_version().is_some_and(|version| parse_resource_version(version).is_none()) {
+        if update.resource_version().is_some_and(|version| parse_resource_version(version).is_none()) {
             state.opaque = true;
         }
         let Some(row) = state.kinds.get_mut(at) else { return };
-        let turned = row.update_sync_state(&told);
-        let events = row.apply_update(told);
+        let turned = row.update_sync_state(&update);
+        let events = row.apply_update(update);
         state.notify_watchers(at, events);
         drop(state);
         if turned {
@@ -325,8 +325,8 @@ impl SharedCacheState {
 
 impl CachedKind {
     /// How well everything is known now. True when that is another answer than before.
-    fn update_sync_state(&mut self, told: &WatchUpdate) -> bool {
-        self.sync_state = match told {
+    fn update_sync_state(&mut self, update: &WatchUpdate) -> bool {
+        self.sync_state = match update {
             WatchUpdate::ListStarted(_) => CacheSyncState::Listing,
             WatchUpdate::ListComplete | WatchUpdate::WatchOpened => CacheSyncState::Synced,
             WatchUpdate::WatchFailed(error) => CacheSyncState::Lagging(error.clone()),
@@ -340,34 +340,34 @@ impl CachedKind {
     }
 
     /// Takes it in, and gives what watchers are to hear.
-    fn apply_update(&mut self, told: WatchUpdate) -> Vec<WatchEvent> {
+    fn apply_update(&mut self, update: WatchUpdate) -> Vec<WatchEvent> {
         let number = |text: &str| parse_resource_version(text).unwrap_or_default();
-        let shelf = &mut self.store;
-        match told {
-            WatchUpdate::ListStarted(version) => shelf.begin_list(number(&version)),
+        let store = &mut self.store;
+        match update {
+            WatchUpdate::ListStarted(version) => store.begin_list(number(&version)),
             WatchUpdate::Listed(object) => {
                 let version = object.version_number().unwrap_or_default();
-                if shelf.apply_listed(&object, version) == StoreChange::Changed && self.has_synced {
+                if store.apply_listed(&object, version) == StoreChange::Changed && self.has_synced {
                     return vec![WatchEvent::Applied(object)];
                 }
             }
             WatchUpdate::ListComplete => {
                 self.has_synced = true;
-                if let StoreChange::Gone(objects) = shelf.finish_list() {
+                if let StoreChange::Gone(objects) = store.finish_list() {
                     return objects.into_iter().map(WatchEvent::Deleted).collect();
                 }
             }
             // What we wrote ourselves is no news here, and still an event there.
             WatchUpdate::Event(WatchEvent::Applied(object), version) => {
-                shelf.apply_watched(&object, number(&version));
+                store.apply_watched(&object, number(&version));
                 return vec![WatchEvent::Applied(object)];
             }
             WatchUpdate::Event(WatchEvent::Deleted(object), version) => {
-                shelf.apply_deleted(&object, number(&version));
+                store.apply_deleted(&object, number(&version));
                 return vec![WatchEvent::Deleted(object)];
             }
             WatchUpdate::Event(WatchEvent::Resync, _) => return vec![WatchEvent::Resync],
-            WatchUpdate::Bookmark(version) => shelf.advance_version(number(&version)),
+            WatchUpdate::Bookmark(version) => store.advance_version(number(&version)),
             WatchUpdate::WatchOpened | WatchUpdate::WatchFailed(_) | WatchUpdate::ListFailed(_) => {}
         }
         Vec::new()

@@ -4,7 +4,7 @@ use stator_git::source::model_source::NotificationKind;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Git hosts that have their own label value: a tenant makes a source, and with it a host, whenever it likes.
+/// Git hosts that have their own label value: a tenant creates sources, and with each a host, at any time.
 const MAX_HOST_LABELS: usize = 200;
 /// What all others are called.
 pub(super) const OTHER_LABEL: &str = "other";
@@ -135,7 +135,7 @@ label_values! {
         Refused = "refused",
         /// Not taken, however often it was tried.
         Failed = "failed",
-        /// There was no room for it.
+        /// The queue was full.
         Dropped = "dropped",
     }
 }

@@ -29,7 +29,7 @@ pub struct LeaseSettings {
     pub namespace: String,
     /// What no other replica is called, and none was: see [`unique_identity`].
     pub identity: String,
-    /// How many shards there are; all replicas should be told the same.
+    /// How many shards there are; the same on all replicas.
     pub shards: u32,
     /// How long all of it takes.
     pub terms: LeaseTerms,

@@ -40,7 +40,7 @@ pub fn assign_shards<'a>(
     own.sort_by_key(|(member, held)| (Reverse(held.len()), *member));
     let mut shares = BTreeMap::new();
     let mut load: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut room = |member: &'a str| {
+    let mut reserve = |member: &'a str| {
         let load = load.entry(member).or_default();
         let fits = *load < least || (*load == least && one_more > 0);
         if fits {
@@ -51,7 +51,7 @@ pub fn assign_shards<'a>(
     };
     for (member, held) in own {
         for shard in held {
-            if room(member) {
+            if reserve(member) {
                 shares.insert(shard, member);
             }
         }
@@ -62,7 +62,7 @@ pub fn assign_shards<'a>(
         .collect();
     pairs.sort_unstable_by(|one, other| other.cmp(one));
     for (_, shard, member) in pairs {
-        if !shares.contains_key(&shard) && room(member) {
+        if !shares.contains_key(&shard) && reserve(member) {
             shares.insert(shard, member);
         }
     }

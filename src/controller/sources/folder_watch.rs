@@ -28,8 +28,8 @@ impl FolderWatch {
     /// watched is looked at from time to time.
     pub fn new(folder: &Path, below: bool, counts: impl Fn(&Path) -> bool + Send + 'static) -> Self {
         let wakeup = Arc::new(Notify::new());
-        let teller = Arc::clone(&wakeup);
-        let told = move |event: notify::Result<notify::Event>| {
+        let notifier = Arc::clone(&wakeup);
+        let on_event = move |event: notify::Result<notify::Event>| {
             let matters = match event {
                 // Reading is no change, and reading is what is done about each.
                 Ok(event) => !matches!(event.kind, EventKind::Access(_)) && event.paths.iter().any(|path| counts(path)),
@@ -37,14 +37,12 @@ impl FolderWatch {
                 Err(_) => true,
             };
             if matters {
-                teller.notify_one();
+                notifier.notify_one();
             }
         };
         let mode = if below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-        let watcher = notify::recommended_watcher(told).and_then(|mut watcher| {
-            watcher.watch(folder, mode)?;
-            Ok(watcher)
-        });
+        let watcher =
+            notify::recommended_watcher(on_event).and_then(|mut watcher| watcher.watch(folder, mode).map(|()| watcher));
         if let Err(error) = &watcher {
             tracing::warn!(folder = %folder.display(), %error, "the folder is polled every {POLL_INTERVAL:?}, because it cannot be watched");
         }

@@ -126,8 +126,8 @@ impl ResolvedSource {
                 .all(|(one, other)| one.name() == other.name() && one.has_same_values(other))
     }
 
-    /// Whether a commit that ended badly would end alike by the other: they differ in when there is work, and who is told
-    /// of it, and in nothing else.
+    /// Whether a commit that ended badly would end alike by the other: they differ in when there is work, and who is
+    /// notified of it, and in nothing else.
     pub fn has_same_outcome_as(&self, other: &Self) -> bool {
         let (mut one, mut two) = (self.clone(), other.clone());
         for source in [&mut one, &mut two] {

@@ -62,24 +62,24 @@ impl Cluster {
     }
 }
 
-/// Who keeps a shelf of it.
+/// A store of it, with its watch.
 #[derive(Debug, Default)]
 struct Keeper {
     shelf: CachedObjectStore,
-    /// Events that the watch has told.
-    told: usize,
+    /// How many events the watch has delivered.
+    delivered: usize,
     /// A list under way: what is still to be shown, and its version.
     list: Option<(Vec<Object>, u64)>,
 }
 
 impl Keeper {
-    /// The watch tells the next event; none while a list is under way.
+    /// The watch delivers the next event; none while a list is under way.
     fn hear(&mut self, cluster: &Cluster) -> bool {
         if self.list.is_some() {
             return false;
         }
-        let Some((at, event)) = cluster.events.get(self.told) else { return false };
-        self.told += 1;
+        let Some((at, event)) = cluster.events.get(self.delivered) else { return false };
+        self.delivered += 1;
         match event {
             Event::Applied(object) => self.shelf.apply_watched(object, *at),
             Event::Deleted(object) => self.shelf.apply_deleted(object, *at),
@@ -102,7 +102,7 @@ impl Keeper {
             }
             None => {
                 self.shelf.finish_list();
-                self.told = cluster.events.iter().filter(|(version, _)| version <= at).count();
+                self.delivered = cluster.events.iter().filter(|(version, _)| version <= at).count();
                 self.list = None;
             }
         }
@@ -121,9 +121,9 @@ enum Step {
     Other(bool, u8),
     /// We do, and the answer is here at once.
     Own(bool, u8),
-    /// We do, and the answer is here only after the watch told so many events.
+    /// We do, and the answer is here only after the watch delivered so many events.
     Late(bool, u8, u8),
-    /// The watch tells so many events.
+    /// The watch delivers so many events.
     Hear(u8),
     /// Events were lost.
     List,
@@ -144,7 +144,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(one, 0..60)
 }
 
-/// What we did, and whether we were told.
+/// The answer to a write of our own.
 fn answer(shelf: &mut CachedObjectStore, written: Option<&Object>, deleted: Option<&Object>) {
     if let Some(object) = written {
         shelf.apply_response(object, version(object));

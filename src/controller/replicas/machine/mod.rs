@@ -56,7 +56,7 @@ const MAX_LEASE_DURATION: Duration = Duration::from_secs(60);
 /// The version of a lease that was seen before the server's store was restored: none that a server gives, and older than all.
 const BEFORE_RESTORE: &str = "0";
 
-/// What is told.
+/// What a replica learns of leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LeaseEvent {
     /// All leases that there are.
@@ -207,7 +207,7 @@ pub(super) struct LeaseMachine {
     restored_until: Option<Duration>,
     /// Shards whose lease was deleted while somebody held it: not before then is a new one made.
     vanished: BTreeMap<u32, Duration>,
-    /// Leases of replicas that left, and since when: what is told late of one does not bring it back.
+    /// Leases of replicas that left, and since when: a late event of one does not bring it back.
     departed: BTreeMap<String, ObservedLease>,
     tenures: BTreeMap<u32, ShardTenure>,
     in_flight: BTreeMap<String, LeaseRequest>,
@@ -275,7 +275,7 @@ impl LeaseMachine {
         self.transitions
     }
 
-    /// When something is due by itself, if nothing is told before.
+    /// When something is due by itself, if no event comes before.
     pub(super) fn wake_at(&self, now: Duration) -> Option<Duration> {
         let terms = &self.config.terms;
         let tenures = self.tenures.values().flat_map(|tenure| [tenure.until, tenure.renew]);

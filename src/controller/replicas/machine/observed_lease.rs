@@ -52,8 +52,8 @@ pub(super) struct ObservedLease {
 }
 
 impl ObservedLease {
-    /// How long it counts without a change: at least as long as this replica's own would, so that of two that were told
-    /// differently the more patient one is right.
+    /// How long it counts without a change: at least as long as this replica's own would, so that of two with
+    /// different settings the more patient one is right.
     pub fn valid_for(&self, terms: &LeaseTerms) -> Duration {
         self.lease.lease_duration.min(MAX_LEASE_DURATION).max(terms.lease_duration)
     }

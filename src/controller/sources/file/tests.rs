@@ -50,7 +50,7 @@ stringData:
 ---
 ";
 
-fn told(text: &str) -> String {
+fn findings_of(text: &str) -> String {
     let read = parse_file("sources.yaml", text.as_bytes());
     let shown = with_snippets(&read.findings, &|_| Some(read.redacted_text.clone()), &PLAIN);
     assert!(!shown.contains("canary"), "{shown}");
@@ -91,13 +91,13 @@ fn the_keys_of_verify_are_read_beforehand() {
     assert!(tagged.contains("tag: v1.0.0") && tagged.contains("previews: false"), "{tagged}");
     for mode in ["Head", "HEAD", "Tag", "TagAndHead", "TagAndHEAD"] {
         let text = tagged.replace("mode: Head", &format!("mode: {mode}"));
-        assert_eq!(told(&text), "", "{mode}");
+        assert_eq!(findings_of(&text), "", "{mode}");
     }
-    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: Tag")), @"sources.yaml:17:18: error[source/ref] `verify` requires a signed tag, but `ref` does not follow a tag (Write `ref.tag` or `ref.semver`, or `mode: Head`.)");
-    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: head")), @"sources.yaml:17:18: error[schema/unknown-word] `spec.verify.mode` is `head`; expected one of `Head`, `Tag`, `TagAndHead`, `HEAD`, `TagAndHEAD` (Did you mean `HEAD`?)");
-    insta::assert_snapshot!(told(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to verify signatures with (add OpenPGP keys under `NAME.asc`, SSH keys under `NAME.sshpub` or `allowed_signers`)");
-    insta::assert_snapshot!(told(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is not a public key: length invalid (fix or remove them; until then no signature is accepted, because one of them may be a revocation)");
-    insta::assert_snapshot!(told(&WHOLE.replace("secretRef: {name: keys}", "secretRef: {name: kees}")), @"sources.yaml:17:42: error[source/secret] there is no secret `kees` in the file (Add the `Secret` document to this file, or correct the name.)");
+    insta::assert_snapshot!(findings_of(&WHOLE.replace("mode: Head", "mode: Tag")), @"sources.yaml:17:18: error[source/ref] `verify` requires a signed tag, but `ref` does not follow a tag (Write `ref.tag` or `ref.semver`, or `mode: Head`.)");
+    insta::assert_snapshot!(findings_of(&WHOLE.replace("mode: Head", "mode: head")), @"sources.yaml:17:18: error[schema/unknown-word] `spec.verify.mode` is `head`; expected one of `Head`, `Tag`, `TagAndHead`, `HEAD`, `TagAndHEAD` (Did you mean `HEAD`?)");
+    insta::assert_snapshot!(findings_of(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to verify signatures with (add OpenPGP keys under `NAME.asc`, SSH keys under `NAME.sshpub` or `allowed_signers`)");
+    insta::assert_snapshot!(findings_of(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is not a public key: length invalid (fix or remove them; until then no signature is accepted, because one of them may be a revocation)");
+    insta::assert_snapshot!(findings_of(&WHOLE.replace("secretRef: {name: keys}", "secretRef: {name: kees}")), @"sources.yaml:17:42: error[source/secret] there is no secret `kees` in the file (Add the `Secret` document to this file, or correct the name.)");
 }
 
 #[test]
@@ -140,7 +140,7 @@ data: {token: canary!}
 ---
 kind: ConfigMap
 ";
-    insta::assert_snapshot!(told(text), @"
+    insta::assert_snapshot!(findings_of(text), @"
     sources.yaml:6:8: error[source/url] credentials do not belong in the address; put them into the secret that `secretRef` names (Name a secret with `username` and `password` under `secretRef`.)
     sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; found `branch` and `tag` (Keep the one that the source should follow.)
     sources.yaml:8:9: error[source/path] `path` leaves the repository, or points into `.git` (Write a folder from the repository's root, as `clusters/prod`.)
@@ -172,7 +172,7 @@ fn sources_that_would_fight_are_refused() {
         )
     };
     let text = [one("a", ""), one("a", ", path: x"), one("b", ", path: ./"), one("c", ", environment: prod")].concat();
-    insta::assert_snapshot!(told(&text), @"
+    insta::assert_snapshot!(findings_of(&text), @"
     sources.yaml:6:1: error[source/duplicate] a second source `a`; the first is in line 1 (Rename one of them.)
     sources.yaml:11:1: error[source/duplicate] `a` and `b` sync the same environment of one repository (Keep one of them: each would undo the changes of the other.)
     ");
@@ -184,7 +184,7 @@ fn a_duration_is_written_as_kubernetes_writes_it() {
     let judge = |text: &str| {
         let text = WHOLE.replace("interval: 1m", &format!("interval: {text}"));
         assert_ne!(text, WHOLE.replace("interval: 1m", "interval: 61m"));
-        told(&text).is_empty()
+        findings_of(&text).is_empty()
     };
     for fine in ["30s", "5m", "1h30m", "1h30m5s", "1500ms", "1.5h", "8784h"] {
         assert!(judge(fine), "{fine}");
@@ -208,7 +208,7 @@ fn a_range_that_is_none_is_told_before_anything_is_fetched() {
         fine.iter().enumerate().map(|(at, range)| one(&format!("fine-{at}"), &format!("ref: {{semver: {range}}}")));
     let previews = one("c", "ref: {semver: 1.x}, forge: {type: github}, previews: true");
     let text = [one("a", "ref: {semver: main}"), one("b", "ref: {semver: '>= 1.0.0 <'}"), previews].concat();
-    insta::assert_snapshot!(told(&(text + &fine.collect::<String>())), @"
+    insta::assert_snapshot!(findings_of(&(text + &fine.collect::<String>())), @"
     sources.yaml:4:48: error[source/ref] `main` is not a valid version range: `main` is not a version (Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.)
     sources.yaml:9:48: error[source/ref] `>= 1.0.0 <` is not a valid version range: there is no version after `<` (Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.)
     sources.yaml:14:87: error[source/forge] `previews` without `forge.secretRef`: comments need a token (Add `forge.secretRef`, or remove `previews`.)
@@ -235,9 +235,9 @@ fn what_may_be_a_secret_is_never_quoted() {
         "token: canary: canary\n",
         "\u{feff}canary: \u{feff}canary\n",
     ] {
-        assert!(!told(text).is_empty(), "{text}");
+        assert!(!findings_of(text).is_empty(), "{text}");
     }
-    insta::assert_snapshot!(told("kind: Secret\nstringData: {token: &canary 1, b: 012345}\n"), @"
+    insta::assert_snapshot!(findings_of("kind: Secret\nstringData: {token: &canary 1, b: 012345}\n"), @"
     sources.yaml:1:1: error[source/secret] a `Secret` has `apiVersion: v1` (Write `apiVersion: v1`.)
     sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys. The value may be a secret and is not shown. (Correct the document.)
     sources.yaml:2:35: warning[yaml/leading-zero] A number has no leading zero, which some readers take for octal. The value may be a secret and is not shown. (Correct the document.)
@@ -246,8 +246,8 @@ fn what_may_be_a_secret_is_never_quoted() {
 
 #[test]
 fn a_file_without_sources_is_a_fault() {
-    insta::assert_snapshot!(told(""), @"sources.yaml: error[source/document] there is no `ModelSource` in the file (Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.)");
-    insta::assert_snapshot!(told("# nothing\n---\n...\n"), @"sources.yaml: error[source/document] there is no `ModelSource` in the file (Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.)");
+    insta::assert_snapshot!(findings_of(""), @"sources.yaml: error[source/document] there is no `ModelSource` in the file (Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.)");
+    insta::assert_snapshot!(findings_of("# nothing\n---\n...\n"), @"sources.yaml: error[source/document] there is no `ModelSource` in the file (Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.)");
 }
 
 proptest! {

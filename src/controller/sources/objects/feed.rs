@@ -119,15 +119,15 @@ impl SourceFeed {
             // A server runs nothing: the controller that runs a source reads it from the source itself.
             (_, ControllerRole::Server) => {}
             (true, ControllerRole::Controller) => {
-                let (told, seen) = watch::channel(None);
-                let told_board = Arc::clone(&board);
+                let (claims, seen) = watch::channel(None);
+                let claims_board = Arc::clone(&board);
                 let lacks = "markers";
                 board.set_not_ready(
                     lacks,
                     Some(format!("the leases {} have not been listed yet", namespace_claims::CLAIM_LEASE_NAME)),
                 );
-                let trouble = move |sentence| told_board.set_not_ready(lacks, sentence);
-                tasks.spawn(namespace_claims::watch_claims(kube.clone(), told, trouble));
+                let trouble = move |sentence| claims_board.set_not_ready(lacks, sentence);
+                tasks.spawn(namespace_claims::watch_claims(kube.clone(), claims, trouble));
                 claimed = Some(seen);
             }
             (false, ControllerRole::Controller) => {

@@ -1,5 +1,5 @@
 //! Sources as `ModelSource` objects of a Kubernetes cluster: listed and watched, each decoded by itself, with the secrets
-//! that they name, and told from those of other controllers.
+//! that they name, and distinguished from those of other controllers.
 
 mod feed;
 mod hint_annotation;

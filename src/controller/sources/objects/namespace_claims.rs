@@ -84,7 +84,7 @@ pub(super) type ClaimedNamespaces = watch::Receiver<Option<BTreeSet<String>>>;
 /// Follows the markers of all namespaces: those that others answer for.
 pub(super) async fn watch_claims(
     kube: KubeCluster,
-    told: watch::Sender<Option<BTreeSet<String>>>,
+    claimed: watch::Sender<Option<BTreeSet<String>>>,
     trouble: impl Fn(Option<String>),
 ) {
     let mut markers = NamespaceClaims::default();
@@ -98,10 +98,10 @@ pub(super) async fn watch_claims(
             let event = tokio::select! {
                 event = tokio::time::timeout(WATCH_TIMEOUT, events.next()) => event,
                 () = sleep_until_some(markers.next_expiry(now)) => {
-                    publish_claims(&told, &markers);
+                    publish_claims(&claimed, &markers);
                     continue;
                 }
-                () = told.closed() => return,
+                () = claimed.closed() => return,
             };
             match event {
                 Ok(Some(Ok(LeaseWatchEvent::Listed(leases)))) => {
@@ -112,20 +112,20 @@ pub(super) async fn watch_claims(
                     markers.retain_listed(&claims.into_iter().map(|claim| claim.namespace).collect());
                     backoff.reset();
                     trouble(None);
-                    publish_claims(&told, &markers);
+                    publish_claims(&claimed, &markers);
                 }
                 Ok(Some(Ok(LeaseWatchEvent::Set(lease)))) => {
                     let lease = parse_claim(&lease);
                     markers.observe_claim(&lease.namespace, &lease.version, lease.lasts, Instant::now());
-                    publish_claims(&told, &markers);
+                    publish_claims(&claimed, &markers);
                 }
                 Ok(Some(Ok(LeaseWatchEvent::Deleted(lease)))) => {
                     markers.remove_claim(&parse_claim(&lease).namespace);
-                    publish_claims(&told, &markers);
+                    publish_claims(&claimed, &markers);
                 }
                 Ok(Some(Err(error))) => {
                     tracing::warn!("namespace claims are not watched: {error}");
-                    if told.borrow().is_none() {
+                    if claimed.borrow().is_none() {
                         let allow = "let the controller's service account list and watch leases.coordination.k8s.io";
                         trouble(Some(format!("the leases {CLAIM_LEASE_NAME} cannot be watched: {error}; {allow}")));
                     }
@@ -136,14 +136,14 @@ pub(super) async fn watch_claims(
         }
         tokio::select! {
             () = tokio::time::sleep(backoff.next_delay()) => {}
-            () = told.closed() => return,
+            () = claimed.closed() => return,
         }
     }
 }
 
-fn publish_claims(told: &watch::Sender<Option<BTreeSet<String>>>, markers: &NamespaceClaims) {
+fn publish_claims(claimed: &watch::Sender<Option<BTreeSet<String>>>, markers: &NamespaceClaims) {
     let live = Some(markers.claimed_namespaces(Instant::now()));
-    told.send_if_modified(|known| {
+    claimed.send_if_modified(|known| {
         let news = *known != live;
         *known = live;
         news

@@ -72,8 +72,8 @@ pub(super) fn secret_names(spec: &ModelSourceSpec) -> BTreeSet<String> {
         spec.webhook.as_ref().map(|hook| &hook.secret_ref),
         spec.verify.as_ref().map(|verify| &verify.secret_ref),
     ];
-    let told = spec.notifications.iter().map(|one| &one.secret_ref);
-    own.into_iter().flatten().chain(told).map(|SecretRef { name }| name.to_string()).collect()
+    let receivers = spec.notifications.iter().map(|one| &one.secret_ref);
+    own.into_iter().flatten().chain(receivers).map(|SecretRef { name }| name.to_string()).collect()
 }
 
 /// The secret that deliveries to a source are signed with.
@@ -121,7 +121,7 @@ fn format_findings(mut findings: Vec<Finding<FieldNumber>>, fields: &SourceField
         }
         text.push_str(&fault);
     }
-    // One fault alone may be longer than what there is room for.
+    // One fault alone may be longer than the limit.
     if text.len() > 2 * MAX_MESSAGE_BYTES {
         let end = (0..=2 * MAX_MESSAGE_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         text.truncate(end);
@@ -213,7 +213,7 @@ mod tests {
         Object::from_value(value).unwrap()
     }
 
-    fn told_of(spec: Value) -> String {
+    fn reading_of(spec: Value) -> String {
         match read_without_secrets(&object(spec), &TenancyPolicy::default()) {
             Ok(source) => format!("fine: {}", source.url),
             Err(SourceReadError::Spec(text) | SourceReadError::Secret(text)) => text,
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_by_its_field() {
-        insta::assert_snapshot!(told_of(json!({
+        insta::assert_snapshot!(reading_of(json!({
             "url": "https://me:canary@git.example.com/models.git", "ref": {"branch": "-x"}, "interval": "soon",
             "windows": [{"kind": "deny", "schedule": "0 0 30 2 *", "duration": "1h"}], "later": {"field": 1}, "prune": "yes",
         })).replace(". ", ".\n"), @r#"
@@ -306,26 +306,26 @@ mod tests {
 
     #[test]
     fn what_is_no_spec_at_all_is_told() {
-        insta::assert_snapshot!(told_of(json!("all of it")), @"spec: `spec` is the string `all of it`; expected a map. Write a map: `{name: value}`, or one field per line, indented.");
-        insta::assert_snapshot!(told_of(Value::Null), @"spec: the document is missing the required field `spec`. Add `spec`: a map.");
+        insta::assert_snapshot!(reading_of(json!("all of it")), @"spec: `spec` is the string `all of it`; expected a map. Write a map: `{name: value}`, or one field per line, indented.");
+        insta::assert_snapshot!(reading_of(Value::Null), @"spec: the document is missing the required field `spec`. Add `spec`: a map.");
         let deep = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
-        assert!(told_of(deep).contains("unknown field"));
+        assert!(reading_of(deep).contains("unknown field"));
         let wide = Value::Object((0..5000).map(|at| (format!("field-{at}"), json!("x".repeat(50)))).collect());
-        let text = told_of(wide);
+        let text = reading_of(wide);
         assert!(text.len() < 3 * MAX_MESSAGE_BYTES && text.ends_with("more."), "{}", text.len());
     }
 
     #[test]
     fn the_files_of_the_controller_are_nobody_s_repository() {
-        insta::assert_snapshot!(told_of(json!({"url": "/etc", "allowLocal": true, "ref": {"branch": "main"}})), @"spec.allowLocal: a source in a cluster must not read a path of the controller's machine. Write the https:// or ssh:// address of a repository.");
-        assert!(told_of(json!({"url": "file:///etc", "ref": {"branch": "main"}})).starts_with("spec.url: "));
+        insta::assert_snapshot!(reading_of(json!({"url": "/etc", "allowLocal": true, "ref": {"branch": "main"}})), @"spec.allowLocal: a source in a cluster must not read a path of the controller's machine. Write the https:// or ssh:// address of a repository.");
+        assert!(reading_of(json!({"url": "file:///etc", "ref": {"branch": "main"}})).starts_with("spec.url: "));
     }
 
     #[test]
     fn another_namespace_needs_an_account_of_the_source() {
         let spec = |account: Option<&str>| json!({"url": "https://h/a/b.git", "ref": {"branch": "main"}, "targetNamespace": "team-b", "serviceAccountName": account});
-        insta::assert_snapshot!(told_of(spec(None)), @"it is for namespace `team-b`, but this source may use only its own, `team-a`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace");
-        assert_eq!(told_of(spec(Some("deployer"))), "fine: https://h/a/b.git");
+        insta::assert_snapshot!(reading_of(spec(None)), @"it is for namespace `team-b`, but this source may use only its own, `team-a`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace");
+        assert_eq!(reading_of(spec(Some("deployer"))), "fine: https://h/a/b.git");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

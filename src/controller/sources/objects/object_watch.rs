@@ -79,7 +79,7 @@ async fn list_and_watch(
     }
     backoff.reset();
     while let Some(event) = events.recv().await {
-        let told = match event {
+        let event = match event {
             WatchEvent::Resync => break,
             WatchEvent::Applied(object) if is_newer(&mut seen, &object) => {
                 SourceObjectEvent::Set(Box::new(ModelSourceObject::new(object)))
@@ -91,7 +91,7 @@ async fn list_and_watch(
             }
             WatchEvent::Applied(_) | WatchEvent::Deleted(_) => continue,
         };
-        if news.send(told).await.is_err() {
+        if news.send(event).await.is_err() {
             break;
         }
     }

@@ -1,5 +1,5 @@
-//! What happens to sources, as people are told of it: made of how a source stood before and how it stands now, so that
-//! nothing is told twice, and nothing that did not change.
+//! What happens to sources, as people are notified of it: made of how a source stood before and how it stands now, so that
+//! nothing is notified twice, and nothing that did not change.
 //!
 //! Events of the cluster and notifications are both made of these. [`SourceRegistry::subscribe_events`](super::SourceRegistry::subscribe_events)
 //! hears of them, in order, however fast one follows the other.
@@ -197,14 +197,14 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
         return Vec::new();
     }
     let recalled = before.previous.as_ref().filter(|_| last.is_none());
-    let told = recalled.is_some_and(|recalled| match reason {
+    let was_reported = recalled.is_some_and(|recalled| match reason {
         None => recalled.ready && recalled.applied.as_ref() == Some(&judged.revision),
         Some(reason) => {
             recalled.judged_commit.as_ref() == Some(&judged.revision)
                 && recalled.reason.as_deref() == Some(reason.as_str())
         }
     });
-    if told {
+    if was_reported {
         return Vec::new();
     }
     let revision = Some(judged.revision.clone());

@@ -1,4 +1,4 @@
-//! Replicas, each with a clock of its own, and an API server that keeps leases: what is told may come late, twice or not
+//! Replicas, each with a clock of its own, and an API server that keeps leases: an event may come late, twice or not
 //! at all, and anybody may crash, freeze, or lose the way to the server at any moment.
 
 use crate::controller::replicas::lease_names;
@@ -53,7 +53,7 @@ enum Mail {
         name: String,
     },
     /// To a replica.
-    Told {
+    Event {
         replica: usize,
         event: LeaseEvent,
         asked: Option<Duration>,
@@ -292,10 +292,10 @@ impl World {
                 return;
             }
             match entry.remove() {
-                Mail::Told { replica, event, asked } => {
+                Mail::Event { replica, event, asked } => {
                     if self.replicas[replica].mode == Mode::Frozen {
                         // It waits in the socket.
-                        self.post(Mail::Told { replica, event, asked });
+                        self.post(Mail::Event { replica, event, asked });
                     } else if self.runs(replica) {
                         self.step(replica, event, asked);
                     }
@@ -306,21 +306,21 @@ impl World {
                     let result =
                         if self.is_lost(replica) { Err(LeaseWriteError::Other) } else { self.write(replica, &write) };
                     // The answer may be lost too, after the write was carried out.
-                    let told = if self.is_lost(replica) { Err(LeaseWriteError::Other) } else { result };
-                    self.post(Mail::Told { replica, event: LeaseEvent::Written(name, told), asked: Some(asked) });
+                    let answer = if self.is_lost(replica) { Err(LeaseWriteError::Other) } else { result };
+                    self.post(Mail::Event { replica, event: LeaseEvent::Written(name, answer), asked: Some(asked) });
                 }
                 Mail::ReadAsked { replica, name } => {
                     self.requests += 1;
                     let lost = self.is_lost(replica);
                     let found = if lost { Err(()) } else { Ok(self.leases.get(&name).cloned()) };
-                    self.post(Mail::Told { replica, event: LeaseEvent::Read(name, found), asked: None });
+                    self.post(Mail::Event { replica, event: LeaseEvent::Read(name, found), asked: None });
                 }
                 Mail::Listing { replica } => {
                     if self.replicas[replica].cut {
                         continue;
                     }
                     let leases = self.leases.values().cloned().collect();
-                    self.post(Mail::Told { replica, event: LeaseEvent::Listed(leases), asked: None });
+                    self.post(Mail::Event { replica, event: LeaseEvent::Listed(leases), asked: None });
                 }
             }
         }
@@ -338,7 +338,7 @@ impl World {
                 let later = self.now + 500 + self.roll(4000);
                 self.mail.insert((later, self.sent), Mail::Listing { replica });
             } else {
-                self.post(Mail::Told { replica, event: event.clone(), asked: None });
+                self.post(Mail::Event { replica, event: event.clone(), asked: None });
             }
         }
     }

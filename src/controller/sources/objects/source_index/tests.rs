@@ -19,9 +19,9 @@ impl SourceScope for Mine {
     }
 }
 
-/// A book, a clock, and the secrets of a cluster.
+/// An index, a clock, and the secrets of a cluster.
 struct Scene {
-    book: SourceIndex,
+    index: SourceIndex,
     mine: Mine,
     now: Instant,
     secrets: BTreeMap<String, SecretReadResult>,
@@ -35,9 +35,9 @@ impl Scene {
     }
 
     fn of(role: ControllerRole) -> Self {
-        let book = SourceIndex::new(role, TenancyPolicy::default(), true);
+        let index = SourceIndex::new(role, TenancyPolicy::default(), true);
         let secrets = BTreeMap::new();
-        Self { book, mine: Mine::default(), now: Instant::now(), secrets, reads: 0, made: 0 }
+        Self { index, mine: Mine::default(), now: Instant::now(), secrets, reads: 0, made: 0 }
     }
 
     fn secret(&mut self, name: &str, value: &str) {
@@ -63,20 +63,20 @@ impl Scene {
 
     fn set(&mut self, name: &str, spec: Value) {
         let resource = self.resource(name, spec);
-        assert!(self.book.apply_object(resource).is_empty());
+        assert!(self.index.apply_object(resource).is_empty());
     }
 
     fn annotate(&mut self, name: &str, annotation: &str, value: &str) -> usize {
         let (namespace, own) = name.split_once('/').unwrap();
-        let known = &self.book.known[&SourceKey::new(namespace, own)];
+        let known = &self.index.known[&SourceKey::new(namespace, own)];
         let mut resource = (*known.resource).clone();
         resource.annotations.insert(annotation.to_owned(), value.to_owned());
-        self.book.apply_object(resource).len()
+        self.index.apply_object(resource).len()
     }
 
     /// Reads the secrets that are to be read, and says what is wanted then.
     fn settled(&mut self) -> String {
-        let (needs, _) = self.book.take_due_reads(&self.mine, self.now);
+        let (needs, _) = self.index.take_due_reads(&self.mine, self.now);
         for need in needs {
             let of = |name: &String| {
                 let found = self
@@ -88,9 +88,9 @@ impl Scene {
             };
             self.reads += need.version.names.len();
             let found = need.version.names.iter().map(of).collect();
-            self.book.record_read(&need, found, self.now);
+            self.index.record_read(&need, found, self.now);
         }
-        let wanted = self.book.resolve_sources(&self.mine);
+        let wanted = self.index.resolve_sources(&self.mine);
         let mut lines: Vec<String> = wanted.sources.iter().map(|source| format!("{} runs", source.key)).collect();
         lines.extend(
             wanted
@@ -157,22 +157,22 @@ fn secrets_are_read_again_when_somebody_asks_or_when_they_may_be_what_fails() {
     scene.secret("a/git", "first");
     scene.set("a/one", json!({"secretRef": {"name": "git"}}));
     assert_eq!(scene.settled(), "a/one runs");
-    let first = scene.book.last_sources.values().next().unwrap().clone();
+    let first = scene.index.last_sources.values().next().unwrap().clone();
     scene.secret("a/git", "second");
     scene.later(1000);
     scene.settled();
-    assert!(first.is_same_as(scene.book.last_sources.values().next().unwrap()), "a steady state reads nothing");
+    assert!(first.is_same_as(scene.index.last_sources.values().next().unwrap()), "a steady state reads nothing");
     assert_eq!(scene.reads, 1);
 
     scene.annotate("a/one", manual_requests::REQUESTED_AT_ANNOTATION, "now");
     scene.settled();
-    let second = scene.book.last_sources.values().next().unwrap().clone();
+    let second = scene.index.last_sources.values().next().unwrap().clone();
     assert!(!first.is_same_as(&second), "another secret makes it another source");
 
     // The login is refused: once now, as the last time is long ago, and then once a minute.
     scene.later(1000);
     for _ in 0..5 {
-        scene.book.schedule_rereads(&[SourceKey::new("a", "one")], scene.now);
+        scene.index.schedule_rereads(&[SourceKey::new("a", "one")], scene.now);
         scene.settled();
     }
     assert_eq!(scene.reads, 3);
@@ -190,7 +190,7 @@ fn while_secrets_are_read_and_when_nobody_answers_what_ran_goes_on() {
     scene.later(5);
     scene.secrets.insert("a/git".to_owned(), SecretReadResult::Unanswered("the API server does not answer".to_owned()));
     scene.set("a/one", json!({"secretRef": {"name": "git"}, "interval": "9m"}));
-    let wanted = scene.book.resolve_sources(&scene.mine);
+    let wanted = scene.index.resolve_sources(&scene.mine);
     assert_eq!(wanted.sources[0].spec.interval, None, "until its secrets are read the old version goes on");
     assert_eq!(scene.settled(), "a/one runs");
     // One that never ran says what it waits for.
@@ -221,9 +221,9 @@ fn of_two_that_sync_the_same_the_older_works() {
         a/young is held, Duplicate: `old` syncs the same environment of the same repository into the same namespace, and is older; keep one of them, because each would undo the changes of the other
         b/other runs
         "#);
-    scene.book.remove_object(&SourceKey::new("a", "old"), "another one of that name");
+    scene.index.remove_object(&SourceKey::new("a", "old"), "another one of that name");
     assert!(scene.settled().contains("a/old runs"));
-    scene.book.remove_object(&SourceKey::new("a", "old"), "a-old");
+    scene.index.remove_object(&SourceKey::new("a", "old"), "a-old");
     assert!(scene.settled().contains("a/young runs"));
 }
 
@@ -239,9 +239,9 @@ fn whoever_lives_in_a_namespace_is_not_kept_from_it_by_a_neighbour() {
         "#);
     // Where the repository says which namespace, nothing is known of the other's, and nothing is said.
     let mut scene = Scene::new();
-    let told = json!({"environment": "prod", "serviceAccountName": "own"});
-    scene.set("squatter/first", told.clone());
-    scene.set("victim/models", told);
+    let spec = json!({"environment": "prod", "serviceAccountName": "own"});
+    scene.set("squatter/first", spec.clone());
+    scene.set("victim/models", spec);
     assert_eq!(scene.settled(), "squatter/first runs\nvictim/models runs");
 }
 
@@ -287,16 +287,16 @@ fn hints_are_told_once_and_those_from_before_the_start_not_at_all() {
     let first = HintAnnotation::default().append_batch(batch("1"));
     let mut old = scene.resource("a/one", json!({}));
     old.annotations.insert(manual_requests::HINTS_ANNOTATION.to_owned(), first.clone());
-    assert!(scene.book.apply_object(old).is_empty());
+    assert!(scene.index.apply_object(old).is_empty());
     let second = HintAnnotation::parse(&first).append_batch(batch("2"));
     assert_eq!(scene.annotate("a/one", manual_requests::HINTS_ANNOTATION, &second), 1);
     assert_eq!(scene.annotate("a/one", manual_requests::HINTS_ANNOTATION, &second), 0);
     // A watch that was lost misses versions, and finds what was in them.
-    let mut resource = (*scene.book.known.values().next().unwrap().resource).clone();
+    let mut resource = (*scene.index.known.values().next().unwrap().resource).clone();
     resource
         .annotations
         .insert(manual_requests::HINTS_ANNOTATION.to_owned(), HintAnnotation::parse(&second).append_batch(batch("3")));
-    assert_eq!(scene.book.replace_all(None, vec![resource]).len(), 1);
+    assert_eq!(scene.index.replace_all(None, vec![resource]).len(), 1);
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn a_thousand_sources_are_settled_at_once() {
     (0..50).for_each(|number| scene.secret(&format!("ns-{number}/git"), "canary"));
     assert_eq!(scene.settled().lines().count(), 1000);
     // A list that comes back without some of them ends those, in the namespace that was listed.
-    assert!(scene.book.replace_all(Some("ns-7"), Vec::new()).is_empty());
+    assert!(scene.index.replace_all(Some("ns-7"), Vec::new()).is_empty());
     assert_eq!(scene.settled().lines().count(), 980);
 }
 
@@ -334,14 +334,14 @@ fn all_objects_are_in_the_order_of_their_creation() {
     scene.set("a/c-third", json!({"interval": "never"}));
     scene.set("b/foreign", json!({}));
     let mut same = scene.resource("a/d-third", json!({}));
-    same.created = scene.book.known[&SourceKey::new("a", "c-third")].resource.created;
-    scene.book.apply_object(same);
+    same.created = scene.index.known[&SourceKey::new("a", "c-third")].resource.created;
+    scene.index.apply_object(same);
     let mut untimed = scene.resource("a/a-last", json!({}));
     untimed.created = None;
-    scene.book.apply_object(untimed);
-    let order = scene.book.resolve_sources(&scene.mine).order;
-    let told: Vec<String> = order.iter().map(|(key, destination)| format!("{key} {destination:?}")).collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    scene.index.apply_object(untimed);
+    let order = scene.index.resolve_sources(&scene.mine).order;
+    let shown: Vec<String> = order.iter().map(|(key, destination)| format!("{key} {destination:?}")).collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
     a/z-first Some("a")
     a/m-second Some("a")
     a/c-third None

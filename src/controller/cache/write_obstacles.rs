@@ -1,18 +1,26 @@
-//! Writes that the API server refused for want of a right, and finding out when it is granted.
+//! What keeps stator from writing: rights that the API server refused a write for, until they are granted, and definitions
+//! that would drop fields of what is written.
 //!
 //! Kubernetes tells nobody that a right was granted. So whoever waits asks from time to time whether the account may do
 //! by now what was refused: a review stores nothing and costs the server less than the write would.
+//!
+//! Nor does it say that fields are dropped: a conversion webhook that goes, or an older definition that is put back, is found
+//! by looking at the definitions before something is written.
 
-use stator_cluster::cluster::ClusterError;
-use stator_cluster::cluster::kube::{AccessRight, KubeCluster};
+use stator_cluster::cluster::kube::{AccessRight, KubeCluster, PreflightProblem};
+use stator_cluster::cluster::{AnyCluster, ClusterError};
 use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
 /// The longest delay before the first review, and between reviews.
 const FIRST_REVIEW_DELAY: Duration = Duration::from_secs(5);
 const MAX_REVIEW_DELAY: Duration = Duration::from_secs(60);
+/// How long a look counts that found nothing: sources that are synced at the same moment share one.
+const LOOK_TTL: Duration = Duration::from_millis(500);
 
 /// The rights that a namespace's writes lacked when they were last tried.
 #[derive(Debug)]
@@ -81,5 +89,36 @@ impl DeniedRights {
                 Some(_) | None => return,
             }
         }
+    }
+}
+
+/// Looks at the definitions before something is written. A source at rest costs nothing.
+#[derive(Debug)]
+pub(super) struct WriteFitness {
+    /// As stator itself sees it: those that it acts as need not be able to read definitions.
+    cluster: AnyCluster,
+    /// When nothing was found. Whoever looks holds the lock, and the others wait for what he finds.
+    fit_at: AsyncMutex<Option<Instant>>,
+}
+
+impl WriteFitness {
+    pub(super) fn new(cluster: AnyCluster) -> Self {
+        Self { cluster, fit_at: AsyncMutex::default() }
+    }
+
+    /// What speaks against writing; nothing where nothing does, as far as stator may see.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked.
+    pub(super) async fn obstacle(&self) -> Result<Option<PreflightProblem>, ClusterError> {
+        let Some(cluster) = self.cluster.as_kubernetes() else { return Ok(None) };
+        let mut fit_at = self.fit_at.lock().await;
+        if fit_at.is_some_and(|at| at.elapsed() < LOOK_TTL) {
+            return Ok(None);
+        }
+        let report = cluster.preflight().await?;
+        let obstacle = report.problems.into_iter().find(|one| one.blocks);
+        *fit_at = obstacle.is_none().then(Instant::now);
+        Ok(obstacle)
     }
 }
