@@ -3,26 +3,17 @@
 
 use super::attempt_report::AttemptReport;
 use super::commit::PolledCommit;
-use super::context::{ReconcileContext, ReconcileTools};
+use super::context::ReconcileContext;
 use super::failure::AttemptFailure;
-use super::gather::Gathered;
 use super::machine::{AttemptOutcome, AttemptPass};
-use super::planned::{CommitPlan, FaultyModels, Planned};
 use crate::controller::cache::drift_detector::SyncInterruption;
-use crate::controller::metrics::SyncStage;
 use crate::controller::mirror_handle::GitError;
-use crate::controller::sources::registry::{SourcePhase, TimestampedRevision};
-use crate::controller::status_wording::CommitStage;
 use crate::telemetry::traces::TraceSpan;
-use futures_util::FutureExt as _;
 use stator_cluster::cluster::{ClusterError, Fence};
-use stator_cluster::sync::{CancelReason, PlanParameters};
+use stator_cluster::sync::CancelReason;
 use stator_core::outcome::OutcomeClass;
-use stator_model::plan::{HoldKind, PlanScope};
-use std::collections::BTreeSet;
 use std::time::Instant;
 use tokio::sync::watch;
-use tracing::Instrument as _;
 
 /// How work hears that it is to end.
 pub(super) type CancelReceiver = watch::Receiver<Option<CancelReason>>;
@@ -41,7 +32,7 @@ pub(super) struct Attempt {
     pub(super) started: Instant,
     /// What its lines in the log are about.
     pub(super) log_span: tracing::Span,
-    span: TraceSpan,
+    pub(super) span: TraceSpan,
 }
 
 impl Attempt {
@@ -74,71 +65,6 @@ impl From<GitError> for AttemptEnd {
 }
 
 impl ReconcileContext {
-    /// Begins an attempt: reads and plans a commit. When it is cancelled, it ends at once.
-    pub(super) async fn plan_attempt(
-        &self,
-        commit: PolledCommit,
-        pass: AttemptPass,
-        cancelled: CancelReceiver,
-        tools: &mut ReconcileTools,
-    ) -> Result<Planned, AttemptOutcome> {
-        self.board.update_state(|state| {
-            state.phase = SourcePhase::Reading;
-            if state.attempted.as_ref().is_none_or(|attempted| attempted.commit != commit.commit) {
-                state.attempted = Some(TimestampedRevision::now(&commit.commit));
-            }
-        });
-        let started = Instant::now();
-        let (span, log_span) = self.board.begin_attempt_span(&commit);
-        let attempt = Attempt { commit, pass, started, log_span, span };
-        let work = self.read_and_plan(&attempt.commit, cancelled, tools);
-        let planned = work.instrument(attempt.log_span.clone()).boxed().await;
-        let (attempt, (commit_plan, faulty)) = self.check_end(attempt, planned)?;
-        Ok(Planned::new(attempt, commit_plan, faulty))
-    }
-
-    async fn read_and_plan(
-        &self,
-        commit: &PolledCommit,
-        mut cancelled: CancelReceiver,
-        ReconcileTools { watch, cache, reported: _ }: &mut ReconcileTools,
-    ) -> Result<(CommitPlan, FaultyModels), AttemptEnd> {
-        self.board.statuses.report_progress(&commit.commit, CommitStage::Reading);
-        let planner = cache.planner.clone();
-        let gathered = self.gather(&commit.commit, Some(&self.board.statuses), planner, (watch, cache));
-        let gathered = tokio::select! {
-            gathered = gathered.boxed() => gathered?,
-            () = wait_for_cancel(&mut cancelled) => return Err(AttemptEnd::Cancelled),
-        };
-        let Gathered { rendered, .. } = &gathered;
-        self.check_policy_windows(rendered).await?;
-        let faulty = FaultyModels::of_commit(rendered);
-        let parameters = PlanParameters {
-            revision: commit.commit.clone(),
-            folder: self.recorded_folder(rendered.is_named),
-            rewound: self.rewound_branch(&commit.commit, &mut cache.lineage).await?,
-            allow: BTreeSet::new(),
-            prune: self.source.spec.prune.unwrap_or(true),
-            scope: PlanScope::All,
-        };
-        let is_cached = self.target.cluster.is_cached(&watch.namespace);
-        let planning = CommitPlan::build(&self.target.cluster, gathered, parameters, is_cached);
-        Ok((self.board.measure_stage(SyncStage::Plan, planning).await?, faulty))
-    }
-
-    /// Releases guards in a plan, for what somebody approved.
-    pub(super) async fn release_holds(
-        &self,
-        planned: Planned,
-        kinds: BTreeSet<HoldKind>,
-    ) -> Result<Planned, AttemptOutcome> {
-        let Planned { attempt, commit_plan, faulty, .. } = planned;
-        let work = self.board.measure_stage(SyncStage::Plan, commit_plan.release(&self.target.cluster, kinds));
-        let released = work.instrument(attempt.log_span.clone()).boxed().await;
-        let (attempt, commit_plan) = self.check_end(attempt, released.map_err(AttemptEnd::from))?;
-        Ok(Planned::new(attempt, commit_plan, faulty))
-    }
-
     /// Goes on with an attempt that has a next state, and says how one ended that has none. Nothing that was found counts
     /// where another replica may be at work by now.
     pub(super) fn check_end<T>(

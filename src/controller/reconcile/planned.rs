@@ -1,24 +1,31 @@
 //! The second state of an attempt: what would be written, and what that is judged by. Nothing is written yet.
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, AttemptEnd, CancelReceiver, wait_for_cancel};
 use super::attempt_cache::SharedPlanner;
 use super::attempt_report::{UncoveredModels, VerdictBasis};
+use super::commit::PolledCommit;
+use super::context::{ReconcileContext, ReconcileTools};
 use super::failure::AttemptFailure;
 use super::gather::{Gathered, RenderedCommit};
-use super::machine::PlanFindings;
+use super::machine::{AttemptOutcome, AttemptPass, PlanFindings};
 use super::measure::MeasuredPlan;
 use super::repair_choice::RepairChoice;
 use super::unhealed_drift::{DriftedModels, LeftAlone};
 use super::verdict::PlanOverview;
 use crate::controller::commit_reading::CommitReading;
-use crate::controller::sources::registry::PlanSummary;
+use crate::controller::metrics::SyncStage;
+use crate::controller::sources::registry::{PlanSummary, SourcePhase, TimestampedRevision};
+use crate::controller::status_wording::CommitStage;
+use futures_util::FutureExt as _;
 use stator_cluster::cluster::Cluster;
 use stator_cluster::sync::incremental::PlanDelta;
 use stator_cluster::sync::{self, DesiredState, PlanParameters};
 use stator_core::finding::Finding;
-use stator_model::plan::{self, Action, HoldKind, Plan, PlanInput, SyncBookkeeping};
+use stator_model::plan::{self, Action, HoldKind, Plan, PlanInput, PlanScope, SyncBookkeeping};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+use tracing::Instrument as _;
 
 /// A commit's plan.
 pub(super) struct CommitPlan {
@@ -203,5 +210,72 @@ impl Planned {
             drift: self.repairs.findings.clone(),
             is_empty: self.summary.is_empty() && self.summary.blocked == 0,
         }
+    }
+}
+
+impl ReconcileContext {
+    /// Begins an attempt: reads and plans a commit. When it is cancelled, it ends at once.
+    pub(super) async fn plan_attempt(
+        &self,
+        commit: PolledCommit,
+        pass: AttemptPass,
+        cancelled: CancelReceiver,
+        tools: &mut ReconcileTools,
+    ) -> Result<Planned, AttemptOutcome> {
+        self.board.update_state(|state| {
+            state.phase = SourcePhase::Reading;
+            if state.attempted.as_ref().is_none_or(|attempted| attempted.commit != commit.commit) {
+                state.attempted = Some(TimestampedRevision::now(&commit.commit));
+            }
+        });
+        let started = Instant::now();
+        let (span, log_span) = self.board.begin_attempt_span(&commit);
+        let attempt = Attempt { commit, pass, started, log_span, span };
+        let work = self.read_and_plan(&attempt.commit, cancelled, tools);
+        let planned = work.instrument(attempt.log_span.clone()).boxed().await;
+        let (attempt, (commit_plan, faulty)) = self.check_end(attempt, planned)?;
+        Ok(Planned::new(attempt, commit_plan, faulty))
+    }
+
+    async fn read_and_plan(
+        &self,
+        commit: &PolledCommit,
+        mut cancelled: CancelReceiver,
+        ReconcileTools { watch, cache, reported: _ }: &mut ReconcileTools,
+    ) -> Result<(CommitPlan, FaultyModels), AttemptEnd> {
+        self.board.statuses.report_progress(&commit.commit, CommitStage::Reading);
+        let planner = cache.planner.clone();
+        let gathered = self.gather(&commit.commit, Some(&self.board.statuses), planner, (watch, cache));
+        let gathered = tokio::select! {
+            gathered = gathered.boxed() => gathered?,
+            () = wait_for_cancel(&mut cancelled) => return Err(AttemptEnd::Cancelled),
+        };
+        let Gathered { rendered, .. } = &gathered;
+        self.check_policy_windows(rendered).await?;
+        let faulty = FaultyModels::of_commit(rendered);
+        let parameters = PlanParameters {
+            revision: commit.commit.clone(),
+            folder: self.recorded_folder(rendered.is_named),
+            rewound: self.rewound_branch(&commit.commit, &mut cache.lineage).await?,
+            allow: BTreeSet::new(),
+            prune: self.source.spec.prune.unwrap_or(true),
+            scope: PlanScope::All,
+        };
+        let is_cached = self.target.cluster.is_cached(&watch.namespace);
+        let planning = CommitPlan::build(&self.target.cluster, gathered, parameters, is_cached);
+        Ok((self.board.measure_stage(SyncStage::Plan, planning).await?, faulty))
+    }
+
+    /// Releases guards in a plan, for what somebody approved.
+    pub(super) async fn release_holds(
+        &self,
+        planned: Planned,
+        kinds: BTreeSet<HoldKind>,
+    ) -> Result<Planned, AttemptOutcome> {
+        let Planned { attempt, commit_plan, faulty, .. } = planned;
+        let work = self.board.measure_stage(SyncStage::Plan, commit_plan.release(&self.target.cluster, kinds));
+        let released = work.instrument(attempt.log_span.clone()).boxed().await;
+        let (attempt, commit_plan) = self.check_end(attempt, released.map_err(AttemptEnd::from))?;
+        Ok(Planned::new(attempt, commit_plan, faulty))
     }
 }

@@ -6,9 +6,12 @@ use super::machine::ReconcileResult;
 use super::poller::PollerOutput;
 use super::runner::ReconcileRunner;
 use super::triggers::{PollProgress, ReconcileTriggers};
-use crate::controller::report::commit_statuses::InitialStatus;
+use crate::controller::metrics::MirrorOperation;
+use crate::controller::mirror_handle::GitError;
+use crate::controller::report::commit_statuses::{HistoryError, InitialStatus};
 use crate::controller::sources::registry::{ShownStatus, StatusPostingState};
 use futures_util::FutureExt as _;
+use stator_git::source::mirror::Mirror;
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -59,12 +62,16 @@ impl ReconcileContext {
     /// Brings to an end what an earlier process began to say of commits, once there is a newest one to look back from.
     async fn recover_pending_statuses(&self, mut commits: watch::Receiver<Option<PolledCommit>>) {
         let newest = commits.wait_for(Option::is_some).await.ok().and_then(|commit| commit.clone());
-        if let Some(newest) = newest {
-            self.board
-                .statuses
-                .recover_pending(&self.repository.git, &newest.commit, &self.board.commits_before(&newest))
-                .await;
-        }
+        let Some(newest) = newest else { return };
+        let (git, commit) = (self.repository.git.clone(), newest.commit.clone());
+        let history = move |most| {
+            let (git, commit) = (git.clone(), commit.clone());
+            let line = move |mirror: &mut Mirror| mirror.first_parent_history(&commit, most);
+            let of_git =
+                |error: GitError| HistoryError { may_pass: error.may_pass().is_some(), message: error.to_string() };
+            async move { git.with(MirrorOperation::Fetch, line).await.map_err(of_git) }.boxed()
+        };
+        self.board.statuses.recover_pending(&newest.commit, &self.board.commits_before(&newest), history).await;
     }
 
     /// Takes over what the poster says, for as long as it is polled.

@@ -6,6 +6,8 @@ pub mod poster;
 mod recovery;
 pub mod write_budget;
 
+pub(in crate::controller) use recovery::HistoryError;
+
 use crate::controller::metrics::{Metrics, QueueKind};
 use crate::controller::sources::file::ResolvedSource;
 use crate::controller::status_wording::{CommitStage, CommitVerdict, ModelVerdict};

@@ -4,9 +4,8 @@
 //! not written while the API server is away. The git host knows, so it is asked, from the newest commit down.
 
 use super::{CommitStatuses, InitialStatus};
-use crate::controller::metrics::MirrorOperation;
-use crate::controller::mirror_handle::{GitError, MirrorHandle};
 use crate::controller::status_wording::commit_label;
+use futures_util::future::BoxFuture;
 use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
 use std::collections::BTreeSet;
@@ -20,34 +19,35 @@ const CONCLUDED_COMMITS: usize = 2;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Why it is not known yet.
-enum RecoveryError {
-    Git(GitError),
-    Forge(String),
+/// Why the line of a commit is not known.
+pub(in crate::controller) struct HistoryError {
+    /// What happened.
+    pub(in crate::controller) message: String,
+    /// Whether another try may go well.
+    pub(in crate::controller) may_pass: bool,
 }
 
 impl CommitStatuses {
-    /// Asks the git host for the commits before the newest one, which is in `git`, and for those `before` it that its line
-    /// does not have; ends when every commit that was left without an end is about to have one.
+    /// Asks the git host for the commits before the newest one: the first of its line, which `history` reads, and those
+    /// `before` it that are not in that line. Ends when every commit that was left without an end is about to have one.
     pub(in crate::controller) async fn recover_pending(
         &self,
-        git: &MirrorHandle,
         newest: &str,
         before: &BTreeSet<String>,
+        history: impl Fn(u16) -> BoxFuture<'static, Result<Vec<String>, HistoryError>>,
     ) {
         if self.wait_for_initial().await != Some(InitialStatus::Unconcluded) {
             return;
         }
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, random_bits());
         loop {
-            let error = match self.recall_commits(git, newest, before).await {
+            let error = match self.recall_commits(newest, before, &history).await {
                 Ok(()) => return,
-                Err(RecoveryError::Git(error)) if error.may_pass().is_none() => {
-                    tracing::warn!("commits before {} may stay pending: {error}", commit_label(newest));
+                Err(HistoryError { message, may_pass: false }) => {
+                    tracing::warn!("commits before {} may stay pending: {message}", commit_label(newest));
                     return;
                 }
-                Err(RecoveryError::Git(error)) => error.to_string(),
-                Err(RecoveryError::Forge(error)) => error,
+                Err(HistoryError { message, may_pass: true }) => message,
             };
             tracing::debug!(error, "the statuses of older commits are requested again");
             tokio::time::sleep(backoff.next_delay()).await;
@@ -56,24 +56,23 @@ impl CommitStatuses {
 
     async fn recall_commits(
         &self,
-        git: &MirrorHandle,
         newest: &str,
         before: &BTreeSet<String>,
-    ) -> Result<(), RecoveryError> {
+        history: &impl Fn(u16) -> BoxFuture<'static, Result<Vec<String>, HistoryError>>,
+    ) -> Result<(), HistoryError> {
+        let of_host = |message: String| HistoryError { message, may_pass: true };
         // Nothing is said of the newest commit before this is known.
-        self.recall_statuses(newest).await.map_err(RecoveryError::Forge)?;
+        self.recall_statuses(newest).await.map_err(of_host)?;
         self.post_all();
-        let commit = newest.to_owned();
-        let line = git.with(MirrorOperation::Fetch, move |mirror| mirror.first_parent_history(&commit, MAX_COMMITS));
-        let mut commits = line.await.map_err(RecoveryError::Git)?;
+        let mut commits = history(MAX_COMMITS).await?;
         // What was pushed over is in no line.
         for commit in before.iter().filter(|commit| !commits.contains(commit)) {
-            self.recall_statuses(commit).await.map_err(RecoveryError::Forge)?;
+            self.recall_statuses(commit).await.map_err(of_host)?;
         }
         commits.retain(|commit| commit != newest);
         let mut concluded = 0;
         for commit in &commits {
-            concluded += usize::from(self.recall_statuses(commit).await.map_err(RecoveryError::Forge)?);
+            concluded += usize::from(self.recall_statuses(commit).await.map_err(of_host)?);
             self.post_all();
             if concluded == CONCLUDED_COMMITS {
                 break;

@@ -5,6 +5,7 @@
 
 mod comment_upsert;
 mod coverage;
+mod host_pauses;
 pub mod planner;
 mod pull_request_queue;
 pub mod trees;
@@ -19,14 +20,13 @@ use crate::controller::sources::hints::SourceHints;
 use crate::controller::status_wording::{FirstFinding, commit_label};
 use crate::controller::waiting::jittered;
 use coverage::{LeftOutReason, PreviewCoverage};
+use host_pauses::{backoff_pause, is_refusal, is_refusal_of_one, pause_after_error, refusal_pause};
 use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};
 use pull_request_queue::PullRequestQueue;
 use stator_cluster::cluster::{AnyCluster, Cluster as _, Fence};
 use stator_cluster::fleet_policies::SourcePolicyReader;
-use stator_cluster::random::random_bits;
 use stator_core::dynamo::admission::Platform;
-use stator_core::retry::backoff_delay;
-use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, RetryAdvice, StatusState};
+use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, StatusState};
 use stator_model::intent::scalar::DnsName;
 use stator_model::present::preview::{self, PreviewComment, PreviewContent};
 use std::collections::BTreeMap;
@@ -41,12 +41,6 @@ use trees::{PullRequestReadError, PullRequestReader, PullRequestRefs};
 const BASE_SETTLE_DELAY: Duration = Duration::from_secs(10);
 /// How long after one preview of a pull request the next may come: pushes come in bursts.
 const PREVIEW_DEBOUNCE: Duration = Duration::from_secs(5);
-/// Pauses after a failure.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(5);
-const MAX_BACKOFF: Duration = Duration::from_secs(600);
-/// Pauses after a refusal: somebody has to grant a right, or to unlock something.
-const FIRST_REFUSAL_PAUSE: Duration = Duration::from_secs(120);
-const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_secs(3600);
 /// Open pull requests of which it is said that they are left out.
 const MAX_LEFT_OUT_STATUSES: usize = 100;
 
@@ -487,36 +481,6 @@ fn preview_status(planned: &Result<PullRequestPlan, PullRequestPlanError>) -> (S
 fn same_commit(one: &str, other: &str) -> bool {
     let length = one.len().min(other.len());
     length >= commit_label(one).len().max(1) && one.get(..length) == other.get(..length)
-}
-
-fn backoff_pause(failures: u32) -> Duration {
-    backoff_delay(INITIAL_BACKOFF, MAX_BACKOFF, failures, random_bits())
-}
-
-fn refusal_pause(failures: u32) -> Duration {
-    backoff_delay(FIRST_REFUSAL_PAUSE, LONGEST_REFUSAL_PAUSE, failures.saturating_sub(1), random_bits())
-}
-
-/// Whether the host answered that it may not be, and says the same until somebody changes something.
-fn is_refusal(error: &ForgeError) -> bool {
-    matches!(error, ForgeError::Unauthorized { .. }) || is_refusal_of_one(error)
-}
-
-/// Whether that may be so of one pull request alone: it is locked, or its repository is archived.
-fn is_refusal_of_one(error: &ForgeError) -> bool {
-    matches!(error, ForgeError::Forbidden { .. } | ForgeError::Closed { .. })
-}
-
-/// How long to leave a host alone after an error.
-fn pause_after_error(error: &ForgeError, failures: &mut u32) -> Duration {
-    *failures = failures.saturating_add(1);
-    match error.retry_advice() {
-        _ if is_refusal(error) => refusal_pause(*failures),
-        RetryAdvice::After(pause) => pause + jittered(INITIAL_BACKOFF),
-        RetryAdvice::Soon if matches!(error, ForgeError::Unavailable { .. }) => backoff_pause(*failures),
-        // One conversation that says no is no reason to leave the others.
-        RetryAdvice::Soon | RetryAdvice::Never => Duration::ZERO,
-    }
 }
 
 #[cfg(test)]
