@@ -1,5 +1,5 @@
 //! What is reported of a source's commits: a [ledger] decides what the git host is to show, a [poster] compares that with what
-//! it shows and sends the difference, and [recovery] brings to an end what an earlier process began to say.
+//! it shows and sends the difference, and `recovery` brings to an end what an earlier process began to say.
 
 pub mod ledger;
 pub mod poster;
@@ -177,7 +177,6 @@ impl CommitStatuses {
         self.open_ledger(environment);
         let unrecalled = self.lock().unrecalled.take();
         if let Some((commit, before)) = unrecalled {
-            self.change_ledger(|ledger| ledger.await_statuses(&commit));
             self.recall_newest(&commit, &before).await;
         }
         let reopened = self.lock().reopened.take();
@@ -199,6 +198,9 @@ impl CommitStatuses {
         let mut reported = self.lock();
         for commit in reported.unnamed.drain(..) {
             ledger.record_commit(&commit);
+        }
+        if let Some((newest, _)) = &reported.unrecalled {
+            ledger.await_statuses(newest);
         }
         reported.ledger = Some(ledger);
     }
