@@ -60,7 +60,7 @@ pub async fn plan_changes<C: Cluster>(
 ) -> PlanWithBookkeeping {
     let mut input = plan_input(opened, desired, live, arguments);
     let bookkeeping = plan::own_bookkeeping(&input);
-    let mut plan = build_explained_plan(cluster, &mut input).await;
+    let mut plan = sync::build_explained_plan(cluster, &mut input).await;
     plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
     PlanWithBookkeeping { plan, bookkeeping }
 }
@@ -74,7 +74,7 @@ pub async fn plan_selected(
     arguments: &ChangeArgs,
 ) -> Option<Plan> {
     let mut input = input_of_selected(cluster, opened, selection, policies, arguments).await?;
-    let mut plan = build_explained_plan(cluster, &mut input).await;
+    let mut plan = sync::build_explained_plan(cluster, &mut input).await;
     plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
     selected_part::is_self_contained(&plan).then_some(plan)
 }
@@ -122,14 +122,14 @@ pub async fn read_statuses(
     cluster: &AnyCluster,
 ) -> Result<EnvironmentStatus, CliError> {
     let (policies, arguments) = (FleetPolicies::default(), ChangeArgs::for_status());
-    if let Some(input) = input_of_selected(cluster, opened, &selection, &policies, &arguments).await {
-        let status = sync::read_environment_status(cluster, input, jiff::Timestamp::now()).await;
+    if let Some(mut input) = input_of_selected(cluster, opened, &selection, &policies, &arguments).await {
+        let status = sync::read_environment_status(cluster, &mut input, jiff::Timestamp::now()).await;
         if selected_part::is_self_contained(&status.plan) {
             return Ok(status);
         }
     }
-    let input = status_input(opened, opened.render_selection(selection, policies), cluster).await?;
-    Ok(sync::read_environment_status(cluster, input, jiff::Timestamp::now()).await)
+    let mut input = status_input(opened, opened.render_selection(selection, policies), cluster).await?;
+    Ok(sync::read_environment_status(cluster, &mut input, jiff::Timestamp::now()).await)
 }
 
 /// What statuses are made of.
@@ -140,12 +140,6 @@ pub async fn status_input(
 ) -> Result<PlanInput, CliError> {
     let found = gather_live_state(cluster, opened, &mut desired).await?;
     Ok(plan_input(opened, desired, found, &ChangeArgs::for_status()))
-}
-
-/// The plan, once the cluster has explained what only it can tell.
-pub async fn build_explained_plan<C: Cluster>(cluster: &C, input: &mut PlanInput) -> Plan {
-    let plan = plan::build_plan(input);
-    if sync::answer_open_questions(cluster, &plan, input).await { plan::build_plan(input) } else { plan }
 }
 
 /// What a plan of these is made of.

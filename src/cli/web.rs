@@ -323,7 +323,7 @@ impl RepositoryObserver {
             let known = board.source("", &self.repository);
             let facts = match self.look(known.as_deref(), &mut events).await {
                 Ok((facts, basis)) => {
-                    board.set_draft_basis("", &self.repository, basis);
+                    board.set_draft_basis("", &self.repository, Some(basis));
                     facts
                 }
                 Err(error) => {
@@ -379,11 +379,12 @@ impl RepositoryObserver {
         let mut input = live_plan::status_input(&opened, desired, &self.cluster).await?;
         let basis = DraftBasis::new(source, &mut input);
         let now = jiff::Timestamp::now();
-        let status = sync::read_environment_status(&self.cluster, input, now).await;
+        let status = sync::read_environment_status(&self.cluster, &mut input, now).await;
         let earlier = known.map(|known| &*known.models).unwrap_or_default();
         let events = events.of_models(&self.cluster, &self.namespace, &status.models).await;
         let facts = SourceFacts {
             origin,
+            models_namespace: Some(self.namespace.clone()),
             seen: (!revision.is_empty()).then_some(RevisionFacts { commit: revision, at: None }),
             models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
             ..self.empty_facts()

@@ -5,8 +5,23 @@ use jiff::Timestamp;
 use stator_view::facts::{FleetFacts, SourceFacts, whole_second};
 use stator_view::observation::FleetObservation;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// For so long after a draft there may be another one of the same source.
+const DRAFT_INTEREST: Duration = Duration::from_secs(60);
+/// The longest that a draft waits for what it is held against.
+const DRAFT_WAIT: Duration = Duration::from_secs(20);
+
+/// What drafts of one source are held against.
+#[derive(Debug, Default)]
+struct SourceDrafts {
+    /// When there was the last draft.
+    asked: Option<Instant>,
+    basis: Option<Arc<DraftBasis>>,
+}
 
 /// What was seen last of every source. Clones are the same.
 #[derive(Clone, Debug)]
@@ -19,8 +34,10 @@ struct SharedBoard {
     /// Whoever writes holds it.
     writing: Mutex<()>,
     observations: watch::Sender<Arc<FleetObservation>>,
-    /// What drafts are held against, by namespace and name of the source.
-    drafts: Mutex<BTreeMap<(String, String), Arc<DraftBasis>>>,
+    /// By namespace and name of the source.
+    drafts: Mutex<BTreeMap<(String, String), SourceDrafts>>,
+    /// Moves when a basis is asked for, or is there.
+    draft_changes: watch::Sender<()>,
 }
 
 impl Default for ObservationBoard {
@@ -30,6 +47,7 @@ impl Default for ObservationBoard {
             writing: Mutex::default(),
             observations: watch::channel(Arc::new(nothing)).0,
             drafts: Mutex::default(),
+            draft_changes: watch::channel(()).0,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -85,23 +103,64 @@ impl ObservationBoard {
         });
     }
 
-    /// Puts up what drafts of a source are held against.
-    pub fn set_draft_basis(&self, namespace: &str, name: &str, basis: DraftBasis) {
-        let mut drafts = self.shared.drafts.lock().unwrap_or_else(PoisonError::into_inner);
-        drafts.insert((namespace.to_owned(), name.to_owned()), Arc::new(basis));
+    fn lock_drafts(&self) -> MutexGuard<'_, BTreeMap<(String, String), SourceDrafts>> {
+        self.shared.drafts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What drafts of a source are held against, where that is known.
-    pub fn draft_basis(&self, namespace: &str, name: &str) -> Option<Arc<DraftBasis>> {
-        let drafts = self.shared.drafts.lock().unwrap_or_else(PoisonError::into_inner);
-        drafts.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    /// Puts up what drafts of a source are held against; `None` where nobody drafts, and what was there is no longer true.
+    pub fn set_draft_basis(&self, namespace: &str, name: &str, basis: Option<DraftBasis>) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.lock_drafts().entry(key).or_default().basis = basis.map(Arc::new);
+        self.shared.draft_changes.send_replace(());
+    }
+
+    /// What drafts of a source are held against; waits up to 20 s for who looks at the source to put it up. `None` where
+    /// the source cannot be read.
+    pub async fn draft_basis(&self, namespace: &str, name: &str) -> Option<Arc<DraftBasis>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.lock_drafts().entry(key.clone()).or_default().asked = Some(Instant::now());
+        self.shared.draft_changes.send_replace(());
+        let (mut changes, mut observations) = (self.draft_changes(), self.subscribe());
+        let waiting = async {
+            loop {
+                changes.mark_unchanged();
+                observations.mark_unchanged();
+                if let Some(basis) = self.lock_drafts().get(&key)?.basis.clone() {
+                    return Some(basis);
+                }
+                if self.source(namespace, name)?.unread.is_some() {
+                    return None;
+                }
+                tokio::select! {
+                    _ = changes.changed() => {}
+                    _ = observations.changed() => {}
+                }
+            }
+        };
+        tokio::time::timeout(DRAFT_WAIT, waiting).await.ok().flatten()
+    }
+
+    /// Whether somebody drafts models of a source.
+    pub fn is_drafted(&self, namespace: &str, name: &str) -> bool {
+        let drafts = self.lock_drafts();
+        let asked = drafts.get(&(namespace.to_owned(), name.to_owned())).and_then(|drafts| drafts.asked);
+        asked.is_some_and(|asked| asked.elapsed() < DRAFT_INTEREST)
+    }
+
+    /// Whether somebody drafts models of a source, and what drafts are held against is not there.
+    pub fn lacks_draft_basis(&self, namespace: &str, name: &str) -> bool {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.is_drafted(namespace, name) && self.lock_drafts().get(&key).is_none_or(|drafts| drafts.basis.is_none())
+    }
+
+    /// Hears when a basis of drafts is asked for.
+    pub fn draft_changes(&self) -> watch::Receiver<()> {
+        self.shared.draft_changes.subscribe()
     }
 
     /// Takes a source down.
     pub fn remove_source(&self, namespace: &str, name: &str) {
-        let mut drafts = self.shared.drafts.lock().unwrap_or_else(PoisonError::into_inner);
-        drafts.remove(&(namespace.to_owned(), name.to_owned()));
-        drop(drafts);
+        self.lock_drafts().remove(&(namespace.to_owned(), name.to_owned()));
         self.change(|facts, next| {
             let before = facts.sources.len();
             facts.sources.retain(|one| (one.namespace.as_str(), one.name.as_str()) != (namespace, name));

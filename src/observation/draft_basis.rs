@@ -74,11 +74,6 @@ struct ReadDraft {
 }
 
 impl DraftBasis {
-    /// The namespace that its models are in.
-    pub fn namespace(&self) -> &str {
-        &self.input.namespace
-    }
-
     /// Of a source, and of what a plan of it is made of.
     pub fn new(source: DraftSource, input: &mut PlanInput) -> Self {
         let (rendered, live) = (std::mem::take(&mut input.rendered), std::mem::take(&mut input.live));

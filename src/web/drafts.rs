@@ -93,7 +93,7 @@ pub(super) async fn judge_sent(
 ) -> Result<JudgedDraft, ProblemDetails> {
     check_media_type(question.headers, &MODEL_TYPES)?;
     let source = target.find_source(&scope.observation)?;
-    scope.check_propose(state, source).await?;
+    scope.check_propose(source).await?;
     let (text, turn) = read_body(state, question, body, MAX_DRAFT_BYTES).await?;
     let file = target.find_file(source, &text)?;
     judge(state, scope, source, ModelDraft { file, text }, turn).await
@@ -107,7 +107,7 @@ pub(super) async fn judge(
     draft: ModelDraft,
     body_turn: Option<Turn>,
 ) -> Result<JudgedDraft, ProblemDetails> {
-    let basis = state.board.draft_basis(&source.namespace, &source.name).ok_or_else(|| {
+    let basis = state.board.draft_basis(&source.namespace, &source.name).await.ok_or_else(|| {
         ProblemDetails::new(ProblemKind::NotFound)
             .with_detail(format!("The files of {} were not read yet.", source.label()))
     })?;

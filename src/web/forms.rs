@@ -110,16 +110,16 @@ async fn find_subject<'a>(
         // The first one stands there until another one is chosen.
         let source = match target.source {
             Some(source) => Some(source),
-            None => first_source(state, scope).await?,
+            None => first_source(scope).await?,
         };
         let source = DraftTarget { source, ..target }.find_source(observation)?;
-        scope.check_propose(state, source).await?;
+        scope.check_propose(source).await?;
         return Ok(FormSubject { source, file: None, stored: None });
     };
     let found = observation.model(namespace, name)?;
-    scope.check_propose(state, found.source).await?;
+    scope.check_propose(found.source).await?;
     let file = found.model.status.source.clone();
-    let basis = state.board.draft_basis(&found.source.namespace, &found.source.name);
+    let basis = state.board.draft_basis(&found.source.namespace, &found.source.name).await;
     let stored = basis.and_then(|basis| basis.stored_text(&file)).ok_or_else(|| {
         ProblemDetails::new(ProblemKind::NotFound)
             .with_detail(format!("{} has no file {file} to edit.", found.source.label()))
@@ -132,9 +132,9 @@ async fn find_subject<'a>(
 }
 
 /// The first source that models may be written for, else the first of all.
-async fn first_source(state: &WebState, scope: &RequestScope) -> Result<Option<String>, ProblemDetails> {
+async fn first_source(scope: &RequestScope) -> Result<Option<String>, ProblemDetails> {
     for source in scope.observation.listed_sources() {
-        match scope.check_propose(state, source).await {
+        match scope.check_propose(source).await {
             Ok(()) => return Ok(Some(source.label())),
             Err(problem) if problem.of == ProblemKind::Forbidden => {}
             Err(problem) => return Err(problem),

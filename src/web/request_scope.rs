@@ -40,10 +40,10 @@ impl RequestScope {
     ///
     /// # Errors
     /// Where it may not.
-    pub(super) async fn check_propose(&self, state: &WebState, source: &SourceFacts) -> Result<(), ProblemDetails> {
+    pub(super) async fn check_propose(&self, source: &SourceFacts) -> Result<(), ProblemDetails> {
         let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(()) };
-        let basis = state.board.draft_basis(&source.namespace, &source.name);
-        let sees_models = basis.is_none_or(|basis| self.observation.reader.models.contains(basis.namespace()));
+        let namespace = source.models_namespace.as_deref();
+        let sees_models = namespace.is_none_or(|namespace| self.observation.reader.models.contains(namespace));
         if sees_models && gate.may_propose(user, source).await? {
             return Ok(());
         }

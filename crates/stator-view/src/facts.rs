@@ -31,6 +31,8 @@ pub struct SourceFacts {
     pub origin: String,
     /// The environment that is synced, once it is known.
     pub environment: Option<String>,
+    /// The namespace of its models, once it is known.
+    pub models_namespace: Option<String>,
     /// What the source is doing, in a word.
     pub phase: String,
     /// The newest commit that was seen.

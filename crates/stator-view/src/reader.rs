@@ -102,6 +102,7 @@ fn visible_source(source: &Arc<SourceFacts>, reader: &FleetReader) -> Option<Arc
         namespace: source.namespace.clone(),
         name: source.name.clone(),
         environment: source.environment.clone(),
+        models_namespace: source.models_namespace.clone(),
         is_kubernetes: source.is_kubernetes,
         changed_in: source.changed_in,
         is_withheld: true,

@@ -35,13 +35,6 @@ pub(super) struct Attempt {
     pub(super) span: TraceSpan,
 }
 
-impl Attempt {
-    /// It ended with this.
-    pub(super) fn set_error(&mut self, message: &str) {
-        self.span.set_error(message);
-    }
-}
-
 /// Why an attempt has no next state.
 pub(super) enum AttemptEnd {
     /// It got nowhere.
@@ -102,7 +95,7 @@ impl ReconcileContext {
             }
             Err(AttemptEnd::Failed(failure)) => {
                 let report: AttemptReport = failure.into_report(took);
-                attempt.set_error(&report.verdict.sentence());
+                attempt.span.set_error(&report.verdict.sentence());
                 Err(AttemptOutcome::Concluded(Box::new(report)))
             }
         }

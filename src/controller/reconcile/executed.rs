@@ -12,14 +12,12 @@ use super::progress::{PROGRESS_INTERVAL, WaitingModels, log_progress};
 use super::repair_choice::RepairChoice;
 use super::unhealed_drift::LeftAlone;
 use super::verdict::{PlanOverview, evaluate_sync};
-use crate::controller::cache::CachedCluster;
 use crate::controller::cache::drift_detector::PlannedWrites;
 use crate::controller::metrics::SyncStage;
 use crate::controller::sources::registry::SourcePhase;
 use crate::controller::status_wording::CommitStage;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
-use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::{self, SyncOptions, SyncProgress, SyncReport};
 use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectIdentity};
@@ -104,7 +102,7 @@ impl ReconcileContext {
         if is_success {
             self.record_applied(&attempt.commit.commit).await;
         } else {
-            attempt.set_error(&report.verdict.sentence());
+            attempt.span.set_error(&report.verdict.sentence());
         }
         AttemptOutcome::Concluded(Box::new(report))
     }
@@ -130,14 +128,13 @@ impl ReconcileContext {
         let (plan, bookkeeping, delta) = commit_plan.into_parts();
         let (written, attempt) = (planned_writes(&plan), sync.attempt);
         let labels = watch.labels.clone();
-        let mut cluster = FilteredCluster::new(&self.target.cluster, &watch.namespace, delta.listed_objects.as_ref());
-        cluster.include(plan.changes.iter().flat_map(Change::objects));
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
         options.wait = true;
         options.prune = self.source.spec.prune.unwrap_or(true);
         options.timeout = self.source.timeout;
+        options.lists = delta.lists.including(plan.changes.iter().flat_map(Change::objects));
         options.approval = approval.as_ref().map(ApprovedChanges::for_records);
-        let work = self.run_reported_sync(sync, &cluster, (plan, bookkeeping, options), cancelled);
+        let work = self.run_reported_sync(sync, (plan, bookkeeping, options), cancelled);
         let work = self.board.measure_stage(SyncStage::Sync, work).boxed();
         let is_ours = |object: &Object| super::is_ours(object, labels.as_ref());
         let interrupts = |object: &ObjectIdentity| had_verdict && attempt.pass.limits.lets_interrupt(object);
@@ -153,7 +150,6 @@ impl ReconcileContext {
     async fn run_reported_sync(
         &self,
         Synchronizing { attempt, overview, measurement }: Synchronizing<'_>,
-        cluster: &FilteredCluster<'_, CachedCluster>,
         (plan, bookkeeping, options): (Plan, SyncBookkeeping, SyncOptions),
         cancelled: CancelReceiver,
     ) -> SyncReport {
@@ -165,7 +161,7 @@ impl ReconcileContext {
             self.board.measure_progress(measurement, &event);
             waiting.lock().unwrap_or_else(PoisonError::into_inner).take_in(event);
         };
-        let mut work = sync::run_sync(cluster, plan, bookkeeping, options, &sink, cancelled).boxed();
+        let mut work = sync::run_sync(&self.target.cluster, plan, bookkeeping, options, &sink, cancelled).boxed();
         let mut due = tokio::time::interval(PROGRESS_INTERVAL);
         due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {

@@ -10,13 +10,13 @@ use crate::controller::metrics::SyncStage;
 use crate::controller::report::commit_statuses::CommitStatuses;
 use crate::controller::status_wording::CommitStage;
 use futures_util::FutureExt as _;
-use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::incremental::PlanDelta;
 use stator_cluster::sync::{self, DesiredState, GatheredState};
 use stator_core::dynamo::kinds::ObjectKind;
-use stator_core::object::ObjectRef;
+use stator_core::object::{ObjectRef, ObjectText};
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::{ResolvedEnvironment, Workspace};
+use stator_model::render::RenderTarget;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,33 +98,45 @@ impl ReconcileContext {
             environment: target.environment.clone(),
             owner_id: owner.map(|claim| claim.identity.owner_id()),
         });
-        let read = async {
-            watch.detector.open(&self.target.cluster, &watch.namespace).await;
-            let (listed, named) = (rendered.delta.listed_objects.as_ref(), &rendered.delta.named_kinds);
-            let mut cluster = FilteredCluster::new(&self.target.cluster, &watch.namespace, listed);
-            // A record of somebody else in a model's place is never left out.
-            let records: Vec<ObjectRef> = rendered.desired.record_refs().collect();
-            cluster.include(&records);
-            let here = rendered.desired.gather_live_here(&cluster, named).boxed().await?;
-            // Nothing of it changes by what changes here: it is looked for when all is looked at.
-            let strays = match cache.strays.take() {
-                Some((of, strays)) if of == *target && listed.is_some() => strays,
-                Some(_) | None => sync::find_strays(&self.target.cluster, target, owner, &here.records).boxed().await,
-            };
-            cache.strays = Some((target.clone(), strays.clone()));
-            Ok::<_, sync::GatherError>(GatheredState { strays, ..here })
-        };
-        let read = self.board.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
-        let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))??;
-        if !rendered.is_named {
-            let looking = sync::refuse_lost_settings(&self.target.cluster, &mut rendered.desired, &live).boxed();
-            tokio::time::timeout(READ_TIMEOUT, looking)
-                .await
-                .map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))?;
+        watch.detector.open(&self.target.cluster, &watch.namespace).await;
+        let live = self.read_live(rendered, &mut cache.strays).boxed().await?;
+        if rendered.delta.lists.is_everything() {
+            watch.detector.set_baseline(&live.live);
+        } else {
+            watch.detector.extend_baseline(&live.live);
         }
-        match rendered.delta.listed_objects {
-            None => watch.detector.set_baseline(&live.live),
-            Some(_) => watch.detector.extend_baseline(&live.live),
+        Ok(live)
+    }
+
+    /// Reads what is live of an environment, of what is to be looked at. `strays` are those of the last look.
+    pub(super) async fn read_live(
+        &self,
+        rendered: &mut RenderedCommit,
+        strays: &mut Option<(RenderTarget, Vec<ObjectText>)>,
+    ) -> Result<GatheredState, AttemptFailure> {
+        let (cluster, RenderedCommit { desired, delta, .. }) = (&self.target.cluster, &*rendered);
+        let read = async {
+            // A record of somebody else in a model's place is never left out.
+            let records: Vec<ObjectRef> = desired.record_refs().collect();
+            let lists = delta.lists.clone().including(&records);
+            let here = desired.gather_live_here(cluster, &lists).boxed().await?;
+            let target = &desired.target;
+            // Nothing of it changes by what changes here: it is looked for when all is looked at.
+            let found = match strays.take() {
+                Some((of, found)) if of == *target && !lists.is_everything() => found,
+                Some(_) | None => {
+                    sync::find_strays(cluster, target, desired.owner.as_ref(), &here.records).boxed().await
+                }
+            };
+            *strays = Some((target.clone(), found.clone()));
+            Ok::<_, sync::GatherError>(GatheredState { strays: found, ..here })
+        };
+        let late = || AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT);
+        let read = self.board.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
+        let live = read.await.map_err(|_| late())??;
+        if !rendered.is_named {
+            let looking = sync::refuse_lost_settings(cluster, &mut rendered.desired, &live).boxed();
+            tokio::time::timeout(READ_TIMEOUT, looking).await.map_err(|_| late())?;
         }
         Ok(live)
     }

@@ -1,27 +1,31 @@
 //! What pages show of a source: how it stands, and how its models do, looked at whenever something changes. It reads, and
-//! decides nothing: a reconciler without it does the same.
+//! decides nothing: a reconciler without it does the same. As an attempt does, it looks at those models alone that may be
+//! different, and at rest at none.
 
-use super::attempt_cache::SharedPlanner;
+use super::attempt_cache::{AttemptCache, SharedPlanner};
 use super::context::ReconcileContext;
 use super::failure::AttemptFailure;
 use super::gather::RenderedCommit;
 use crate::controller::sources::registry::{SourcePhase, SourceState, TimestampedRevision};
+use crate::controller::waiting::sleep_until_some;
 use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use stator_cluster::cluster::{Cluster as _, WatchEvent};
 use stator_cluster::sync::{self, PlanParameters};
 use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_model::plan::PlanScope;
+use stator_model::plan::{PlanInput, PlanScope, SyncState};
 use stator_view::facts::{HeldFacts, ModelFacts, RevisionFacts, SourceFacts, model_facts};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Changes that come this close together are looked at once.
 const DEBOUNCE: Duration = Duration::from_millis(300);
-/// How often is looked all the same.
+/// How often is looked again at models that are not well, or were different a moment ago: Events and pods of the cluster are
+/// not watched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 /// A look is followed by so many times what it took without one: pages are no reason to be busy.
 const REST_FACTOR: u32 = 4;
@@ -34,102 +38,135 @@ struct WatchedNamespace {
 
 /// What was found of the models at one look.
 struct LookedModels {
+    commit: String,
     namespace: String,
-    models: Vec<ModelFacts>,
-    basis: DraftBasis,
+    models: Arc<[ModelFacts]>,
+}
+
+/// What one look leaves to the next.
+#[derive(Default)]
+struct ObserverMemory {
+    cache: AttemptCache,
+    events: RecentEvents,
+    models: Arc<[ModelFacts]>,
+    /// Of the last look.
+    commit: Option<String>,
+    namespace: Option<String>,
+    failure: Option<String>,
+}
+
+impl ObserverMemory {
+    /// Takes in what a look found, and says whether it is to be looked again although nothing is heard.
+    fn take_in(&mut self, looked: Result<LookedModels, AttemptFailure>) -> bool {
+        match looked {
+            Ok(LookedModels { commit, namespace, models }) => {
+                let is_well = |one: &ModelFacts| one.status.health.is_good() && one.status.sync == SyncState::Synced;
+                let is_settled = models == self.models && models.iter().all(is_well);
+                (self.commit, self.namespace, self.models) = (Some(commit), Some(namespace), models);
+                self.failure = None;
+                !is_settled
+            }
+            Err(failure) => {
+                self.failure = Some(failure.verdict.sentence());
+                true
+            }
+        }
+    }
 }
 
 impl ReconcileContext {
     /// Puts on the board how the source and its models stand, for as long as it is not dropped.
     pub(in crate::controller) async fn observe_models(self, board: ObservationBoard) {
-        let mut states = self.board.state.subscribe();
-        let (mut watched, mut events): (Option<WatchedNamespace>, _) = (None, RecentEvents::default());
+        let (namespace, name) = (self.source.key.namespace.as_str(), self.source.key.name.as_str());
+        let (mut states, mut drafts) = (self.board.state.subscribe(), board.draft_changes());
+        let (mut watched, mut memory): (Option<WatchedNamespace>, _) = (None, ObserverMemory::default());
+        let mut look_at: Option<Instant> = None;
         loop {
             let state = states.borrow_and_update().clone();
-            let key = &self.source.key;
-            let known = board.source(&key.namespace, &key.name);
-            let earlier = known.as_ref().map(|known| Arc::clone(&known.models)).unwrap_or_default();
+            drafts.mark_unchanged();
+            let commit = state.attempted.as_ref().or(state.applied.as_ref()).map(|revision| revision.commit.clone());
+            let is_due = commit != memory.commit
+                || look_at.is_some_and(|at| at <= Instant::now())
+                || board.lacks_draft_basis(namespace, name);
             let began = Instant::now();
-            let looked = self.look_at_models(&state, &earlier, &mut events).boxed().await;
-            let mut facts = self.source_facts(&state);
-            match looked {
-                Some(Ok(LookedModels { namespace, models, basis })) => {
-                    facts.models = models.into();
-                    board.set_draft_basis(&key.namespace, &key.name, basis);
-                    if watched.as_ref().is_none_or(|one| one.namespace != namespace) {
-                        watched = self.watch_namespace(namespace).await;
-                    }
-                }
-                Some(Err(failure)) => {
-                    facts.models = earlier;
-                    facts.unread = Some(failure.verdict.sentence());
-                }
-                None => facts.unread = Some("no commit was read yet".to_owned()),
+            let mut drafts_against = None;
+            if let Some(commit) = commit.filter(|_| is_due) {
+                let is_drafted = board.is_drafted(namespace, name);
+                let looked = self.look_at_commit(&commit, is_drafted, &mut memory).boxed().await;
+                let looked = looked.map(|(looked, basis)| {
+                    drafts_against = Some(basis);
+                    looked
+                });
+                look_at = memory.take_in(looked).then(|| Instant::now() + LOOK_INTERVAL);
             }
+            let facts = self.source_facts(&state, &memory);
             board.set_source_while(facts, || !self.shutdown.is_cancelled());
             if self.shutdown.is_cancelled() {
                 return;
             }
+            if let Some(basis) = drafts_against {
+                board.set_draft_basis(namespace, name, basis);
+            }
+            if memory.namespace.as_ref() != watched.as_ref().map(|watched| &watched.namespace) {
+                watched = self.watch_namespace(memory.namespace.clone()).await;
+                // What happened before it was watched was not heard.
+                look_at = Some(Instant::now() + if watched.is_some() { DEBOUNCE } else { LOOK_INTERVAL });
+            }
             tokio::time::sleep(DEBOUNCE.max(began.elapsed().saturating_mul(REST_FACTOR))).await;
-            let is_open = match &mut watched {
-                Some(watched) => {
-                    let is_open = tokio::select! {
-                        _ = states.changed() => true,
-                        event = watched.changes.recv() => event.is_some(),
-                        () = tokio::time::sleep(LOOK_INTERVAL) => true,
-                    };
-                    while watched.changes.try_recv().is_ok() {}
-                    is_open
-                }
-                None => {
-                    let _ = tokio::time::timeout(LOOK_INTERVAL, states.changed()).await;
-                    true
+            let is_drafted = async {
+                while !board.lacks_draft_basis(namespace, name) || memory.failure.is_some() {
+                    let _ = drafts.changed().await;
                 }
             };
-            if !is_open {
-                watched = None;
+            let change = async {
+                match &mut watched {
+                    Some(watched) => {
+                        let event = watched.changes.recv().await;
+                        while watched.changes.try_recv().is_ok() {}
+                        event.is_some()
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = states.changed() => {}
+                () = is_drafted => {}
+                is_open = change => {
+                    look_at = Some(Instant::now());
+                    if !is_open {
+                        watched = None;
+                    }
+                }
+                () = sleep_until_some(look_at) => {}
+                // All is as it was, which is said again: a watch would have said otherwise.
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
             }
         }
     }
 
-    async fn watch_namespace(&self, namespace: String) -> Option<WatchedNamespace> {
+    async fn watch_namespace(&self, namespace: Option<String>) -> Option<WatchedNamespace> {
+        let namespace = namespace?;
         let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
         let changes = self.target.cluster.watch(&watched, Some(&namespace)).await.ok()?;
         Some(WatchedNamespace { namespace, changes })
     }
 
-    /// The models as the commit wants them that is synced, and as the cluster has them; `None` before there is a commit.
-    async fn look_at_models(
-        &self,
-        state: &SourceState,
-        earlier: &[ModelFacts],
-        events: &mut RecentEvents,
-    ) -> Option<Result<LookedModels, AttemptFailure>> {
-        let commit = state.attempted.as_ref().or(state.applied.as_ref())?.commit.clone();
-        Some(self.look_at_commit(&commit, earlier, events).boxed().await)
-    }
-
+    /// The models as the commit wants them, and as the cluster has them: those looked at now, and the others as they were.
+    /// Where models are drafted, all of them.
     async fn look_at_commit(
         &self,
         commit: &str,
-        earlier: &[ModelFacts],
-        events: &mut RecentEvents,
-    ) -> Result<LookedModels, AttemptFailure> {
-        // What a reconciler remembers between its attempts is its own.
-        let rendered = self.render_commit(commit, None, SharedPlanner::default()).await?;
-        let RenderedCommit { mut desired, is_named, delta, policies, .. } = rendered;
-        let label = SourceFacts {
-            namespace: self.source.key.namespace.clone(),
-            name: self.source.key.name.clone(),
-            ..SourceFacts::default()
+        is_drafted: bool,
+        ObserverMemory { cache, events, models: known, .. }: &mut ObserverMemory,
+    ) -> Result<(LookedModels, Option<DraftBasis>), AttemptFailure> {
+        if is_drafted {
+            cache.planner = SharedPlanner::default();
         }
-        .label();
-        let source = DraftSource::new(label, delta.tree, &desired, policies);
-        let live = desired.gather_live(&self.target.cluster).boxed().await?;
-        if !is_named {
-            sync::refuse_lost_settings(&self.target.cluster, &mut desired, &live).boxed().await;
-        }
-        let namespace = desired.target.namespace.clone();
+        let mut rendered = self.render_commit(commit, None, cache.planner.clone()).await?;
+        let live = self.read_live(&mut rendered, &mut cache.strays).boxed().await?;
+        let RenderedCommit { desired, delta, policies, planner, is_named, reading: _reading } = rendered;
+        let source = is_drafted.then(|| DraftSource::new(self.label(), delta.tree.clone(), &desired, policies));
+        let target = desired.target.clone();
         let parameters = PlanParameters {
             revision: commit.to_owned(),
             folder: self.recorded_folder(is_named),
@@ -138,17 +175,34 @@ impl ReconcileContext {
             prune: self.source.spec.prune.unwrap_or(true),
             scope: PlanScope::All,
         };
-        let mut input = desired.into_plan_input(live, parameters);
-        let basis = DraftBasis::new(source, &mut input);
+        let mut input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
+        let basis = source.map(|source| DraftBasis::new(source, &mut input));
         let now = Timestamp::now();
-        let status = sync::read_environment_status(&self.target.cluster, input, now).boxed().await;
-        let events = events.of_models(self.target.cluster.cluster(), &namespace, &status.models).await;
-        let models = model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now);
-        Ok(LookedModels { namespace, models, basis })
+        let status = sync::read_environment_status(&self.target.cluster, &mut input, now).boxed().await;
+        let events = events.of_models(self.target.cluster.cluster(), &target.namespace, &status.models).await;
+        let looked = model_facts(status.models, &status.plan, status.records, status.live, events, known, now);
+        let left_out = known.iter().filter(|one| delta.unchanged_models.contains(&one.status.name)).cloned();
+        let mut models: Vec<ModelFacts> = left_out.chain(looked).collect();
+        models.sort_by(|a, b| a.status.name.cmp(&b.status.name));
+        let namespace = target.namespace.clone();
+        if self.target.cluster.is_cached(&namespace) {
+            let plan = status.plan;
+            let remembering = tokio::task::spawn_blocking(move || {
+                planner.with(|planner| planner.remember_plan(&delta, &target, &input, &plan));
+            });
+            remembering.await.map_err(|_| AttemptFailure::panicked("looking at the models"))?;
+        }
+        Ok((LookedModels { commit: commit.to_owned(), namespace, models: models.into() }, basis))
     }
 
-    /// How the source itself stands, without its models.
-    fn source_facts(&self, state: &SourceState) -> SourceFacts {
+    /// What pages call the source.
+    fn label(&self) -> String {
+        let (namespace, name) = (self.source.key.namespace.clone(), self.source.key.name.clone());
+        SourceFacts { namespace, name, ..SourceFacts::default() }.label()
+    }
+
+    /// How the source stands, with its models as they were looked at last.
+    fn source_facts(&self, state: &SourceState, memory: &ObserverMemory) -> SourceFacts {
         let revision = |one: &Option<TimestampedRevision>| {
             one.as_ref().map(|one| RevisionFacts { commit: one.commit.clone(), at: Some(one.at) })
         };
@@ -157,6 +211,7 @@ impl ReconcileContext {
             name: self.source.key.name.clone(),
             origin: self.source.url.to_string(),
             environment: state.environment.clone(),
+            models_namespace: memory.namespace.clone(),
             phase: phase_word(state.phase).to_owned(),
             seen: revision(&state.seen),
             attempted: revision(&state.attempted),
@@ -173,10 +228,13 @@ impl ReconcileContext {
             next_window: state.next_window,
             command_options: Vec::new(),
             is_kubernetes: self.target.cluster.cluster().as_kubernetes().is_some(),
-            unread: None,
+            unread: memory
+                .failure
+                .clone()
+                .or_else(|| memory.commit.is_none().then(|| "no commit was read yet".to_owned())),
             changed_in: 0,
             is_withheld: false,
-            models: Arc::default(),
+            models: Arc::clone(&memory.models),
         }
     }
 }

@@ -21,7 +21,7 @@ use stator_cluster::cluster::Cluster;
 use stator_cluster::sync::incremental::PlanDelta;
 use stator_cluster::sync::{self, DesiredState, PlanParameters};
 use stator_core::finding::Finding;
-use stator_model::plan::{self, Action, HoldKind, Plan, PlanInput, PlanScope, SyncBookkeeping};
+use stator_model::plan::{self, Action, HoldKind, Plan, PlanDraft, PlanInput, PlanScope, SyncBookkeeping};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -33,8 +33,8 @@ pub(super) struct CommitPlan {
     /// What a sync starts from.
     bookkeeping: SyncBookkeeping,
     delta: PlanDelta,
-    /// What it was made of, for guards that are released in it.
-    input: PlanInput,
+    /// What it was put together of, for guards that are released in it.
+    draft: PlanDraft,
     target: RenderTarget,
     /// Where what needs no second look is noted.
     planner: Option<SharedPlanner>,
@@ -54,29 +54,32 @@ impl CommitPlan {
         let RenderedCommit { desired, delta, policies: _, planner, is_named: _, reading } = rendered;
         let target = desired.target.clone();
         let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
-        let (input, plan) = build_answered(cluster, input).await?;
-        let planned = Self {
-            bookkeeping: plan::own_bookkeeping(&input),
-            plan,
-            delta,
-            input,
-            target,
-            planner: remembers.then_some(planner),
-            _reading: reading,
-        };
-        planned.remember().await
+        let planned = on_thread(move || {
+            let draft = PlanDraft::new(input);
+            Self {
+                plan: draft.plan(),
+                bookkeeping: plan::own_bookkeeping(draft.input()),
+                delta,
+                draft,
+                target,
+                planner: remembers.then_some(planner),
+                _reading: reading,
+            }
+        });
+        planned.await?.explain(cluster).await
     }
 
     /// The same plan with guards released.
     pub(super) async fn release<C: Cluster>(
-        self,
+        mut self,
         cluster: &C,
         kinds: BTreeSet<HoldKind>,
     ) -> Result<Self, AttemptFailure> {
-        let mut input = self.input;
-        input.allow.extend(kinds);
-        let (input, plan) = build_answered(cluster, input).await?;
-        Self { bookkeeping: plan::own_bookkeeping(&input), input, plan, ..self }.remember().await
+        let released = on_thread(move || {
+            self.draft.allow(kinds);
+            Self { plan: self.draft.plan(), bookkeeping: plan::own_bookkeeping(self.draft.input()), ..self }
+        });
+        released.await?.explain(cluster).await
     }
 
     /// What is carried out; what the plan was made of is of no use then, and large.
@@ -84,30 +87,27 @@ impl CommitPlan {
         (self.plan, self.bookkeeping, self.delta)
     }
 
-    async fn remember(self) -> Result<Self, AttemptFailure> {
-        let Some(planner) = self.planner.clone() else { return Ok(self) };
-        let remembered = tokio::task::spawn_blocking(move || {
-            planner.with(|planner| planner.remember_plan(&self.delta, &self.target, &self.input, &self.plan));
+    /// Has the cluster explain what only it can tell, and notes what needs no second look.
+    async fn explain<C: Cluster>(mut self, cluster: &C) -> Result<Self, AttemptFailure> {
+        let answers = sync::answer_open_questions(cluster, &self.plan).await;
+        on_thread(move || {
+            if answers != self.draft.input().answers {
+                self.draft.answer(answers);
+                self.plan = self.draft.plan();
+            }
+            if let Some(planner) = &self.planner {
+                planner.with(|planner| {
+                    planner.remember_plan(&self.delta, &self.target, self.draft.input(), &self.plan);
+                });
+            }
             self
-        });
-        remembered.await.map_err(|_| AttemptFailure::panicked("planning"))
+        })
+        .await
     }
 }
 
-async fn build_answered<C: Cluster>(cluster: &C, input: PlanInput) -> Result<(PlanInput, Plan), AttemptFailure> {
-    let (mut input, plan) = build_on_thread(input).await?;
-    if sync::answer_open_questions(cluster, &plan, &mut input).await {
-        return build_on_thread(input).await;
-    }
-    Ok((input, plan))
-}
-
-async fn build_on_thread(input: PlanInput) -> Result<(PlanInput, Plan), AttemptFailure> {
-    let planned = tokio::task::spawn_blocking(move || {
-        let plan = plan::build_plan(&input);
-        (input, plan)
-    });
-    planned.await.map_err(|_| AttemptFailure::panicked("planning"))
+async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AttemptFailure> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| AttemptFailure::panicked("planning"))
 }
 
 /// The models of a commit that have nothing valid to say.

@@ -9,7 +9,7 @@ use stator_cluster::cluster::{
 };
 use stator_cluster::sync::desired::detect_platform;
 use stator_cluster::sync::{
-    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, answer_open_questions,
+    DesiredState, GatherError, GatheredState, ListScope, PlanParameters, SyncOptions, SyncReport, build_explained_plan,
     find_strays, run_sync,
 };
 use stator_core::dynamo::admission::Platform;
@@ -115,8 +115,7 @@ impl Site {
         allow: &[HoldKind],
     ) -> Result<(Plan, GatheredState), GatherError> {
         let (mut input, gathered) = self.gather(cluster, owner, allow).await?;
-        let plan = build_plan(&input);
-        let plan = if answer_open_questions(cluster, &plan, &mut input).await { build_plan(&input) } else { plan };
+        let plan = build_explained_plan(cluster, &mut input).await;
         Ok((plan, gathered))
     }
 
@@ -149,7 +148,7 @@ impl Site {
         detect_platform(cluster, &mut selection).await;
         let desired = DesiredState::render(selection, &Default::default()).owned_by(owner);
         // What is elsewhere is of other scenarios, where they share a cluster.
-        let gathered = desired.gather_live_here(cluster, &std::collections::BTreeSet::new()).await?;
+        let gathered = desired.gather_live_here(cluster, &ListScope::default()).await?;
         let parameters = PlanParameters {
             revision: checkout.revision,
             allow: allow.iter().copied().collect(),

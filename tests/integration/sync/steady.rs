@@ -6,11 +6,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, ObjectPart};
 use stator_cluster::cluster::{ApplyRequest, Cluster, Preconditions};
 use stator_cluster::sync::incremental::{IncrementalPlanner, ObjectVersion, PLANNED_KINDS, PlanDelta};
-use stator_cluster::sync::{DesiredState, PlanParameters, SyncOptions, run_sync};
+use stator_cluster::sync::{DesiredState, ListScope, PlanParameters, SyncOptions, run_sync};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
@@ -250,7 +249,14 @@ struct Look {
     bookkeeping: SyncBookkeeping,
     /// How many models were not looked at.
     beside: usize,
-    shown: Option<BTreeSet<(kinds::ObjectKind, String)>>,
+    lists: ListScope,
+}
+
+impl Look {
+    /// What a sync of the plan lists.
+    fn lists(&self) -> ListScope {
+        self.lists.clone().including(self.plan.changes.iter().map(|change| &change.object))
+    }
 }
 
 fn aim() -> PlanParameters {
@@ -260,7 +266,7 @@ fn aim() -> PlanParameters {
 
 async fn everything(site: &Site, tree: &SourceTree) -> Plan {
     let desired = DesiredState::render(Workspace::parse(tree).resolve_environment(None).unwrap(), &Default::default());
-    let live = desired.gather_live_here(&site.cluster, &BTreeSet::new()).await.unwrap();
+    let live = desired.gather_live_here(&site.cluster, &ListScope::default()).await.unwrap();
     build_plan(&desired.into_plan_input(live, aim()))
 }
 
@@ -299,10 +305,9 @@ async fn look(site: &Site, steady: &mut IncrementalPlanner, tree: &SourceTree) -
         }
         also.extend(clashes);
     };
-    let mut shown = FilteredCluster::new(&site.cluster, "prod", portion.listed_objects.as_ref());
     let records: Vec<ObjectRef> = desired.record_refs().collect();
-    shown.include(&records);
-    let live = desired.gather_live_here(&shown, &portion.named_kinds).await.unwrap();
+    let lists = portion.lists.clone().including(&records);
+    let live = desired.gather_live_here(&site.cluster, &lists).await.unwrap();
     let target = desired.target.clone();
     let input = PlanInput { unchanged: portion.unchanged.clone(), ..desired.into_plan_input(live, aim()) };
     let planned = build_plan(&input);
@@ -311,7 +316,7 @@ async fn look(site: &Site, steady: &mut IncrementalPlanner, tree: &SourceTree) -
         plan: planned,
         bookkeeping: own_bookkeeping(&input),
         beside: portion.unchanged.models,
-        shown: portion.listed_objects.clone(),
+        lists: portion.lists.clone(),
     };
     (look, portion)
 }
@@ -343,25 +348,22 @@ async fn compared(site: &Site, steady: &mut IncrementalPlanner, sync: bool) -> u
     if !sync {
         return part.beside;
     }
-    let mut shown = FilteredCluster::new(&site.cluster, "prod", part.shown.as_ref());
-    shown.include(part.plan.changes.iter().map(|change| &change.object));
-    let options = SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7);
+    let options = SyncOptions { lists: part.lists(), ..SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7) };
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run_sync(&shown, part.plan, part.bookkeeping, options, &|_| {}, cancel).await;
+    run_sync(&site.cluster, part.plan, part.bookkeeping, options, &|_| {}, cancel).await;
     for graph in site.cluster.list(&kinds::GRAPH, Some("prod"), &BTreeMap::new()).await.unwrap() {
         healthy(&site.cluster, &graph.reference(), true).await;
     }
     // What it waits for is there: a second one writes down how it is.
     let (part, _) = look(site, steady, &tree).await;
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    let mut shown = FilteredCluster::new(&site.cluster, "prod", part.shown.as_ref());
-    shown.include(part.plan.changes.iter().map(|change| &change.object));
     let options = SyncOptions {
+        lists: part.lists(),
         wait: true,
         timeout: Some(std::time::Duration::from_millis(100)),
         ..SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7)
     };
-    run_sync(&shown, part.plan, part.bookkeeping, options, &|_| {}, cancel).await;
+    run_sync(&site.cluster, part.plan, part.bookkeeping, options, &|_| {}, cancel).await;
     part.beside
 }
 

@@ -7,13 +7,11 @@ mod api_conventions;
 pub mod embedded;
 mod error;
 mod fence;
-mod filtered_cluster;
 pub mod kube;
 
 pub use any::AnyCluster;
 pub use error::{ClusterError, FieldConflict, InvalidField};
 pub use fence::{ClockReading, Fence};
-pub use filtered_cluster::FilteredCluster;
 
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;

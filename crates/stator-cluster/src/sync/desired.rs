@@ -1,6 +1,7 @@
 //! What an environment is to look like: its models, rendered and held to its policy; and from there to a plan's input.
 
 use super::gather::{find_strays, gather_models, gather_namespace};
+use super::list_scope::ListScope;
 use super::{GatherError, GatheredState};
 use crate::cluster::Cluster;
 use stator_core::dynamo::{gpus, kinds};
@@ -12,10 +13,11 @@ use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::{CompiledPolicy, JudgedModel};
 use stator_model::intent::{ResolvedEnvironment, rules};
 use stator_model::plan::{
-    self, HoldKind, PlanInput, PlanScope, RewoundBranch, SourceClaim, UnchangedSummary, alternate_graph_name,
+    self, HoldKind, PlanInput, PlanScope, RewoundBranch, ServerAnswers, SourceClaim, UnchangedSummary,
+    alternate_graph_name,
 };
 use stator_model::render::{self, RenderTarget, RenderedModel};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// One environment, rendered.
 #[derive(Debug)]
@@ -92,23 +94,22 @@ impl DesiredState {
     /// # Errors
     /// As for [`super::gather()`]: a part of the view is no view.
     pub async fn gather_live<C: Cluster>(&self, cluster: &C) -> Result<GatheredState, GatherError> {
-        let here = self.gather_live_here(cluster, &BTreeSet::new()).await?;
+        let here = self.gather_live_here(cluster, &ListScope::default()).await?;
         let strays = find_strays(cluster, &self.target, self.owner.as_ref(), &here.records).await;
         Ok(GatheredState { strays, ..here })
     }
 
-    /// The same, without what is left behind elsewhere: see [`super::find_strays`]. `also_named` are the kinds that are named
-    /// by what a part leaves out: see [`super::incremental::PlanDelta`].
+    /// The same, without what is left behind elsewhere: see [`super::find_strays`]. `lists` says what lists show.
     ///
     /// # Errors
     /// As for [`DesiredState::gather_live`].
     pub async fn gather_live_here<C: Cluster>(
         &self,
         cluster: &C,
-        also_named: &BTreeSet<&'static str>,
+        lists: &ListScope,
     ) -> Result<GatheredState, GatherError> {
         let wanted = self.object_refs();
-        gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, also_named).await
+        gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted, lists).await
     }
 
     /// The same of these models alone, for a plan of them that deletes nothing.
@@ -181,9 +182,7 @@ impl DesiredState {
             prune: aim.prune,
             scope: aim.scope,
             empty_render: false,
-            dry_runs: BTreeMap::new(),
-            refused_replacements: BTreeMap::new(),
-            untried: BTreeMap::new(),
+            answers: ServerAnswers::default(),
             unchanged: UnchangedSummary::default(),
         }
     }

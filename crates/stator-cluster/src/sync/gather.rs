@@ -1,5 +1,6 @@
 //! What a plan needs to know of a cluster: live objects and records, all or nothing.
 
+use super::list_scope::ListScope;
 use super::live_lists::{GatherError, ListedKind, LiveLists, ReadBookkeeping};
 use crate::cluster::{Cluster, ClusterError};
 use crate::random::random_bits;
@@ -78,8 +79,7 @@ pub async fn gather<C: Cluster>(
         namespace: namespace.to_owned(),
         platform: Platform::default(),
     };
-    let nothing = BTreeSet::new();
-    let here = gather_namespace(cluster, &target, None, wanted, &nothing).await?;
+    let here = gather_namespace(cluster, &target, None, wanted, &ListScope::default()).await?;
     let strays = find_strays(cluster, &target, None, &here.records).await;
     Ok(GatheredState { strays, ..here })
 }
@@ -94,14 +94,14 @@ pub fn environment_labels(target: &RenderTarget) -> BTreeMap<String, String> {
 }
 
 /// As [`gather()`], in the environment's own namespace alone. Of objects with these labels that `owner` does not own, only
-/// wanted and recorded ones are given: another repository may call itself the same. `also_named` are kinds that models name
-/// which are not looked at, or records that the lists do not show.
+/// wanted and recorded ones are given: another repository may call itself the same. `lists` says what
+/// lists show.
 pub(super) async fn gather_namespace<C: Cluster>(
     cluster: &C,
     target: &RenderTarget,
     owner: Option<&SourceClaim>,
     wanted: &[ObjectRef],
-    also_named: &BTreeSet<&'static str>,
+    lists: &ListScope,
 ) -> Result<GatheredState, GatherError> {
     let namespace = &target.namespace;
     let labels = environment_labels(target);
@@ -109,9 +109,9 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let (on_demand, usual): (Vec<&ObjectKind>, Vec<&ObjectKind>) =
         kinds::MANAGED.iter().partition(|kind| kind.is_on_demand());
     let (mut answers, listed, journals) = tokio::join!(
-        list_labelled(cluster, usual, namespace, &labels),
-        list_kind(cluster, &kinds::RECORD, namespace, &nothing),
-        list_kind(cluster, &kinds::JOURNAL, namespace, &nothing),
+        list_labelled((cluster, lists), usual, namespace, &labels),
+        list_kind((cluster, lists), &kinds::RECORD, namespace, &nothing),
+        list_kind((cluster, lists), &kinds::JOURNAL, namespace, &nothing),
     );
     let listed = listed.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
     let unread_journals = |cause: ClusterError| GatherError { what: "stator's journals".to_owned(), cause };
@@ -120,9 +120,9 @@ pub(super) async fn gather_namespace<C: Cluster>(
     bookkeeping.read_records(listed);
     bookkeeping.read_journals(journals.map_err(unread_journals)?);
     let mut named = bookkeeping.named_kinds(wanted);
-    named.extend(also_named.iter().map(|kind| (*kind).to_owned()));
+    named.extend(lists.named_kinds().map(str::to_owned));
     let needed = on_demand.into_iter().filter(|kind| named.contains(kind.kind) || bookkeeping.is_damaged());
-    answers.extend(list_labelled(cluster, needed.collect(), namespace, &labels).await);
+    answers.extend(list_labelled((cluster, lists), needed.collect(), namespace, &labels).await);
     let is_wanted = |kind: &ObjectKind| wanted.iter().any(|object| object.kind == kind.kind);
     let LiveLists { live, unserved, unlisted } =
         LiveLists::of(answers, is_wanted, |kind| named.contains(kind.kind)).map_err(|error| *error)?;
@@ -130,7 +130,8 @@ pub(super) async fn gather_namespace<C: Cluster>(
     if !unrecorded.is_empty() {
         // Somebody may be at work: what is created is named by a journal until its record is there, so that one of the two
         // is seen by whoever looks for the journal first.
-        let journals = list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await.map_err(unread_journals)?;
+        let journals =
+            list_kind((cluster, lists), &kinds::JOURNAL, namespace, &nothing).await.map_err(unread_journals)?;
         bookkeeping.read_journals(journals);
         let missing: MissingObjects<'_> = unrecorded.iter().map(|record| (record.identity(), record)).collect();
         let found: Vec<ObjectText> =
@@ -138,8 +139,8 @@ pub(super) async fn gather_namespace<C: Cluster>(
         listed_models.extend(found.iter().map(|object| object.name().to_owned()));
         bookkeeping.read_records(found);
     }
-    let lists = LiveLists { live, unserved, unlisted };
-    complete(cluster, target, owner, wanted, (lists, bookkeeping), LIST_THRESHOLD).await
+    let listed = LiveLists { live, unserved, unlisted };
+    complete(cluster, target, owner, wanted, (listed, bookkeeping), LIST_THRESHOLD).await
 }
 
 /// As [`gather_namespace`], of these models alone: their records, and one by one what these and `wanted` name. An object
@@ -153,7 +154,8 @@ pub(super) async fn gather_models<C: Cluster>(
     models: &BTreeSet<String>,
 ) -> Result<GatheredState, GatherError> {
     let namespace = &target.namespace;
-    let journals = list_kind(cluster, &kinds::JOURNAL, namespace, &BTreeMap::new()).await;
+    let everything = ListScope::default();
+    let journals = list_kind((cluster, &everything), &kinds::JOURNAL, namespace, &BTreeMap::new()).await;
     let refs: Vec<ObjectRef> = models.iter().map(|model| record_ref(namespace, model)).collect();
     let missing: MissingObjects<'_> = refs.iter().map(|record| (record.identity(), record)).collect();
     let mut bookkeeping = ReadBookkeeping::default();
@@ -241,8 +243,13 @@ async fn find_users<C: Cluster>(
         return Ok(Vec::new());
     }
     let mut users = Vec::new();
-    for (kind, answer) in
-        list_labelled(cluster, vec![&kinds::GRAPH, &kinds::REQUEST], namespace, &BTreeMap::new()).await
+    for (kind, answer) in list_labelled(
+        (cluster, &ListScope::default()),
+        vec![&kinds::GRAPH, &kinds::REQUEST],
+        namespace,
+        &BTreeMap::new(),
+    )
+    .await
     {
         let everybody = answer.map_err(|cause| GatherError { what: format!("{}s", kind.kind), cause })?;
         let others = everybody.into_iter().filter(|object| !live.contains_key(&object.reference().identity()));
@@ -311,7 +318,7 @@ async fn list_missing<'a, C: Cluster>(
         if missing.values().filter(|object| is_of(object, kind)).count() < list_threshold {
             continue;
         }
-        let everything = list_kind(cluster, kind, namespace, &BTreeMap::new())
+        let everything = list_kind((cluster, &ListScope::default()), kind, namespace, &BTreeMap::new())
             .await
             .map_err(|cause| GatherError { what: format!("{}s", kind.kind), cause })?;
         for object in everything {
@@ -335,23 +342,23 @@ async fn join_buffered<T>(questions: Vec<impl Future<Output = T>>) -> Vec<T> {
 
 /// Lists kinds at the same time.
 async fn list_labelled<C: Cluster>(
-    cluster: &C,
+    (cluster, lists): (&C, &ListScope),
     kinds: Vec<&'static ObjectKind>,
     namespace: &str,
     labels: &BTreeMap<String, String>,
 ) -> Vec<ListedKind> {
-    let lists = kinds.iter().map(|kind| list_kind(cluster, kind, namespace, labels)).collect();
-    let answers = join_buffered(lists).await;
+    let answers = kinds.iter().map(|kind| list_kind((cluster, lists), kind, namespace, labels)).collect();
+    let answers = join_buffered(answers).await;
     kinds.into_iter().zip(answers).collect()
 }
 
 async fn list_kind<C: Cluster>(
-    cluster: &C,
+    (cluster, lists): (&C, &ListScope),
     kind: &ObjectKind,
     namespace: &str,
     labels: &BTreeMap<String, String>,
 ) -> Result<Vec<ObjectText>, ClusterError> {
-    with_retries(|| cluster.list_texts(kind, Some(namespace), labels)).await
+    with_retries(|| lists.list(cluster, kind, namespace, labels)).await
 }
 
 async fn read_one<C: Cluster>(cluster: &C, object: &ObjectRef) -> Result<Option<ObjectText>, GatherError> {

@@ -7,6 +7,7 @@ pub mod desired;
 pub mod gather;
 pub mod incremental;
 mod journal_write;
+mod list_scope;
 mod live_lists;
 mod lost_settings;
 pub mod machine;
@@ -19,11 +20,12 @@ mod tests;
 
 pub use desired::{DesiredState, PlanParameters};
 pub use gather::{GatheredState, environment_labels, find_strays, gather};
+pub use list_scope::ListScope;
 pub use live_lists::GatherError;
 pub use lost_settings::refuse_lost_settings;
 pub use machine::SyncApproval;
 pub use runner::{SyncOptions, run_sync};
-pub use server_dry_runs::answer_open_questions;
+pub use server_dry_runs::{answer_open_questions, build_explained_plan};
 pub use statuses::{EnvironmentStatus, ask_frontends, list_pods, read_environment_status};
 
 use serde::Serialize;

@@ -1,6 +1,7 @@
 //! Drives the machine against a cluster: carries its effects out, and tells it what came of them.
 
 use super::journal_write::{delete_journal, write_journal};
+use super::list_scope::ListScope;
 use super::machine::{
     CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncApproval, SyncMachine,
 };
@@ -43,6 +44,8 @@ pub struct SyncOptions {
     pub seed: u64,
     /// What somebody approved of the plan, for the records.
     pub approval: Option<SyncApproval>,
+    /// What lists show, where the plan is of a part.
+    pub lists: ListScope,
 }
 
 impl SyncOptions {
@@ -59,6 +62,7 @@ impl SyncOptions {
             started,
             seed,
             approval: None,
+            lists: ListScope::default(),
         }
     }
 }
@@ -91,6 +95,7 @@ pub async fn run_sync<C: Cluster>(
         started,
         seed,
         approval,
+        lists,
     } = options;
     let settings = MachineSettings {
         wait,
@@ -114,7 +119,7 @@ pub async fn run_sync<C: Cluster>(
     let clock = Instant::now();
     let mut machine = SyncMachine::new(plan, bookkeeping, settings);
     let mut calls: Vec<CallInFlight<'_>> = Vec::new();
-    let mut sight = HealthWatcher { cluster, kinds, namespaces, labels, feeds: Vec::new(), reopen: None };
+    let mut sight = HealthWatcher { cluster, lists, kinds, namespaces, labels, feeds: Vec::new(), reopen: None };
     // What it was cancelled for last: a process that is to end says so even where a newer revision came first.
     let (mut heard, mut is_listening) = (None, true);
     let mut event = MachineEvent::Start;
@@ -220,6 +225,7 @@ async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult 
 /// What is seen of the watched kinds.
 struct HealthWatcher<'a, C> {
     cluster: &'a C,
+    lists: ListScope,
     /// The kinds whose health is waited for.
     kinds: Vec<ObjectKind>,
     namespaces: BTreeSet<String>,
@@ -275,7 +281,7 @@ impl<C: Cluster> HealthWatcher<'_, C> {
         }
         for namespace in &self.namespaces {
             for kind in &self.kinds {
-                match self.cluster.list_texts(kind, Some(namespace), &self.labels).await {
+                match self.lists.list(self.cluster, kind, namespace, &self.labels).await {
                     Ok(found) => objects.extend(found),
                     // There is nothing of a kind that is not served.
                     Err(ClusterError::UnknownKind { .. }) => {}

@@ -6,42 +6,53 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::object::{Object, ObjectIdentity};
-use stator_model::plan::{ApplyStep, Plan, PlanInput, UntriedCause};
+use stator_model::plan::{ApplyStep, Plan, PlanDraft, PlanInput, ServerAnswers, UntriedCause};
 
 /// Dry runs at a time.
 const MAX_CONCURRENT_DRY_RUNS: usize = 16;
 
-/// Has the cluster try what of a plan only it can tell, and puts the answers into what the plan is made of. True when the plan
-/// is to be made again; most plans ask nothing, and nothing is sent then.
+/// The plan of an input, once the cluster has explained what of it only the cluster can tell; the input gets its answers.
+pub async fn build_explained_plan<C: Cluster>(cluster: &C, input: &mut PlanInput) -> Plan {
+    let mut draft = PlanDraft::new(std::mem::take(input));
+    let mut plan = draft.plan();
+    let answers = answer_open_questions(cluster, &plan).await;
+    if !answers.is_empty() {
+        draft.answer(answers);
+        plan = draft.plan();
+    }
+    *input = draft.into_input();
+    plan
+}
+
+/// Has the cluster try what of a plan only it can tell; most plans ask nothing, and nothing is sent then.
 ///
 /// What the cluster does not let us try has no answer, and is planned by what is known here: the plan says so.
-pub async fn answer_open_questions<C: Cluster>(cluster: &C, plan: &Plan, input: &mut PlanInput) -> bool {
+pub async fn answer_open_questions<C: Cluster>(cluster: &C, plan: &Plan) -> ServerAnswers {
+    let mut found = ServerAnswers::default();
     // Made first and driven then: a stream that makes them as it goes cannot be sent to another thread.
     let questions: Vec<_> = plan.unexplained_applies().map(|apply| dry_run(cluster, apply)).collect();
     let answers: Vec<_> = stream::iter(questions).buffered(MAX_CONCURRENT_DRY_RUNS).collect().await;
     let surplus = plan.surplus_updates().map(|apply| apply.object.reference().identity());
-    input.untried = surplus.map(|identity| (identity, UntriedCause::TooMany)).collect();
-    input.dry_runs.clear();
+    found.untried = surplus.map(|identity| (identity, UntriedCause::TooMany)).collect();
     for (identity, answer) in answers {
         match answer {
-            Ok(object) => drop(input.dry_runs.insert(identity, object)),
-            Err(error) => drop(input.untried.insert(identity, UntriedCause::Failed(error.to_string()))),
+            Ok(object) => drop(found.dry_runs.insert(identity, object)),
+            Err(error) => drop(found.untried.insert(identity, UntriedCause::Failed(error.to_string()))),
         }
     }
     let replacements: Vec<_> =
         plan.replacements().map(|(apply, is_beside)| try_replacement(cluster, apply, is_beside)).collect();
     let replaced = stream::iter(replacements).buffered(MAX_CONCURRENT_DRY_RUNS).collect::<Vec<_>>().await;
-    input.refused_replacements.clear();
     for (identity, trial) in replaced {
         match trial {
             ReplacementTrial::Accepted => {}
-            ReplacementTrial::Refused(message) => drop(input.refused_replacements.insert(identity, message)),
+            ReplacementTrial::Refused(message) => drop(found.refused_replacements.insert(identity, message)),
             ReplacementTrial::Unanswered(message) => {
-                input.untried.insert(identity, UntriedCause::Failed(message));
+                found.untried.insert(identity, UntriedCause::Failed(message));
             }
         }
     }
-    !(input.dry_runs.is_empty() && input.refused_replacements.is_empty() && input.untried.is_empty())
+    found
 }
 
 /// What the cluster says of something that is to take the place of an object.

@@ -1,7 +1,7 @@
 //! The status of every model of an environment, with what only the cluster can tell of it.
 //! Frontends are asked once for a report, and pods are read only to say why something is not healthy.
 
-use super::answer_open_questions;
+use super::build_explained_plan;
 use crate::cluster::Cluster;
 use futures_util::StreamExt as _;
 use stator_core::dynamo::health::pods::owner_label;
@@ -25,16 +25,15 @@ pub struct EnvironmentStatus {
     pub live: Vec<ObjectText>,
 }
 
-/// Judges every model of an environment. Pods are read, and frontends asked, only where something is to be explained by them.
+/// Judges every model of an environment; `input` gets what the cluster answered. Pods are read, and frontends asked, only where something is to be explained by them.
 pub async fn read_environment_status<C: Cluster>(
     cluster: &C,
-    mut input: PlanInput,
+    input: &mut PlanInput,
     now: jiff::Timestamp,
 ) -> EnvironmentStatus {
-    let plan = plan::build_plan(&input);
-    let plan = if answer_open_questions(cluster, &plan, &mut input).await { plan::build_plan(&input) } else { plan };
+    let plan = build_explained_plan(cluster, input).await;
     let mut sight = ModelStatusContext { now: Some(now), ..ModelStatusContext::default() };
-    let mut models = plan::model_statuses(&input, &plan, &sight);
+    let mut models = plan::model_statuses(input, &plan, &sight);
     let waiting: Vec<ObjectRef> = models
         .iter()
         .flat_map(|model| &model.objects)
@@ -43,14 +42,14 @@ pub async fn read_environment_status<C: Cluster>(
         .collect();
     sight.pods = list_pods(cluster, &waiting).await;
     // Frontends are asked only what the status of an adapter leaves open.
-    let frontends = plan::frontends_of_adapters(&input, &plan, &models);
+    let frontends = plan::frontends_of_adapters(input, &plan, &models);
     sight.frontends = ask_frontends(cluster, frontends).await;
     if !sight.pods.is_empty() || !sight.frontends.is_empty() {
-        models = plan::model_statuses(&input, &plan, &sight);
+        models = plan::model_statuses(input, &plan, &sight);
     }
     models.sort_by(|a, b| a.name.cmp(&b.name));
-    let records = plan::own_bookkeeping(&input).records;
-    EnvironmentStatus { models, plan, records, live: input.live }
+    let records = plan::own_bookkeeping(input).records;
+    EnvironmentStatus { models, plan, records, live: input.live.clone() }
 }
 
 /// How many are asked at a time.

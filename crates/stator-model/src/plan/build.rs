@@ -9,7 +9,7 @@ use super::guard::held_changes;
 use super::ownership::takeover_findings;
 use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
-    PlannedWrite, guard, masking, rules, totals,
+    PlannedWrite, ServerAnswers, guard, masking, rules, totals,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
@@ -21,21 +21,99 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans one environment: what a sync would do, and why. Pure; models are decided on in parallel.
 pub fn build_plan(input: &PlanInput) -> Plan {
+    let context = context_of(input);
+    finish_plan(&context, decide_objects(&context, Vec::new(), |_| true))
+}
+
+/// A plan in the making: each object that git wants is decided on once, and what is learned of some of them later decides
+/// those alone again. Its plan is always the one that [`build_plan`] makes of the same input.
+#[derive(Debug)]
+pub struct PlanDraft {
+    input: PlanInput,
+    /// In the order of models and their objects.
+    decided: Vec<PlannedChange>,
+}
+
+impl PlanDraft {
+    /// Decides on everything.
+    pub fn new(input: PlanInput) -> Self {
+        let decided = decide_objects(&context_of(&input), Vec::new(), |_| true);
+        Self { input, decided }
+    }
+
+    /// What the plan is made of.
+    pub fn input(&self) -> &PlanInput {
+        &self.input
+    }
+
+    /// What the plan is made of, and nothing else.
+    pub fn into_input(self) -> PlanInput {
+        self.input
+    }
+
+    /// The plan as it is by now.
+    pub fn plan(&self) -> Plan {
+        finish_plan(&context_of(&self.input), self.decided.clone())
+    }
+
+    /// Takes in what the cluster answered about the plan, in place of what it answered before.
+    pub fn answer(&mut self, answers: ServerAnswers) {
+        let is_first = self.input.answers.is_empty();
+        self.input.answers = answers;
+        let answers = self.input.answers.clone();
+        self.decide_again(|one| !is_first || one.change.objects().any(|object| answers.is_about(object)));
+    }
+
+    /// Allows what guards of these kinds hold back.
+    pub fn allow(&mut self, kinds: BTreeSet<HoldKind>) {
+        // A moved model is another source's until then, and so may be everything beside it.
+        let moves = kinds.contains(&HoldKind::Move);
+        let opts_in = kinds.contains(&HoldKind::Replace) || kinds.contains(&HoldKind::Adopt);
+        self.input.allow.extend(kinds);
+        self.decide_again(|one| moves || (opts_in && !matches!(one.change.action, Action::Create | Action::Keep)));
+    }
+
+    fn decide_again(&mut self, is_open: impl Fn(&PlannedChange) -> bool + Sync) {
+        self.decided = decide_objects(&context_of(&self.input), std::mem::take(&mut self.decided), is_open);
+    }
+}
+
+fn context_of(input: &PlanInput) -> PlanContext<'_> {
     let context = PlanContext::new(input);
     let PlacedModels { models, replaced } = replacement::place_graphs(&context, &input.rendered);
     let context = context.with_placed_graphs(models, replaced);
     let renames = renames::find_renames(&context);
-    let context = context.with_renames(renames);
-    let rendered: Vec<&RenderedModel> = context.models().filter(|one| input.scope.covers(&one.model)).collect();
+    context.with_renames(renames)
+}
+
+/// The models that the plan is about.
+fn covered_models<'a>(context: &'a PlanContext<'_>) -> Vec<&'a RenderedModel> {
+    context.models().filter(|one| context.input.scope.covers(&one.model)).collect()
+}
+
+/// Decides on each object that git wants, but for those that are `decided` and not open again.
+fn decide_objects(
+    context: &PlanContext<'_>,
+    decided: Vec<PlannedChange>,
+    is_open: impl Fn(&PlannedChange) -> bool + Sync,
+) -> Vec<PlannedChange> {
     let claims = SharedObjects::of(context.models());
-    let mut decided: Vec<PlannedChange> = rendered
-        .par_iter()
-        .flat_map_iter(|rendered| {
-            rendered.objects.iter().map(|desired| decide_by_role(&context, &claims, rendered, desired))
-        })
-        .collect();
-    route::follow_new_graphs(&context, &rendered, &mut decided);
-    unlisted::hold_dependents(&context, &mut decided);
+    let mut decided = decided.into_iter();
+    let objects =
+        covered_models(context).into_iter().flat_map(|model| model.objects.iter().map(move |one| (model, one)));
+    let objects: Vec<_> = objects.map(|(model, desired)| (model, desired, decided.next())).collect();
+    let decide = |(model, desired, decided): (&RenderedModel, &RenderedObject, Option<PlannedChange>)| {
+        decided.filter(|one| !is_open(one)).unwrap_or_else(|| decide_by_role(context, &claims, model, desired))
+    };
+    objects.into_par_iter().map(decide).collect()
+}
+
+/// Puts a plan together of what is decided of each object that git wants.
+fn finish_plan(context: &PlanContext<'_>, mut decided: Vec<PlannedChange>) -> Plan {
+    let (input, rendered) = (context.input, covered_models(context));
+    let claims = SharedObjects::of(context.models());
+    route::follow_new_graphs(context, &rendered, &mut decided);
+    unlisted::hold_dependents(context, &mut decided);
     let mut findings = input.findings.clone();
     findings.extend(rendered.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(claims.findings());
@@ -53,7 +131,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         .models()
         .flat_map(|one| one.objects.iter().map(|desired| desired.object.reference().identity()))
         .collect();
-    let mut leftovers = prune::plan_pruning(&context, &desired);
+    let mut leftovers = prune::plan_pruning(context, &desired);
     findings.append(&mut leftovers.findings);
     finding::sort_and_dedup(&mut findings);
     finding::limit::limit_findings(&mut findings, finding::limit::MAX_FINDINGS, &Location::default());
@@ -61,14 +139,14 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let mut changes = sort_changes(lines.collect());
     file_versions::pair_file_versions(&mut changes);
     file_versions::delete_after_switch(&mut changes);
-    renames::follow_renames(&context, &mut changes);
-    shared_use::keep_used(&context, &mut changes);
-    let holds = guard::apply_guards(&context, &mut changes);
-    keep_unreplaced(&context, &mut changes);
+    renames::follow_renames(context, &mut changes);
+    shared_use::keep_used(context, &mut changes);
+    let holds = guard::apply_guards(context, &mut changes);
+    keep_unreplaced(context, &mut changes);
     // What stays by now uses what it used.
-    shared_use::keep_used(&context, &mut changes);
-    download::wait_for_weights(&context, &mut changes);
-    route::wait_for_graphs(&context, &mut changes);
+    shared_use::keep_used(context, &mut changes);
+    download::wait_for_weights(context, &mut changes);
+    route::wait_for_graphs(context, &mut changes);
     // What stays of a model is known by its record.
     let staying: BTreeSet<&str> = changes
         .iter()
@@ -84,7 +162,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let digest = totals::plan_digest(&changes, &holds);
     let held = HeldChanges::of(&changes, held_changes::held_rewind(input));
     // No sync does anything about these, so that they are no part of what it would do.
-    let left_behind = left_behind::find_left_behind(&context, &changes);
+    let left_behind = left_behind::find_left_behind(context, &changes);
     changes.extend(left_behind);
     totals::price_changes(&mut changes, input.prices.as_ref());
     masking::mask_changes(&mut changes);

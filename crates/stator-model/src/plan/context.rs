@@ -184,7 +184,7 @@ impl<'a> PlanContext<'a> {
 
     /// What a dry run made of the live object, where the cluster was asked about this very version of it.
     pub(super) fn dry_run_of(&self, live: &Object) -> Option<&'a Object> {
-        let result = self.input.dry_runs.get(&live.reference().identity())?;
+        let result = self.input.answers.dry_runs.get(&live.reference().identity())?;
         (result.uid() == live.uid() && result.resource_version() == live.resource_version()).then_some(result)
     }
 

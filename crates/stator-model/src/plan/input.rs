@@ -133,15 +133,36 @@ pub struct PlanInput {
     /// True when the render is empty although it should not be trusted to be: a path that is not there, a fetch that
     /// failed. Nothing is pruned then. An environment without a single model counts as one too.
     pub empty_render: bool,
-    /// What the cluster answered to dry runs of [`super::Plan::unexplained_applies`]. An answer counts for the live object of
-    /// its resource version alone.
-    pub dry_runs: BTreeMap<ObjectIdentity, Object>,
-    /// Why the cluster refuses to create what is to take the place of an object ([`super::Plan::replacements`]), in its words.
-    pub refused_replacements: BTreeMap<ObjectIdentity, String>,
-    /// What the cluster was not asked about, or gave no answer to, and why: the plan says so of each.
-    pub untried: BTreeMap<ObjectIdentity, UntriedCause>,
+    /// What the cluster answered about a plan of this.
+    pub answers: ServerAnswers,
     /// What is not here, since nothing of it changes: see `plan::unchanged`.
     pub unchanged: UnchangedSummary,
+}
+
+/// What a cluster answered about writes of a plan, by the object that is written. Nothing where nothing was asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerAnswers {
+    /// What it makes of [`super::Plan::unexplained_applies`]. An answer counts for the live object of its resource version alone.
+    pub dry_runs: BTreeMap<ObjectIdentity, Object>,
+    /// Why it refuses to create what is to take the place of an object ([`super::Plan::replacements`]), in its words.
+    pub refused_replacements: BTreeMap<ObjectIdentity, String>,
+    /// What it was not asked about, or gave no answer to, and why: the plan says so of each.
+    pub untried: BTreeMap<ObjectIdentity, UntriedCause>,
+}
+
+impl ServerAnswers {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.dry_runs.is_empty() && self.refused_replacements.is_empty() && self.untried.is_empty()
+    }
+
+    /// Whether one of them is about this object.
+    pub(super) fn is_about(&self, object: &ObjectRef) -> bool {
+        let identity = object.identity();
+        self.dry_runs.contains_key(&identity)
+            || self.refused_replacements.contains_key(&identity)
+            || self.untried.contains_key(&identity)
+    }
 }
 
 /// Why nobody knows what the cluster makes of a write.

@@ -18,7 +18,7 @@ mod status;
 mod step;
 mod totals;
 
-pub use build::{build_plan, duplicate_findings};
+pub use build::{PlanDraft, build_plan, duplicate_findings};
 pub use compare::adoption::SEED_MANAGER;
 pub use compare::drift::{drifted_models, drifted_objects};
 pub use compare::dry_run::replicas_only;
@@ -28,7 +28,8 @@ pub use decide::left_behind::known_origins;
 pub use guard::held_changes::HeldChanges;
 pub use guard::lost_settings_finding;
 pub use input::{
-    PlanInput, PlanScope, RewoundBranch, UnchangedSummary, UnlistedCause, UnlistedKind, UnreadableObject, UntriedCause,
+    PlanInput, PlanScope, RewoundBranch, ServerAnswers, UnchangedSummary, UnlistedCause, UnlistedKind,
+    UnreadableObject, UntriedCause,
 };
 pub use names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use ownership::PlanOwnership;

@@ -10,9 +10,7 @@
 
 mod idle;
 
-// Callers still know it by this path.
-
-use super::DesiredState;
+use super::{DesiredState, ListScope};
 use rayon::prelude::*;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
@@ -107,11 +105,10 @@ pub struct PlanDelta {
     pub tree: SourceTree,
     /// What is left out.
     pub unchanged: UnchangedSummary,
-    /// The objects and records that lists are to show; `None` for all there are.
-    pub listed_objects: Option<BTreeSet<(ObjectKind, String)>>,
-    /// The kinds listed on demand ([`ObjectKind::is_on_demand`]) that a look at everything would list because of a model that
-    /// is left out, or of a record that lists do not show.
-    pub named_kinds: BTreeSet<&'static str>,
+    /// What lists are to show.
+    pub lists: ListScope,
+    /// The models that are left out.
+    pub unchanged_models: BTreeSet<String>,
     /// The folders that are left out.
     unchanged_folders: BTreeSet<String>,
     digests: BTreeMap<String, u64>,
@@ -280,8 +277,11 @@ impl IncrementalPlanner {
             }
             clean.retain(|folder, _| !stirred.contains(*folder));
         }
+        let mut unchanged_models = BTreeSet::new();
         let mut beside = UnchangedSummary::default();
-        for known in clean.values().filter(|known| known.model.is_some()) {
+        for known in clean.values() {
+            let Some(model) = &known.model else { continue };
+            unchanged_models.insert(model.to_string());
             beside.models += 1;
             beside.totals.add(&known.totals);
         }
@@ -306,8 +306,8 @@ impl IncrementalPlanner {
         PlanDelta {
             tree: SourceTree { files, mounted_files, unread, omitted_folders },
             unchanged: beside,
-            listed_objects: Some(shown),
-            named_kinds,
+            lists: ListScope::part(&target.namespace, shown, named_kinds),
+            unchanged_models,
             unchanged_folders: clean,
             digests: cut.digests.clone(),
         }
@@ -391,8 +391,8 @@ fn full_delta(cut: &TreeSnapshot) -> PlanDelta {
     PlanDelta {
         tree: cut.tree.clone(),
         unchanged: UnchangedSummary::default(),
-        listed_objects: None,
-        named_kinds: BTreeSet::new(),
+        lists: ListScope::default(),
+        unchanged_models: BTreeSet::new(),
         unchanged_folders: BTreeSet::new(),
         digests: cut.digests.clone(),
     }

@@ -23,8 +23,8 @@ enum DryRunCause {
 }
 
 impl Plan {
-    /// The applies whose effect only the cluster can tell. Their answers go into [`crate::plan::PlanInput::dry_runs`], and the plan is
-    /// made again.
+    /// The applies whose effect only the cluster can tell. What it answers goes into the
+    /// [draft](crate::plan::PlanDraft) of the plan.
     pub fn unexplained_applies(&self) -> impl Iterator<Item = &ApplyStep> {
         self.asked_applies().filter(|(_, is_tried)| *is_tried).map(|(apply, _)| apply)
     }

@@ -22,6 +22,7 @@ use stator_core::object::{FieldPath, Object};
 use std::collections::BTreeSet;
 
 /// A change with what it says to the whole plan.
+#[derive(Clone, Debug)]
 pub(in crate::plan) struct PlannedChange {
     pub(in crate::plan) change: Change,
     pub(in crate::plan) stage: ApplyStage,
@@ -80,7 +81,7 @@ pub(in crate::plan) fn decide_desired(
         Some(live) => decide_existing(context, rendered, desired, live, &mut decided),
     }
     if decided.change.step.any_write().is_some() {
-        let untried = decided.change.objects().find_map(|object| context.input.untried.get(&object.identity()));
+        let untried = decided.change.objects().find_map(|object| context.input.answers.untried.get(&object.identity()));
         decided.change.reasons.extend(untried.cloned().map(ChangeReason::NotTried));
     }
     if decided.change.action == Action::Blocked && decided.change.inventory.is_some() && live.is_none() {
@@ -365,7 +366,7 @@ fn decide_replace(
             return block_replacement(live, change, ChangeReason::NoNewGraph(obstacle));
         }
     }
-    if let Some(message) = context.input.refused_replacements.get(&change.object.identity()) {
+    if let Some(message) = context.input.answers.refused_replacements.get(&change.object.identity()) {
         return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
     }
     if let Some(beside) = context.outgoing_graph_of(&change.object) {
@@ -405,7 +406,7 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
     let NewGraph { desired, moves } = new;
     let desired = &*desired_form::created_form(&desired);
     let graph = desired.object.reference();
-    if let Some(message) = context.input.refused_replacements.get(&graph.identity()) {
+    if let Some(message) = context.input.answers.refused_replacements.get(&graph.identity()) {
         return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
     }
     change.action = Action::Replace;

@@ -1,13 +1,16 @@
 //! What holds whatever is changed.
 
 use super::world::*;
-use crate::plan::{Action, HoldKind, Plan, PlannedWrite};
+use crate::plan::{
+    Action, HoldKind, Plan, PlanDraft, PlanInput, PlannedWrite, ServerAnswers, UntriedCause, build_plan,
+};
 use crate::render::RenderedModel;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::replica_intent::ReplicaIntent;
 use stator_core::object::Object;
+use std::collections::BTreeSet;
 
 /// A model with anything about it that a revision may change in place or by replacement.
 fn model(name: &'static str) -> impl Strategy<Value = RenderedModel> {
@@ -68,6 +71,33 @@ fn foreign_counts(model: &RenderedModel, plan: &Plan) -> Vec<String> {
     foreign.collect()
 }
 
+/// What a server may say of a plan's open questions, in the order of `says`.
+fn answers(input: &PlanInput, plan: &Plan, says: &[u8]) -> ServerAnswers {
+    let mut found = ServerAnswers::default();
+    let mut says = says.iter().cycle();
+    for apply in plan.unexplained_applies() {
+        let identity = apply.object.reference().identity();
+        let live = input.live.iter().find(|one| one.reference().identity() == identity);
+        match (says.next(), live) {
+            // As it is: nothing would change. With a field of its own: less or more would.
+            (Some(0), Some(live)) => drop(found.dry_runs.insert(identity, live.parse())),
+            (Some(1), Some(live)) => {
+                let changed = live.parse().map(|mut value| {
+                    value["spec"]["backendFramework"] = json!("sglang");
+                    value
+                });
+                found.dry_runs.insert(identity, changed.unwrap());
+            }
+            (Some(2), _) => drop(found.untried.insert(identity, UntriedCause::TooMany)),
+            (Some(_) | None, _) => {}
+        }
+    }
+    for (apply, _) in plan.replacements().filter(|_| says.next() != Some(&0)) {
+        found.refused_replacements.insert(apply.object.reference().identity(), "exceeded quota: gpus".to_owned());
+    }
+    found
+}
+
 fn repository() -> impl Strategy<Value = Vec<RenderedModel>> {
     // One model always stays: an empty render never prunes.
     (model("always"), proptest::option::of(model("a")), proptest::option::of(model("b")))
@@ -100,6 +130,38 @@ proptest! {
             prop_assert_eq!(story.writes, writes);
             prop_assert!(plan.changes.iter().all(|change| change.action == Action::Keep));
         }
+    }
+
+    /// What is learned of a plan in the making, a step at a time, gives the plan that knew all of it from the beginning.
+    #[test]
+    fn a_plan_that_learns_is_the_one_that_knew(
+        (before, after) in (repository(), repository()),
+        foreign in any::<bool>(),
+        is_new_first in any::<bool>(),
+        says in proptest::collection::vec(0_u8..4, 1..6),
+        allowed in proptest::sample::subsequence(
+            vec![HoldKind::Replace, HoldKind::Adopt, HoldKind::Move, HoldKind::MassDelete, HoldKind::Delete], 0..4,
+        ),
+    ) {
+        let mut story = PlanScenario::synced(before);
+        if foreign {
+            story.edit("scaler", "DynamoGraphDeployment", "always", |value| value["metadata"]["labels"] = json!({}));
+            story.records.clear();
+        }
+        story.rendered = after.into_iter().map(|one| if is_new_first { new_first(one) } else { one }).collect();
+        let mut input = story.input();
+        let mut draft = PlanDraft::new(input.clone());
+        prop_assert_eq!(draft.plan(), build_plan(&input));
+        input.answers = answers(&input, &draft.plan(), &says);
+        draft.answer(input.answers.clone());
+        prop_assert_eq!(draft.plan(), build_plan(&input));
+        let allowed: BTreeSet<HoldKind> = allowed.into_iter().collect();
+        input.allow.extend(allowed.clone());
+        draft.allow(allowed);
+        prop_assert_eq!(draft.plan(), build_plan(&input));
+        input.answers = answers(&input, &draft.plan(), &says[1..]);
+        draft.answer(input.answers.clone());
+        prop_assert_eq!(draft.plan(), build_plan(&input));
     }
 
     /// A count that somebody else wrote stays, whoever owns it: where git insists on its own, it is a conflict.

@@ -348,7 +348,7 @@ fn what_the_cluster_refuses_to_create_beside_it_is_not_tried() {
     let plan = crate::plan::build_plan(&input);
     let (apply, is_beside) = plan.replacements().next().unwrap();
     assert_eq!((apply.object.name(), is_beside), (second().as_str(), true));
-    input.refused_replacements.insert(apply.object.reference().identity(), "exceeded quota: gpus".to_owned());
+    input.answers.refused_replacements.insert(apply.object.reference().identity(), "exceeded quota: gpus".to_owned());
     insta::assert_snapshot!(brief(&crate::plan::build_plan(&input)), @"
     Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
       - changed in git

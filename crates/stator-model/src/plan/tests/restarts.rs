@@ -91,7 +91,7 @@ fn what_a_typed_webhook_writes_back_at_each_apply_is_no_change() {
     answer["spec"]["components"][2]["eppConfig"]["config"]["plugins"][0]["parameters"] = json!(null);
     answer["metadata"]["generation"] = json!(live.generation().unwrap() + 1);
     let mut input = story.input();
-    input.dry_runs = [(live.reference().identity(), Object::from_value(answer).unwrap())].into();
+    input.answers.dry_runs = [(live.reference().identity(), Object::from_value(answer).unwrap())].into();
     insta::assert_snapshot!(super::world::show(&crate::plan::build_plan(&input)), @r#"
     Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
       spec.components[name=epp].eppConfig.config.plugins: [{"name":"","type":"queue-scorer"}] -> [{"type":"queue-scorer"}] (stator)
