@@ -8,6 +8,7 @@
 //!
 //! Nobody waits for events. What cannot be written in time, or comes faster than it is written, is dropped and counted.
 
+use crate::controller::report::retried_write::{RetryPolicy, WriteOutcome, write_with_retry};
 use crate::controller::sources::objects::{MODEL_SOURCE, ModelSourceStore};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::registry::source_events::SourceEvent;
@@ -17,10 +18,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
 use serde_json::{Value, json};
-use stator_cluster::random::random_bits;
 use stator_core::dynamo::kinds;
 use stator_core::mask;
-use stator_core::retry::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,12 +35,13 @@ const MAX_NAME_CHARS: usize = 200;
 const SERIES_WINDOW: Duration = Duration::from_secs(600);
 /// Events that a series may go on from.
 const MAX_OPEN_SERIES: usize = 1000;
-/// How long one write may take.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often one is tried.
-const MAX_ATTEMPTS: u32 = 4;
-const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+const RETRIES: RetryPolicy = RetryPolicy {
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(10),
+    max_attempts: Some(4),
+    attempt_timeout: Duration::from_secs(10),
+    timeout_message: "the API server did not answer in 10 s",
+};
 
 /// What became of events since the start.
 #[derive(Debug, Default)]
@@ -126,24 +126,23 @@ impl KubeEventWriter {
             Some(series) => (series.event.clone(), series.count.saturating_add(1)),
             None => (event_name(&regarding), 1),
         };
-        let written = if count == 1 {
-            let event = build_event(news, &regarding, &note, &event, &self.instance);
-            self.send_with_retry(&regarding, |api| {
-                let event = event.clone();
-                async move { api.create(&PostParams::default(), &event).await.map(drop) }
-            })
-            .await
-        } else {
-            let series = EventSeries { count, last_observed_time: MicroTime(news.at) };
-            let patch = json!({"series": series});
-            self.send_with_retry(&regarding, |api| {
-                let (name, patch) = (event.clone(), patch.clone());
-                async move { api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop) }
-            })
-            .await
+        let api: Api<Event> = Api::namespaced(self.client.clone(), regarding.namespace.as_deref().unwrap_or("default"));
+        let new = build_event(news, &regarding, &note, &event, &self.instance);
+        let series = json!({"series": EventSeries { count, last_observed_time: MicroTime(news.at) }});
+        let attempt = || async {
+            let sent = match count {
+                1 => api.create(&PostParams::default(), &new).await,
+                _ => api.patch(&event, &PatchParams::default(), &Patch::Merge(&series)).await,
+            };
+            match sent {
+                Ok(_) => WriteOutcome::Done(()),
+                // It was written, and the answer was lost.
+                Err(Error::Api(status)) if status.code == 409 => WriteOutcome::Done(()),
+                Err(error) => WriteOutcome::from_kube_error(error),
+            }
         };
-        match written {
-            Ok(()) => {
+        match write_with_retry(&RETRIES, &CancellationToken::new(), attempt, |_| {}).await {
+            WriteOutcome::Done(()) => {
                 self.tally.written.fetch_add(1, Ordering::Relaxed);
                 if self.series.len() >= MAX_OPEN_SERIES {
                     self.series.remove(0);
@@ -157,7 +156,7 @@ impl KubeEventWriter {
                     last: now,
                 });
             }
-            Err(problem) => {
+            WriteOutcome::Refused(problem) | WriteOutcome::Failed(problem, _) => {
                 self.tally.dropped.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(source = %news.source, reason = news.kind.as_str(), "an event could not be written: \
                                                                                     {problem}");
@@ -185,33 +184,6 @@ impl KubeEventWriter {
                 ..ObjectReference::default()
             },
         })
-    }
-
-    async fn send_with_retry<F, Sent>(&self, regarding: &ObjectReference, request: F) -> Result<(), String>
-    where
-        F: Fn(Api<Event>) -> Sent,
-        Sent: Future<Output = Result<(), Error>>,
-    {
-        let namespace = regarding.namespace.as_deref().unwrap_or("default");
-        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
-        loop {
-            let api = Api::namespaced(self.client.clone(), namespace);
-            let problem = match tokio::time::timeout(WRITE_TIMEOUT, request(api)).await {
-                Ok(Ok(())) => return Ok(()),
-                // It was written, and the answer was lost.
-                Ok(Err(Error::Api(status))) if status.code == 409 => return Ok(()),
-                Ok(Err(Error::Api(status))) if (400..500).contains(&status.code) && status.code != 429 => {
-                    return Err(status.message);
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("the API server did not answer in {} s", WRITE_TIMEOUT.as_secs()),
-            };
-            let pause = backoff.next_delay();
-            if backoff.attempts() >= MAX_ATTEMPTS {
-                return Err(problem);
-            }
-            tokio::time::sleep(pause).await;
-        }
     }
 }
 
