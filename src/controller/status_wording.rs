@@ -7,6 +7,7 @@ use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_git::forge::StatusState;
 use stator_model::plan::HoldKind;
 use stator_model::present::{escape, pluralize};
+use std::fmt::Display;
 
 /// Characters of one message of others (a finding, a pod's reason) inside a sentence.
 const MAX_MESSAGE_CHARS: usize = 200;
@@ -189,6 +190,11 @@ impl CommitVerdict {
         status_state(self.outcome())
     }
 
+    /// Whether a host shows a success.
+    pub fn is_success(&self) -> bool {
+        self.state() == StatusState::Success
+    }
+
     /// What people read.
     pub fn sentence(&self) -> String {
         match self {
@@ -242,6 +248,11 @@ impl ModelVerdict {
         status_state(self.outcome)
     }
 
+    /// Whether a host shows a success.
+    pub fn is_success(&self) -> bool {
+        self.state() == StatusState::Success
+    }
+
     /// What people read.
     pub fn sentence(&self) -> String {
         let message = sanitize_message(&self.message);
@@ -266,11 +277,21 @@ pub fn commit_label(commit: &str) -> String {
     escape::line(short_commit(commit))
 }
 
+/// A sentence about a commit, with the commit before it: `3f2c1ab: 2 models healthy`.
+pub fn prefix_commit(commit: &str, sentence: impl Display) -> String {
+    format!("{}: {sentence}", commit_label(commit))
+}
+
+/// A text in which what looks like a secret is hidden.
+pub fn redact_text(text: &str) -> String {
+    let mut value = Value::String(text.to_owned());
+    mask::redact_value(&mut value);
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 /// A message of others in one line without control characters, with what looks like a secret hidden, and not endless.
 fn sanitize_message(message: &str) -> String {
-    let mut value = Value::String(message.to_owned());
-    mask::redact_value(&mut value);
-    let text = escape::line(value.as_str().unwrap_or_default().trim());
+    let text = escape::line(redact_text(message).trim());
     match text.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

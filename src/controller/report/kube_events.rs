@@ -12,14 +12,14 @@ use crate::controller::report::retried_write::{RetryPolicy, WriteOutcome, write_
 use crate::controller::sources::objects::{MODEL_SOURCE, ModelSourceStore};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::registry::source_events::SourceEvent;
+use crate::controller::status_wording::redact_text;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
-use serde_json::{Value, json};
+use serde_json::json;
 use stator_core::dynamo::kinds;
-use stator_core::mask;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -116,7 +116,7 @@ struct KubeEventSeries {
 impl KubeEventWriter {
     async fn write_event(&mut self, news: &SourceEvent) {
         let Some(regarding) = self.involved_object(news) else { return };
-        let note = event_note(&news.message);
+        let note = truncate_bytes(&redact_text(&news.message), MAX_NOTE_BYTES);
         let now = Instant::now();
         self.series.retain(|one| now.duration_since(one.last) < SERIES_WINDOW);
         let same =
@@ -211,13 +211,6 @@ fn event_name(regarding: &ObjectReference) -> String {
     let of = regarding.name.as_deref().unwrap_or("stator");
     let stem: String = of.chars().take(MAX_NAME_CHARS).collect();
     format!("{}.{}", stem.trim_end_matches(['-', '.']), uuid::Uuid::new_v4().simple())
-}
-
-/// A message as a note: without what looks like a secret, and no longer than the API takes.
-fn event_note(message: &str) -> String {
-    let mut value = Value::String(message.to_owned());
-    mask::redact_value(&mut value);
-    truncate_bytes(value.as_str().unwrap_or_default(), MAX_NOTE_BYTES)
 }
 
 /// The beginning of a text, in at most so many bytes.

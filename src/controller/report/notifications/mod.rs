@@ -193,15 +193,8 @@ fn enqueue_notifications(
     let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).get(source).cloned().unwrap_or_default();
     for line in lines {
         let Some(event) = tell.matching_event(&line.target.events) else { continue };
-        let message = NotificationMessage {
-            event,
-            reason: tell.source_event.kind.as_str(),
-            source: source.clone(),
-            environment: environment.clone(),
-            revision: tell.source_event.revision.clone(),
-            text: tell.source_event.message.clone(),
-            at: tell.source_event.at,
-        };
+        let message =
+            NotificationMessage { event, environment: environment.clone(), source_event: tell.source_event.clone() };
         if line.queue.try_send(message).is_err() {
             count_dropped(metrics, line.target.kind, source, &line.target.name);
         }

@@ -273,7 +273,8 @@ proptest! {
     /// Whatever a repository writes, it is one line, in which nothing is markup or calls anybody.
     #[test]
     fn what_a_repository_says_is_only_text(text in any::<String>()) {
-        let message = NotificationMessage { text, ..message() };
+        let source_event = SourceEvent { message: text, ..message().source_event };
+        let message = NotificationMessage { source_event, ..message() };
         let slack: serde_json::Value = serde_json::from_slice(&message.body(NotificationKind::Slack)).unwrap();
         let line = slack["text"].as_str().unwrap();
         prop_assert!(!line.contains(['<', '>', '\n']) && !line.chars().any(char::is_control));
@@ -288,12 +289,11 @@ proptest! {
 fn message() -> NotificationMessage {
     NotificationMessage {
         event: NotificationEvent::Failed,
-        reason: "HealthCheckFailed",
-        source: key(),
         environment: Some("prod".to_owned()),
-        revision: Some("3f2c1ab99d".to_owned()),
-        text: "3f2c1ab: <!channel> & @here: llama is not healthy".to_owned(),
-        at: at(0),
+        source_event: SourceEvent {
+            message: "3f2c1ab: <!channel> & @here: llama is not healthy".to_owned(),
+            ..news(0, SourceEventKind::Failed(ProblemReason::HealthCheckFailed), Some("3f2c1ab99d"))
+        },
     }
 }
 

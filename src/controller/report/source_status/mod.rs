@@ -14,7 +14,7 @@ use crate::controller::sources::registry::source_state::{
 };
 use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::status_wording::commit_label;
+use crate::controller::status_wording::{commit_label, prefix_commit};
 use jiff::Timestamp;
 use stator_git::source::model_source::status::{
     ApprovedRevision, ConditionStatus, GpuCounts, HeldGuard, HeldRevision, MAX_HELD_GUARDS, MAX_MESSAGE_LENGTH,
@@ -273,12 +273,12 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
                 );
                 return ConditionSummary::new(ConditionStatus::False, "Drifted", message, moves);
             }
-            let message = format!("{}: {}", commit_label(&verdict.revision), verdict.verdict.sentence());
+            let message = prefix_commit(&verdict.revision, verdict.verdict.sentence());
             ConditionSummary::new(ready, "ReconciliationSucceeded", message, moves)
         }
         // A verdict that is not well comes with a problem; between the two there is work.
         (_, Some(seen)) => {
-            let message = format!("{}: {}", commit_label(&seen.commit), phase_description(state.phase));
+            let message = prefix_commit(&seen.commit, phase_description(state.phase));
             ConditionSummary::new(ConditionStatus::Unknown, "Progressing", message, ConditionProgress::Reconciling)
         }
         (_, None) => {
@@ -350,7 +350,7 @@ fn summarize_problem(problem: &SourceProblem, state: &SourceState) -> ConditionS
     };
     let commit = state.seen.as_ref().filter(|_| state.problems.keys().next() == Some(&ProblemScope::Commit));
     let message = match commit {
-        Some(seen) => format!("{}: {problem}", commit_label(&seen.commit)),
+        Some(seen) => prefix_commit(&seen.commit, problem),
         None => problem.to_string(),
     };
     ConditionSummary::new(ConditionStatus::False, problem.reason.as_str(), message, moves)

@@ -6,7 +6,7 @@
 
 use super::source_state::{ProblemReason, ProblemScope, SourcePhase, SourceState};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::status_wording::{CommitVerdict, ModelVerdict, commit_label};
+use crate::controller::status_wording::{CommitVerdict, ModelVerdict, commit_label, prefix_commit};
 use jiff::Timestamp;
 use stator_core::outcome::SyncOutcome;
 use stator_model::present::pluralize;
@@ -122,7 +122,7 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
         all.push((SourceEventKind::OutsideWindows, Some(of), message));
     }
     let closed = before.phase != SourcePhase::WindowClosed || before.seen != now.seen;
-    if now.phase == SourcePhase::WindowClosed && closed && !is_newest_applied(now) {
+    if now.phase == SourcePhase::WindowClosed && closed && !now.is_newest_applied() {
         let opens = now
             .next_window
             .map_or_else(|| "no further window opens".to_owned(), |at| format!("the next one opens at {at}"));
@@ -174,23 +174,17 @@ pub(in crate::controller) fn model_event(
         Some(ProblemReason::Held | ProblemReason::Blocked) => SourceEventKind::Held,
         Some(reason) => SourceEventKind::Failed(reason),
     };
-    let message = format!("{}: {}", commit_label(revision), verdict.sentence());
+    let message = prefix_commit(revision, verdict.sentence());
     let (source, revision, model) = (source.clone(), Some(revision.to_owned()), Some(model));
     Some(SourceEvent { source, kind: what, model, revision, message, at: Timestamp::now() })
-}
-
-fn is_newest_applied(state: &SourceState) -> bool {
-    let commit = |one: &Option<crate::controller::sources::registry::TimestampedRevision>| {
-        one.as_ref().map(|one| one.commit.clone())
-    };
-    state.seen.is_some() && commit(&state.seen) == commit(&state.applied)
 }
 
 /// A verdict that is new.
 fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKind, Option<String>, String)> {
     let Some(judged) = now.verdict.as_ref() else { return Vec::new() };
     let last = before.verdict.as_ref();
-    let reason = ProblemReason::from_outcome(judged.verdict.outcome());
+    let reason_of = |verdict: &CommitVerdict| ProblemReason::from_outcome(verdict.outcome());
+    let reason = reason_of(&judged.verdict);
     let known =
         last.is_some_and(|last| last.revision == judged.revision && is_same_verdict(&last.verdict, &judged.verdict));
     if known {
@@ -208,24 +202,19 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
         return Vec::new();
     }
     let revision = Some(judged.revision.clone());
-    let sentence = format!("{}: {}", commit_label(&judged.revision), judged.verdict.sentence());
-    let help =
-        now.problems.get(&ProblemScope::Commit).map(|problem| problem.help.clone()).filter(|help| !help.is_empty());
-    let message = help.map_or_else(|| sentence.clone(), |help| format!("{sentence}; {help}"));
+    let sentence = prefix_commit(&judged.revision, judged.verdict.sentence());
+    let problem = now.problems.get(&ProblemScope::Commit);
+    let message = problem.map_or_else(|| sentence.clone(), |problem| problem.with_help(&sentence));
     match reason {
         Some(ProblemReason::Held) => vec![(SourceEventKind::Held, revision, message)],
         Some(reason) => vec![(SourceEventKind::Failed(reason), revision, message)],
         None => {
             let was_bad = last.map_or_else(
                 || recalled.is_some_and(|recalled| !recalled.ready && recalled.judged_commit.is_some()),
-                |last| {
-                    ProblemReason::from_outcome(last.verdict.outcome())
-                        .is_some_and(|reason| reason != ProblemReason::Held)
-                },
+                |last| reason_of(&last.verdict).is_some_and(|reason| reason != ProblemReason::Held),
             );
             let same_commit = last.is_some_and(|last| last.revision == judged.revision);
-            let was_held = last
-                .is_some_and(|last| ProblemReason::from_outcome(last.verdict.outcome()) == Some(ProblemReason::Held));
+            let was_held = last.is_some_and(|last| reason_of(&last.verdict) == Some(ProblemReason::Held));
             // The first success of a commit is that it was synced; what comes after a failure of it is a recovery too.
             let mut all = Vec::new();
             if !same_commit || was_held || was_bad {
