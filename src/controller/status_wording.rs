@@ -1,4 +1,4 @@
-//! What is said of a commit, and in which words. The most important comes first: hosts cut what is long.
+//! What is reported of a commit, and in which words. The most important comes first: hosts cut what is long.
 
 use serde_json::Value;
 use stator_core::commit::short_commit;
@@ -171,7 +171,7 @@ impl CommitStage {
 }
 
 impl CommitVerdict {
-    /// The outcome of the commit, without what is to be said of it.
+    /// The outcome of the commit, without its wording.
     pub fn outcome(&self) -> SyncOutcome {
         match self {
             Self::Healthy { .. } | Self::NoModels => SyncOutcome::Healthy,

@@ -1,8 +1,7 @@
 //! What happens to sources and models, as events of the cluster: `kubectl describe modelsource models` shows them.
 //!
 //! An event is sent once for each change of state. The same again within ten minutes counts on in the series of the
-//! first,
-//! as every reader of events expects it; what says something else is an event of its own. (The recorder of the crate
+//! first, as every reader of events expects it; another note is another event. (The recorder of the crate
 //! `kube` takes events for the same whatever their note says, so that the second commit would be reported as the
 //! first.)
 //!
@@ -65,29 +64,29 @@ impl KubeEventCounts {
 /// Writes events for as long as the process lives. `instance` is what this replica is called.
 pub async fn run_event_writer(
     client: Client,
-    board: Arc<SourceRegistry>,
+    registry: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     instance: String,
-    tally: Arc<KubeEventCounts>,
+    counts: Arc<KubeEventCounts>,
     ending: CancellationToken,
 ) {
-    let mut news = board.subscribe_events();
+    let mut events = registry.subscribe_events();
     let mut writer =
-        KubeEventWriter { client, resources, instance: truncate_bytes(&instance, 128), tally, series: Vec::new() };
+        KubeEventWriter { client, resources, instance: truncate_bytes(&instance, 128), counts, series: Vec::new() };
     loop {
-        let heard = tokio::select! {
-            heard = news.recv() => heard,
+        let received = tokio::select! {
+            received = events.recv() => received,
             () = ending.cancelled() => return,
         };
-        match heard {
-            Ok(news) => {
+        match received {
+            Ok(source_event) => {
                 tokio::select! {
-                    () = writer.write_event(&news) => {}
+                    () = writer.write_event(&source_event) => {}
                     () = ending.cancelled() => return,
                 }
             }
             Err(RecvError::Lagged(missed)) => {
-                writer.tally.dropped.fetch_add(missed, Ordering::Relaxed);
+                writer.counts.dropped.fetch_add(missed, Ordering::Relaxed);
                 tracing::warn!(missed, "events are created faster than the API server accepts them");
             }
             Err(RecvError::Closed) => return,
@@ -99,7 +98,7 @@ struct KubeEventWriter {
     client: Client,
     resources: Arc<ModelSourceStore>,
     instance: String,
-    tally: Arc<KubeEventCounts>,
+    counts: Arc<KubeEventCounts>,
     /// The oldest first.
     series: Vec<KubeEventSeries>,
 }
@@ -114,21 +113,21 @@ struct KubeEventSeries {
 }
 
 impl KubeEventWriter {
-    async fn write_event(&mut self, news: &SourceEvent) {
-        let Some(regarding) = self.involved_object(news) else { return };
-        let note = truncate_bytes(&redact_text(&news.message), MAX_NOTE_BYTES);
+    async fn write_event(&mut self, source_event: &SourceEvent) {
+        let Some(regarding) = self.involved_object(source_event) else { return };
+        let note = truncate_bytes(&redact_text(&source_event.message), MAX_NOTE_BYTES);
         let now = Instant::now();
         self.series.retain(|one| now.duration_since(one.last) < SERIES_WINDOW);
-        let same =
-            |one: &KubeEventSeries| one.regarding == regarding && one.reason == news.kind.as_str() && one.note == note;
+        let reason = source_event.kind.as_str();
+        let same = |one: &KubeEventSeries| one.regarding == regarding && one.reason == reason && one.note == note;
         let known = self.series.iter().position(same).map(|at| self.series.remove(at));
         let (event, count) = match &known {
             Some(series) => (series.event.clone(), series.count.saturating_add(1)),
             None => (event_name(&regarding), 1),
         };
         let api: Api<Event> = Api::namespaced(self.client.clone(), regarding.namespace.as_deref().unwrap_or("default"));
-        let new = build_event(news, &regarding, &note, &event, &self.instance);
-        let series = json!({"series": EventSeries { count, last_observed_time: MicroTime(news.at) }});
+        let new = build_event(source_event, &regarding, &note, &event, &self.instance);
+        let series = json!({"series": EventSeries { count, last_observed_time: MicroTime(source_event.at) }});
         let attempt = || async {
             let sent = match count {
                 1 => api.create(&PostParams::default(), &new).await,
@@ -143,36 +142,28 @@ impl KubeEventWriter {
         };
         match write_with_retry(&RETRIES, &CancellationToken::new(), attempt, |_| {}).await {
             WriteOutcome::Done(()) => {
-                self.tally.written.fetch_add(1, Ordering::Relaxed);
+                self.counts.written.fetch_add(1, Ordering::Relaxed);
                 if self.series.len() >= MAX_OPEN_SERIES {
                     self.series.remove(0);
                 }
-                self.series.push(KubeEventSeries {
-                    regarding,
-                    reason: news.kind.as_str(),
-                    note,
-                    event,
-                    count,
-                    last: now,
-                });
+                self.series.push(KubeEventSeries { regarding, reason, note, event, count, last: now });
             }
             WriteOutcome::Refused(problem) | WriteOutcome::Failed(problem, _) => {
-                self.tally.dropped.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(source = %news.source, reason = news.kind.as_str(), "an event could not be written: \
-                                                                                    {problem}");
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(source = %source_event.source, reason, "an event could not be written: {problem}");
             }
         }
     }
 
     /// The object that it is about; none where the source is gone meanwhile.
-    fn involved_object(&self, news: &SourceEvent) -> Option<ObjectReference> {
-        let resource = self.resources.get(&news.source)?;
-        Some(match &news.model {
+    fn involved_object(&self, source_event: &SourceEvent) -> Option<ObjectReference> {
+        let resource = self.resources.get(&source_event.source)?;
+        Some(match &source_event.model {
             None => ObjectReference {
                 api_version: Some(MODEL_SOURCE.api_version()),
                 kind: Some(MODEL_SOURCE.kind.to_owned()),
-                namespace: Some(news.source.namespace.clone()),
-                name: Some(news.source.name.clone()),
+                namespace: Some(source_event.source.namespace.clone()),
+                name: Some(source_event.source.name.clone()),
                 uid: Some(resource.uid.clone()),
                 ..ObjectReference::default()
             },
@@ -187,21 +178,27 @@ impl KubeEventWriter {
     }
 }
 
-fn build_event(news: &SourceEvent, regarding: &ObjectReference, note: &str, name: &str, instance: &str) -> Event {
+fn build_event(
+    source_event: &SourceEvent,
+    regarding: &ObjectReference,
+    note: &str,
+    name: &str,
+    instance: &str,
+) -> Event {
     Event {
         action: Some("Sync".to_owned()),
-        event_time: Some(MicroTime(news.at)),
+        event_time: Some(MicroTime(source_event.at)),
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             namespace: regarding.namespace.clone(),
             ..ObjectMeta::default()
         },
         note: Some(note.to_owned()),
-        reason: Some(news.kind.as_str().to_owned()),
+        reason: Some(source_event.kind.as_str().to_owned()),
         regarding: Some(regarding.clone()),
         reporting_controller: Some("stator.dev/controller".to_owned()),
         reporting_instance: Some(if instance.is_empty() { "stator".to_owned() } else { instance.to_owned() }),
-        type_: Some(if news.kind.is_warning() { "Warning" } else { "Normal" }.to_owned()),
+        type_: Some(if source_event.kind.is_warning() { "Warning" } else { "Normal" }.to_owned()),
         ..Event::default()
     }
 }
@@ -219,7 +216,7 @@ fn truncate_bytes(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     const MORE: &str = "…";
-    let room = most.saturating_sub(MORE.len());
-    let end = (0..=room).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let remaining = most.saturating_sub(MORE.len());
+    let end = (0..=remaining).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     format!("{}{MORE}", &text[..end])
 }

@@ -54,7 +54,7 @@ pub(super) async fn run_sender(
     };
     while let Some(message) = queue.recv().await {
         let body = message.body(target.kind);
-        // The same for every attempt: whoever takes it twice can tell.
+        // The same for every attempt, so that whoever takes it twice can recognise it.
         let id = uuid::Uuid::new_v4().to_string();
         let report = |why: &str| tracing::debug!(receiver = target.name, "a notification is retried: {why}");
         let attempt = || post_message(&http, &target, message.event, &id, &body);

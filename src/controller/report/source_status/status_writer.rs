@@ -41,18 +41,18 @@ const RETRIES: RetryPolicy = RetryPolicy {
 /// Keeps the statuses of all sources up, for as long as the process lives.
 pub async fn run_status_writer(
     client: Client,
-    board: Arc<SourceRegistry>,
+    registry: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     ending: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
     let mut running: BTreeMap<SourceKey, AbortHandle> = BTreeMap::new();
-    let (mut boards, mut objects) = (board.changes(), resources.changes());
+    let (mut registry_changes, mut object_changes) = (registry.changes(), resources.changes());
     loop {
-        boards.mark_unchanged();
-        objects.mark_unchanged();
-        let held = board.rejected();
-        let here = |key: &SourceKey| board.entry(key).is_some() || held.contains_key(key);
+        registry_changes.mark_unchanged();
+        object_changes.mark_unchanged();
+        let held = registry.rejected();
+        let here = |key: &SourceKey| registry.entry(key).is_some() || held.contains_key(key);
         let wanted: Vec<SourceKey> =
             resources.all().iter().map(|one| one.key.clone()).filter(|key| here(key)).collect();
         running.retain(|key, task| {
@@ -66,7 +66,7 @@ pub async fn run_status_writer(
             running.entry(key.clone()).or_insert_with(|| {
                 let one = SourceStatusWriter {
                     client: client.clone(),
-                    board: Arc::clone(&board),
+                    registry: Arc::clone(&registry),
                     resources: Arc::clone(&resources),
                     key,
                     last_written: None,
@@ -76,8 +76,8 @@ pub async fn run_status_writer(
         }
         tokio::select! {
             () = ending.cancelled() => return,
-            Ok(()) = boards.changed() => {}
-            Ok(()) = objects.changed() => {}
+            Ok(()) = registry_changes.changed() => {}
+            Ok(()) = object_changes.changed() => {}
             Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Err(error) = ended && error.is_panic() {
                     tracing::error!("a status could not be built and is retried: {error}");
@@ -91,7 +91,7 @@ pub async fn run_status_writer(
 /// One source's status.
 struct SourceStatusWriter {
     client: Client,
-    board: Arc<SourceRegistry>,
+    registry: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     key: SourceKey,
     /// What the API server answered last, until the watch shows it.
@@ -130,12 +130,12 @@ enum StatusWrite {
 
 impl SourceStatusWriter {
     async fn run(mut self) {
-        let (mut boards, mut objects) = (self.board.changes(), self.resources.changes());
+        let (mut registry_changes, mut object_changes) = (self.registry.changes(), self.resources.changes());
         let mut gone: Option<Arc<ModelSourceObject>> = None;
         loop {
-            boards.mark_unchanged();
-            objects.mark_unchanged();
-            let mut state = self.board.entry(&self.key).map(|entry| entry.state);
+            registry_changes.mark_unchanged();
+            object_changes.mark_unchanged();
+            let mut state = self.registry.entry(&self.key).map(|entry| entry.state);
             if let Some(state) = &mut state {
                 state.mark_unchanged();
             }
@@ -145,7 +145,7 @@ impl SourceStatusWriter {
                 WriteOutcome::Done(StatusWrite::Written(written)) => self.last_written = Some(written),
                 WriteOutcome::Done(StatusWrite::Gone(object)) => gone = Some(object),
                 WriteOutcome::Done(StatusWrite::Fenced) => {
-                    let _ = boards.changed().await;
+                    let _ = registry_changes.changed().await;
                 }
                 WriteOutcome::Refused(_) | WriteOutcome::Failed(..) => {}
                 WriteOutcome::Done(StatusWrite::Unneeded) => {
@@ -156,8 +156,8 @@ impl SourceStatusWriter {
                         tokio::select! {
                             () = sleep_until_some(believed_until) => break,
                             () = wait_for_change(state.as_mut()) => break,
-                            Ok(()) = boards.changed() => break,
-                            Ok(()) = objects.changed() => {
+                            Ok(()) = registry_changes.changed() => break,
+                            Ok(()) = object_changes.changed() => {
                                 // Most changes are of others.
                                 let now = self.resources.get(&self.key);
                                 if now.as_ref().map(Arc::as_ptr) != known.as_ref().map(Arc::as_ptr) {
@@ -182,7 +182,7 @@ impl SourceStatusWriter {
         // What the watch shows may be older than what the API server answered.
         let ahead = self.last_written.as_ref().filter(|written| written.is_ahead_of(version, Instant::now()));
         let previous = ahead.map_or(stored, |written| written.status.clone());
-        let remarks = self.board.remarks(&self.key);
+        let remarks = self.registry.remarks(&self.key);
         let about = SourceStatusInput {
             key: &self.key,
             generation: resource.generation,
@@ -190,8 +190,8 @@ impl SourceStatusWriter {
             remarks: &remarks,
             now: Timestamp::now(),
         };
-        let entry = self.board.entry(&self.key);
-        let status = match (self.board.rejected().get(&self.key), &entry) {
+        let entry = self.registry.entry(&self.key);
+        let status = match (self.registry.rejected().get(&self.key), &entry) {
             (Some(held), _) => build_rejected_status(held, &about),
             (None, Some(entry)) => build_status(&entry.state.borrow(), &about),
             (None, None) => return None,
@@ -257,11 +257,11 @@ fn parse_resource_version(text: Option<&str>) -> u64 {
 }
 
 async fn wait_for_change<T>(state: Option<&mut watch::Receiver<T>>) {
-    let news = match state {
+    let has_changed = match state {
         Some(state) => state.changed().await.is_ok(),
         None => false,
     };
-    if !news {
+    if !has_changed {
         std::future::pending::<()>().await;
     }
 }
