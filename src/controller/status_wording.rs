@@ -12,6 +12,9 @@ use std::fmt::Display;
 /// Characters of one message of others (a finding, a pod's reason) inside a sentence.
 const MAX_MESSAGE_CHARS: usize = 200;
 
+/// How a commit is synced while no window is open.
+pub const OUTSIDE_WINDOWS: &str = "outside the sync windows, as requested";
+
 /// Where a commit is on its way. All of these are `pending`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitStage {
@@ -280,6 +283,11 @@ pub fn commit_label(commit: &str) -> String {
 /// A sentence about a commit, with the commit before it: `3f2c1ab: 2 models healthy`.
 pub fn prefix_commit(commit: &str, sentence: impl Display) -> String {
     format!("{}: {sentence}", commit_label(commit))
+}
+
+/// A window of the source itself, or of an administrators' policy.
+pub fn window_label(policy: Option<&str>) -> String {
+    policy.map_or_else(|| "sync window".to_owned(), |policy| format!("sync window of fleet policy `{policy}`"))
 }
 
 /// A text in which what looks like a secret is hidden.

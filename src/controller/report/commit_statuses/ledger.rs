@@ -9,7 +9,7 @@
 //! - The newest commit is the one that was seen last. All before it that have not ended are superseded by it, and what
 //!   is reported of a commit that was overtaken never changes again.
 
-use crate::controller::status_wording::{CommitStage, CommitVerdict, ModelVerdict};
+use crate::controller::status_wording::{CommitStage, CommitVerdict, ModelVerdict, OUTSIDE_WINDOWS};
 use stator_git::forge::{CommitStatus, StatusState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -277,7 +277,7 @@ impl CommitLedger {
         let description = match entry.verdict {
             Some(CommitVerdict::Superseded { .. }) => whole.1.clone(),
             Some(_) | None if entry.is_outside_windows => {
-                format!("outside the sync windows, as requested: {}", whole.1)
+                format!("{OUTSIDE_WINDOWS}: {}", whole.1)
             }
             Some(_) | None => whole.1.clone(),
         };

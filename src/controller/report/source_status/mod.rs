@@ -14,7 +14,7 @@ use crate::controller::sources::registry::source_state::{
 };
 use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::status_wording::{commit_label, prefix_commit};
+use crate::controller::status_wording::{commit_label, prefix_commit, window_label};
 use jiff::Timestamp;
 use stator_git::source::model_source::status::{
     ApprovedRevision, ConditionStatus, GpuCounts, HeldGuard, HeldRevision, MAX_HELD_GUARDS, MAX_MESSAGE_LENGTH,
@@ -241,15 +241,15 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
         return summarize_problem(problem, state);
     }
     if state.phase == SourcePhase::WindowClosed && !well {
-        let of = state.window_policy.as_ref().map(|policy| format!(" of fleet policy `{policy}`")).unwrap_or_default();
+        let window = window_label(state.window_policy.as_deref());
         let (message, progress) = match (state.next_window, &state.window_policy) {
             (Some(opens), _) => (
-                format!("no sync window{of} is open; the next one opens at {}", format_time(opens)),
+                format!("no {window} is open; the next one opens at {}", format_time(opens)),
                 ConditionProgress::Waiting,
             ),
-            (None, None) => ("no sync window will open; correct `spec.windows`".to_owned(), ConditionProgress::Stalled),
+            (None, None) => (format!("no {window} will open; correct `spec.windows`"), ConditionProgress::Stalled),
             (None, Some(_)) => (
-                format!("no sync window{of} will open; ask an administrator to correct `windows` of the policy"),
+                format!("no {window} will open; ask an administrator to correct `windows` of the policy"),
                 ConditionProgress::Stalled,
             ),
         };

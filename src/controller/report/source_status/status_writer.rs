@@ -119,7 +119,7 @@ struct SourceStatusPatch {
 /// What an attempt ended with.
 enum StatusWrite {
     /// The object has the status now.
-    Written(WrittenStatus),
+    Written(Box<WrittenStatus>),
     /// It has it already, or there is none to write.
     Unneeded,
     /// This replica may not hold the source any more: whoever does writes its status.
@@ -142,7 +142,7 @@ impl SourceStatusWriter {
             let attempt = || self.attempt_write(gone.as_ref());
             let report = |why: &str| tracing::warn!(source = %self.key, "its status cannot be written: {why}");
             match write_with_retry(&RETRIES, &CancellationToken::new(), attempt, report).await {
-                WriteOutcome::Done(StatusWrite::Written(written)) => self.last_written = Some(written),
+                WriteOutcome::Done(StatusWrite::Written(written)) => self.last_written = Some(*written),
                 WriteOutcome::Done(StatusWrite::Gone(object)) => gone = Some(object),
                 WriteOutcome::Done(StatusWrite::Fenced) => {
                     let _ = registry_changes.changed().await;
@@ -219,7 +219,7 @@ impl SourceStatusWriter {
                 let stored = json!({"status": object.data.get("status")});
                 let version = parse_resource_version(object.metadata.resource_version.as_deref());
                 let (status, believed_until) = (ModelSourceStatus::read(&stored), Instant::now() + WATCH_LAG);
-                WriteOutcome::Done(StatusWrite::Written(WrittenStatus { version, status, believed_until }))
+                WriteOutcome::Done(StatusWrite::Written(Box::new(WrittenStatus { version, status, believed_until })))
             }
             // Not there, or another one of that name: its uid is not the one that this is about.
             Err(Error::Api(status)) if status.code == 404 || status.code == 409 => {

@@ -6,7 +6,9 @@
 
 use super::source_state::{ProblemReason, ProblemScope, SourcePhase, SourceState};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::status_wording::{CommitVerdict, ModelVerdict, commit_label, prefix_commit};
+use crate::controller::status_wording::{
+    CommitVerdict, ModelVerdict, OUTSIDE_WINDOWS, commit_label, prefix_commit, window_label,
+};
 use jiff::Timestamp;
 use stator_core::outcome::SyncOutcome;
 use stator_model::present::pluralize;
@@ -118,7 +120,7 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
     }
     if now.outside_windows.is_some() && before.outside_windows != now.outside_windows {
         let of = now.outside_windows.clone().unwrap_or_default();
-        let message = format!("{} is synced outside the sync windows, as requested", commit_label(&of));
+        let message = format!("{} is synced {OUTSIDE_WINDOWS}", commit_label(&of));
         all.push((SourceEventKind::OutsideWindows, Some(of), message));
     }
     let closed = before.phase != SourcePhase::WindowClosed || before.seen != now.seen;
@@ -127,14 +129,8 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
             .next_window
             .map_or_else(|| "no further window opens".to_owned(), |at| format!("the next one opens at {at}"));
         let what = newest.as_deref().map_or_else(|| "the newest commit".to_owned(), commit_label);
-        all.push((
-            SourceEventKind::WindowClosed,
-            newest.clone(),
-            match &now.window_policy {
-                Some(policy) => format!("{what} is waiting for a sync window of fleet policy `{policy}`: {opens}"),
-                None => format!("{what} is waiting for a sync window: {opens}"),
-            },
-        ));
+        let message = format!("{what} is waiting for a {}: {opens}", window_label(now.window_policy.as_deref()));
+        all.push((SourceEventKind::WindowClosed, newest.clone(), message));
     }
     if now.counts.drifted > before.counts.drifted {
         let models = pluralize(now.counts.drifted, "model", "models");
