@@ -251,11 +251,6 @@ impl ModelVerdict {
         status_state(self.outcome)
     }
 
-    /// Whether a host shows a success.
-    pub fn is_success(&self) -> bool {
-        self.state() == StatusState::Success
-    }
-
     /// What people read.
     pub fn sentence(&self) -> String {
         let message = sanitize_message(&self.message);

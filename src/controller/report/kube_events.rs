@@ -158,22 +158,18 @@ impl KubeEventWriter {
     /// The object that it is about; none where the source is gone meanwhile.
     fn involved_object(&self, source_event: &SourceEvent) -> Option<ObjectReference> {
         let resource = self.resources.get(&source_event.source)?;
-        Some(match &source_event.model {
-            None => ObjectReference {
-                api_version: Some(MODEL_SOURCE.api_version()),
-                kind: Some(MODEL_SOURCE.kind.to_owned()),
-                namespace: Some(source_event.source.namespace.clone()),
-                name: Some(source_event.source.name.clone()),
-                uid: Some(resource.uid.clone()),
-                ..ObjectReference::default()
-            },
-            Some(model) => ObjectReference {
-                api_version: Some(kinds::RECORD.api_version()),
-                kind: Some(kinds::RECORD.kind.to_owned()),
-                namespace: Some(model.namespace.clone()),
-                name: Some(model.name.clone()),
-                ..ObjectReference::default()
-            },
+        let source = &source_event.source;
+        let (of, namespace, name, uid) = match &source_event.model {
+            None => (MODEL_SOURCE, &source.namespace, &source.name, Some(resource.uid.clone())),
+            Some(model) => (kinds::RECORD, &model.namespace, &model.name, None),
+        };
+        Some(ObjectReference {
+            api_version: Some(of.api_version()),
+            kind: Some(of.kind.to_owned()),
+            namespace: Some(namespace.clone()),
+            name: Some(name.clone()),
+            uid,
+            ..ObjectReference::default()
         })
     }
 }

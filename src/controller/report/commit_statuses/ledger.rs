@@ -196,7 +196,7 @@ impl CommitLedger {
         let Some(entry) = self.newest_mut(commit).filter(|_| per_model) else { return };
         let known = entry.models.len();
         match entry.models.get_mut(model) {
-            Some(Some(known)) if known.is_success() => {}
+            Some(Some(known)) if known.state() == StatusState::Success => {}
             Some(slot) => *slot = verdict.or(slot.take()),
             None if known < most => {
                 entry.models.insert(model.to_owned(), verdict);

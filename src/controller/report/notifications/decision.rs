@@ -31,6 +31,10 @@ pub struct NotificationDecision {
 }
 
 impl NotificationDecision {
+    fn new(event: NotificationEvent, source_event: SourceEvent) -> Self {
+        Self { event, also: None, source_event }
+    }
+
     /// What it is called for somebody who wants these, if he wants it.
     pub fn matching_event(&self, events: &BTreeSet<NotificationEvent>) -> Option<NotificationEvent> {
         [Some(self.event), self.also].into_iter().flatten().find(|event| events.contains(event))
@@ -113,11 +117,9 @@ impl NotificationHistory {
             SourceEventKind::Recovered => {
                 self.pending.remove(&about);
                 self.notified.retain(|(_, revision)| revision.is_some() != source_event.revision.is_some());
-                self.failing.remove(&about).then_some(NotificationDecision {
-                    event: NotificationEvent::Recovered,
-                    also: None,
-                    source_event,
-                })
+                self.failing
+                    .remove(&about)
+                    .then_some(NotificationDecision::new(NotificationEvent::Recovered, source_event))
             }
             SourceEventKind::Failed(reason) if is_transient_failure(reason) && !self.is_unprimed => {
                 if !self.notified.contains(&(source_event.kind, source_event.revision.clone())) {
@@ -132,7 +134,7 @@ impl NotificationHistory {
                 self.pending.remove(&about);
                 let new = self.notified.insert((source_event.kind, source_event.revision.clone()));
                 let silent = std::mem::take(&mut self.is_unprimed) || !new;
-                (!silent).then_some(NotificationDecision { event: NotificationEvent::Held, also: None, source_event })
+                (!silent).then_some(NotificationDecision::new(NotificationEvent::Held, source_event))
             }
             SourceEventKind::Drifted => {
                 let silent = match self.drifted {
@@ -143,11 +145,7 @@ impl NotificationHistory {
                 let last =
                     if silent { self.drifted.map_or(Timestamp::UNIX_EPOCH, |(last, _)| last) } else { source_event.at };
                 self.drifted = Some((last, true));
-                (!silent).then_some(NotificationDecision {
-                    event: NotificationEvent::Drifted,
-                    also: None,
-                    source_event,
-                })
+                (!silent).then_some(NotificationDecision::new(NotificationEvent::Drifted, source_event))
             }
             SourceEventKind::Healed => {
                 self.drifted = self.drifted.map(|(last, _)| (last, false));
@@ -173,7 +171,7 @@ impl NotificationHistory {
             return None;
         }
         self.failing.insert(about);
-        Some(NotificationDecision { event: NotificationEvent::Failed, also: None, source_event })
+        Some(NotificationDecision::new(NotificationEvent::Failed, source_event))
     }
 
     /// What has lasted too long by now. What it is not the `newest` commit's is left aside.

@@ -140,7 +140,7 @@ async fn run_listener(
     loop {
         let due = histories.values().filter_map(NotificationHistory::next_due).min();
         let wait = due.map(|due| Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default());
-        let decisions: Vec<(SourceKey, NotificationDecision)> = tokio::select! {
+        let decisions: Vec<NotificationDecision> = tokio::select! {
             biased;
             received = events.recv() => match received {
                 Ok(source_event) => decide_event(&mut histories, &registry, source_event).into_iter().collect(),
@@ -155,16 +155,15 @@ async fn run_listener(
                 let now = Timestamp::now();
                 let overdue = histories.iter_mut().flat_map(|(source, history)| {
                     let seen = registry.entry(source).and_then(|entry| entry.state.borrow().seen.clone());
-                    let decisions = history.take_overdue(now, seen.as_ref().map(|seen| seen.commit.as_str()));
-                    decisions.into_iter().map(|decision| (source.clone(), decision))
+                    history.take_overdue(now, seen.as_ref().map(|seen| seen.commit.as_str()))
                 });
                 overdue.collect()
             }
         };
         // What was forgotten must not be reported again.
         histories.retain(|source, _| registry.entry(source).is_some());
-        for (source, decision) in decisions {
-            enqueue_notifications(&receivers, &registry, &metrics, &source, &decision);
+        for decision in decisions {
+            enqueue_notifications(&receivers, &registry, &metrics, &decision);
         }
     }
 }
@@ -173,22 +172,21 @@ fn decide_event(
     histories: &mut BTreeMap<SourceKey, NotificationHistory>,
     registry: &SourceRegistry,
     source_event: SourceEvent,
-) -> Option<(SourceKey, NotificationDecision)> {
-    let source = source_event.source.clone();
-    let history = histories.entry(source.clone()).or_insert_with(|| {
-        let state = registry.entry(&source).map(|entry| entry.state);
+) -> Option<NotificationDecision> {
+    let history = histories.entry(source_event.source.clone()).or_insert_with(|| {
+        let state = registry.entry(&source_event.source).map(|entry| entry.state);
         NotificationHistory::new(state.and_then(|state| state.borrow().previous.clone()).as_ref())
     });
-    history.observe_event(source_event).map(|decision| (source, decision))
+    history.observe_event(source_event)
 }
 
 fn enqueue_notifications(
     receivers: &ReceiverQueues,
     registry: &SourceRegistry,
     metrics: &Metrics,
-    source: &SourceKey,
     decision: &NotificationDecision,
 ) {
+    let source = &decision.source_event.source;
     let environment = registry.entry(source).and_then(|entry| entry.state.borrow().environment.clone());
     let receivers = receivers.lock().unwrap_or_else(PoisonError::into_inner).get(source).cloned().unwrap_or_default();
     for receiver in receivers {
