@@ -274,13 +274,9 @@ impl CommitLedger {
             (None, Some(recalled)) => (recalled.state, recalled.description.clone()),
             (None, None) => (StatusState::Pending, entry.stage.sentence()),
         };
-        let description = match entry.verdict {
-            Some(CommitVerdict::Superseded { .. }) => whole.1.clone(),
-            Some(_) | None if entry.is_outside_windows => {
-                format!("{OUTSIDE_WINDOWS}: {}", whole.1)
-            }
-            Some(_) | None => whole.1.clone(),
-        };
+        let is_overtaken = matches!(entry.verdict, Some(CommitVerdict::Superseded { .. }));
+        let is_outside_windows = entry.is_outside_windows && !is_overtaken;
+        let description = if is_outside_windows { format!("{OUTSIDE_WINDOWS}: {}", whole.1) } else { whole.1.clone() };
         let mut statuses = vec![match &entry.recalled {
             Some(recalled) if entry.verdict.is_none() => (entry.commit.clone(), recalled.clone()),
             Some(_) | None => {

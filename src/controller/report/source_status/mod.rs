@@ -21,7 +21,6 @@ use stator_git::source::model_source::status::{
     MAX_POSTED_STATUSES, ModelCounts, ModelSourceStatus, PlanCounts, PostedStatus, READY, RECONCILING, Revisions,
     STALLED, SourceCondition, bound_message, truncate_line,
 };
-use stator_model::plan::HoldKind;
 use std::borrow::Cow;
 
 /// What a status depends on beside how the source stands.
@@ -95,7 +94,10 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
         plan: plan_counts(state.plan.as_ref(), before.plan.as_ref()),
         held: if judged.is_some() {
             state.hold.as_ref().map(|held| {
-                let guards = held.guards.iter().take(MAX_HELD_GUARDS).map(|(kind, message)| held_guard(*kind, message));
+                let guards = held.guards.iter().take(MAX_HELD_GUARDS).map(|(kind, message)| HeldGuard {
+                    guard: kind.as_str().to_owned(),
+                    message: bound_message(message),
+                });
                 HeldRevision {
                     revision: truncate_line(&held.revision, 64),
                     plan: truncate_line(&held.plan, 64),
@@ -436,10 +438,6 @@ fn plan_counts(now: Option<&PlanSummary>, before: Option<&PlanCounts>) -> Option
         }),
         (None, before) => before.cloned(),
     }
-}
-
-fn held_guard(kind: HoldKind, message: &str) -> HeldGuard {
-    HeldGuard { guard: kind.as_str().to_owned(), message: bound_message(message) }
 }
 
 fn posted_status(shown: &ShownStatus) -> PostedStatus {

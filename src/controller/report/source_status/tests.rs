@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::controller::sources::registry::source_state::{RevisionHold, StatusPostingState};
-use crate::controller::status_wording::HoldCause;
-use crate::controller::status_wording::{CommitVerdict, FirstFinding};
+use crate::controller::status_wording::{CommitVerdict, FirstFinding, HoldCause};
 use proptest::prelude::*;
 use serde_json::Value;
 use stator_git::forge::{CommitStatus, StatusState};
 use stator_git::source::model_source::crd::custom_resource_definition;
+use stator_model::plan::HoldKind;
 use std::fmt::Write as _;
 
 fn key() -> SourceKey {

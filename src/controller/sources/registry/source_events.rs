@@ -205,12 +205,13 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
         Some(ProblemReason::Held) => vec![(SourceEventKind::Held, revision, message)],
         Some(reason) => vec![(SourceEventKind::Failed(reason), revision, message)],
         None => {
-            let was_bad = last.map_or_else(
-                || recalled.is_some_and(|recalled| !recalled.ready && recalled.judged_commit.is_some()),
-                |last| reason_of(&last.verdict).is_some_and(|reason| reason != ProblemReason::Held),
-            );
+            let last_reason = last.map(|last| reason_of(&last.verdict));
+            let was_bad = match last_reason {
+                Some(reason) => reason.is_some_and(|reason| reason != ProblemReason::Held),
+                None => recalled.is_some_and(|recalled| !recalled.ready && recalled.judged_commit.is_some()),
+            };
             let same_commit = last.is_some_and(|last| last.revision == judged.revision);
-            let was_held = last.is_some_and(|last| reason_of(&last.verdict) == Some(ProblemReason::Held));
+            let was_held = last_reason == Some(Some(ProblemReason::Held));
             // The first success of a commit is that it was synced; what comes after a failure of it is a recovery too.
             let mut all = Vec::new();
             if !same_commit || was_held || was_bad {
@@ -224,7 +225,7 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
     }
 }
 
-/// Whether two verdicts are one to people: numbers that move while a model starts are no news.
+/// Whether two verdicts are one to people: numbers that move while a model starts are no change.
 fn is_same_verdict(one: &CommitVerdict, other: &CommitVerdict) -> bool {
     let is = ProblemReason::from_outcome(one.outcome());
     match is {
