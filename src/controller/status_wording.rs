@@ -1,4 +1,4 @@
-//! What is said of a commit, and in which words. The most important comes first: hosts cut what is long.
+//! What is reported of a commit, and in which words. The most important comes first: hosts cut what is long.
 
 use serde_json::Value;
 use stator_core::commit::short_commit;
@@ -7,9 +7,13 @@ use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_git::forge::StatusState;
 use stator_model::plan::HoldKind;
 use stator_model::present::{escape, pluralize};
+use std::fmt::Display;
 
 /// Characters of one message of others (a finding, a pod's reason) inside a sentence.
 const MAX_MESSAGE_CHARS: usize = 200;
+
+/// How a commit is synced while no window is open.
+pub const OUTSIDE_WINDOWS: &str = "outside the sync windows, as requested";
 
 /// Where a commit is on its way. All of these are `pending`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +174,7 @@ impl CommitStage {
 }
 
 impl CommitVerdict {
-    /// The outcome of the commit, without what is to be said of it.
+    /// The outcome of the commit, without its wording.
     pub fn outcome(&self) -> SyncOutcome {
         match self {
             Self::Healthy { .. } | Self::NoModels => SyncOutcome::Healthy,
@@ -187,6 +191,11 @@ impl CommitVerdict {
     /// Which state a host shows.
     pub fn state(&self) -> StatusState {
         status_state(self.outcome())
+    }
+
+    /// Whether a host shows a success.
+    pub fn is_success(&self) -> bool {
+        self.state() == StatusState::Success
     }
 
     /// What people read.
@@ -266,11 +275,26 @@ pub fn commit_label(commit: &str) -> String {
     escape::line(short_commit(commit))
 }
 
+/// A sentence about a commit, with the commit before it: `3f2c1ab: 2 models healthy`.
+pub fn prefix_commit(commit: &str, sentence: impl Display) -> String {
+    format!("{}: {sentence}", commit_label(commit))
+}
+
+/// A window of the source itself, or of an administrators' policy.
+pub fn window_label(policy: Option<&str>) -> String {
+    policy.map_or_else(|| "sync window".to_owned(), |policy| format!("sync window of fleet policy `{policy}`"))
+}
+
+/// A text in which what looks like a secret is hidden.
+pub fn redact_text(text: &str) -> String {
+    let mut value = Value::String(text.to_owned());
+    mask::redact_value(&mut value);
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 /// A message of others in one line without control characters, with what looks like a secret hidden, and not endless.
 fn sanitize_message(message: &str) -> String {
-    let mut value = Value::String(message.to_owned());
-    mask::redact_value(&mut value);
-    let text = escape::line(value.as_str().unwrap_or_default().trim());
+    let text = escape::line(redact_text(message).trim());
     match text.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

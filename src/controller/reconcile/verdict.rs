@@ -19,7 +19,6 @@ use crate::controller::status_wording::{CommitVerdict, FirstFinding, ModelVerdic
 use stator_cluster::sync::{ModelOutcome, SyncReport};
 use stator_core::finding::Finding;
 use stator_core::outcome::{OutcomeClass, SyncOutcome};
-use stator_git::forge::StatusState;
 use stator_model::plan::{Action, Change, Hold, HoldKind, Plan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -160,7 +159,7 @@ pub(super) fn evaluate_sync(
             models.push((model.clone(), ModelVerdict { outcome: SyncOutcome::Invalid, message }));
         }
     }
-    let is_success = verdict.state() == StatusState::Success;
+    let is_success = verdict.is_success();
     let counts = ModelHealthCounts {
         models: overview.models(),
         healthy: sound().count().saturating_sub(failed.len()) + overview.unchanged,

@@ -1,26 +1,24 @@
 //! What happens to sources and models, as events of the cluster: `kubectl describe modelsource models` shows them.
 //!
 //! An event is sent once for each change of state. The same again within ten minutes counts on in the series of the
-//! first,
-//! as every reader of events expects it; what says something else is an event of its own. (The recorder of the crate
+//! first, as every reader of events expects it; another note is another event. (The recorder of the crate
 //! `kube` takes events for the same whatever their note says, so that the second commit would be reported as the
 //! first.)
 //!
 //! Nobody waits for events. What cannot be written in time, or comes faster than it is written, is dropped and counted.
 
+use crate::controller::report::retried_write::{RetryPolicy, WriteOutcome, write_with_retry};
 use crate::controller::sources::objects::{MODEL_SOURCE, ModelSourceStore};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::registry::source_events::SourceEvent;
+use crate::controller::status_wording::redact_text;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
-use serde_json::{Value, json};
-use stator_cluster::random::random_bits;
+use serde_json::json;
 use stator_core::dynamo::kinds;
-use stator_core::mask;
-use stator_core::retry::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,12 +34,13 @@ const MAX_NAME_CHARS: usize = 200;
 const SERIES_WINDOW: Duration = Duration::from_secs(600);
 /// Events that a series may go on from.
 const MAX_OPEN_SERIES: usize = 1000;
-/// How long one write may take.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often one is tried.
-const MAX_ATTEMPTS: u32 = 4;
-const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+const RETRIES: RetryPolicy = RetryPolicy {
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(10),
+    max_attempts: Some(4),
+    attempt_timeout: Duration::from_secs(10),
+    timeout_message: "the API server did not answer in 10 s",
+};
 
 /// What became of events since the start.
 #[derive(Debug, Default)]
@@ -65,29 +64,29 @@ impl KubeEventCounts {
 /// Writes events for as long as the process lives. `instance` is what this replica is called.
 pub async fn run_event_writer(
     client: Client,
-    board: Arc<SourceRegistry>,
+    registry: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     instance: String,
-    tally: Arc<KubeEventCounts>,
+    counts: Arc<KubeEventCounts>,
     ending: CancellationToken,
 ) {
-    let mut news = board.subscribe_events();
+    let mut events = registry.subscribe_events();
     let mut writer =
-        KubeEventWriter { client, resources, instance: truncate_bytes(&instance, 128), tally, series: Vec::new() };
+        KubeEventWriter { client, resources, instance: truncate_bytes(&instance, 128), counts, series: Vec::new() };
     loop {
-        let heard = tokio::select! {
-            heard = news.recv() => heard,
+        let received = tokio::select! {
+            received = events.recv() => received,
             () = ending.cancelled() => return,
         };
-        match heard {
-            Ok(news) => {
+        match received {
+            Ok(source_event) => {
                 tokio::select! {
-                    () = writer.write_event(&news) => {}
+                    () = writer.write_event(&source_event) => {}
                     () = ending.cancelled() => return,
                 }
             }
             Err(RecvError::Lagged(missed)) => {
-                writer.tally.dropped.fetch_add(missed, Ordering::Relaxed);
+                writer.counts.dropped.fetch_add(missed, Ordering::Relaxed);
                 tracing::warn!(missed, "events are created faster than the API server accepts them");
             }
             Err(RecvError::Closed) => return,
@@ -99,7 +98,7 @@ struct KubeEventWriter {
     client: Client,
     resources: Arc<ModelSourceStore>,
     instance: String,
-    tally: Arc<KubeEventCounts>,
+    counts: Arc<KubeEventCounts>,
     /// The oldest first.
     series: Vec<KubeEventSeries>,
 }
@@ -114,122 +113,88 @@ struct KubeEventSeries {
 }
 
 impl KubeEventWriter {
-    async fn write_event(&mut self, news: &SourceEvent) {
-        let Some(regarding) = self.involved_object(news) else { return };
-        let note = event_note(&news.message);
+    async fn write_event(&mut self, source_event: &SourceEvent) {
+        let Some(regarding) = self.involved_object(source_event) else { return };
+        let note = truncate_bytes(&redact_text(&source_event.message), MAX_NOTE_BYTES);
         let now = Instant::now();
         self.series.retain(|one| now.duration_since(one.last) < SERIES_WINDOW);
-        let same =
-            |one: &KubeEventSeries| one.regarding == regarding && one.reason == news.kind.as_str() && one.note == note;
+        let reason = source_event.kind.as_str();
+        let same = |one: &KubeEventSeries| one.regarding == regarding && one.reason == reason && one.note == note;
         let known = self.series.iter().position(same).map(|at| self.series.remove(at));
         let (event, count) = match &known {
             Some(series) => (series.event.clone(), series.count.saturating_add(1)),
             None => (event_name(&regarding), 1),
         };
-        let written = if count == 1 {
-            let event = build_event(news, &regarding, &note, &event, &self.instance);
-            self.send_with_retry(&regarding, |api| {
-                let event = event.clone();
-                async move { api.create(&PostParams::default(), &event).await.map(drop) }
-            })
-            .await
-        } else {
-            let series = EventSeries { count, last_observed_time: MicroTime(news.at) };
-            let patch = json!({"series": series});
-            self.send_with_retry(&regarding, |api| {
-                let (name, patch) = (event.clone(), patch.clone());
-                async move { api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop) }
-            })
-            .await
+        let api: Api<Event> = Api::namespaced(self.client.clone(), regarding.namespace.as_deref().unwrap_or("default"));
+        let new = build_event(source_event, &regarding, &note, &event, &self.instance);
+        let series = json!({"series": EventSeries { count, last_observed_time: MicroTime(source_event.at) }});
+        let attempt = || async {
+            let sent = match count {
+                1 => api.create(&PostParams::default(), &new).await,
+                _ => api.patch(&event, &PatchParams::default(), &Patch::Merge(&series)).await,
+            };
+            match sent {
+                Ok(_) => WriteOutcome::Done(()),
+                // It was written, and the answer was lost.
+                Err(Error::Api(status)) if status.code == 409 => WriteOutcome::Done(()),
+                Err(error) => WriteOutcome::from_kube_error(error),
+            }
         };
-        match written {
-            Ok(()) => {
-                self.tally.written.fetch_add(1, Ordering::Relaxed);
+        match write_with_retry(&RETRIES, &CancellationToken::new(), attempt, |_| {}).await {
+            WriteOutcome::Done(()) => {
+                self.counts.written.fetch_add(1, Ordering::Relaxed);
                 if self.series.len() >= MAX_OPEN_SERIES {
                     self.series.remove(0);
                 }
-                self.series.push(KubeEventSeries {
-                    regarding,
-                    reason: news.kind.as_str(),
-                    note,
-                    event,
-                    count,
-                    last: now,
-                });
+                self.series.push(KubeEventSeries { regarding, reason, note, event, count, last: now });
             }
-            Err(problem) => {
-                self.tally.dropped.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(source = %news.source, reason = news.kind.as_str(), "an event could not be written: \
-                                                                                    {problem}");
+            WriteOutcome::Refused(problem) | WriteOutcome::Failed(problem, _) => {
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(source = %source_event.source, reason, "an event could not be written: {problem}");
             }
         }
     }
 
     /// The object that it is about; none where the source is gone meanwhile.
-    fn involved_object(&self, news: &SourceEvent) -> Option<ObjectReference> {
-        let resource = self.resources.get(&news.source)?;
-        Some(match &news.model {
-            None => ObjectReference {
-                api_version: Some(MODEL_SOURCE.api_version()),
-                kind: Some(MODEL_SOURCE.kind.to_owned()),
-                namespace: Some(news.source.namespace.clone()),
-                name: Some(news.source.name.clone()),
-                uid: Some(resource.uid.clone()),
-                ..ObjectReference::default()
-            },
-            Some(model) => ObjectReference {
-                api_version: Some(kinds::RECORD.api_version()),
-                kind: Some(kinds::RECORD.kind.to_owned()),
-                namespace: Some(model.namespace.clone()),
-                name: Some(model.name.clone()),
-                ..ObjectReference::default()
-            },
+    fn involved_object(&self, source_event: &SourceEvent) -> Option<ObjectReference> {
+        let resource = self.resources.get(&source_event.source)?;
+        let source = &source_event.source;
+        let (of, namespace, name, uid) = match &source_event.model {
+            None => (MODEL_SOURCE, &source.namespace, &source.name, Some(resource.uid.clone())),
+            Some(model) => (kinds::RECORD, &model.namespace, &model.name, None),
+        };
+        Some(ObjectReference {
+            api_version: Some(of.api_version()),
+            kind: Some(of.kind.to_owned()),
+            namespace: Some(namespace.clone()),
+            name: Some(name.clone()),
+            uid,
+            ..ObjectReference::default()
         })
-    }
-
-    async fn send_with_retry<F, Sent>(&self, regarding: &ObjectReference, request: F) -> Result<(), String>
-    where
-        F: Fn(Api<Event>) -> Sent,
-        Sent: Future<Output = Result<(), Error>>,
-    {
-        let namespace = regarding.namespace.as_deref().unwrap_or("default");
-        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
-        loop {
-            let api = Api::namespaced(self.client.clone(), namespace);
-            let problem = match tokio::time::timeout(WRITE_TIMEOUT, request(api)).await {
-                Ok(Ok(())) => return Ok(()),
-                // It was written, and the answer was lost.
-                Ok(Err(Error::Api(status))) if status.code == 409 => return Ok(()),
-                Ok(Err(Error::Api(status))) if (400..500).contains(&status.code) && status.code != 429 => {
-                    return Err(status.message);
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("the API server did not answer in {} s", WRITE_TIMEOUT.as_secs()),
-            };
-            let pause = backoff.next_delay();
-            if backoff.attempts() >= MAX_ATTEMPTS {
-                return Err(problem);
-            }
-            tokio::time::sleep(pause).await;
-        }
     }
 }
 
-fn build_event(news: &SourceEvent, regarding: &ObjectReference, note: &str, name: &str, instance: &str) -> Event {
+fn build_event(
+    source_event: &SourceEvent,
+    regarding: &ObjectReference,
+    note: &str,
+    name: &str,
+    instance: &str,
+) -> Event {
     Event {
         action: Some("Sync".to_owned()),
-        event_time: Some(MicroTime(news.at)),
+        event_time: Some(MicroTime(source_event.at)),
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             namespace: regarding.namespace.clone(),
             ..ObjectMeta::default()
         },
         note: Some(note.to_owned()),
-        reason: Some(news.kind.as_str().to_owned()),
+        reason: Some(source_event.kind.as_str().to_owned()),
         regarding: Some(regarding.clone()),
         reporting_controller: Some("stator.dev/controller".to_owned()),
         reporting_instance: Some(if instance.is_empty() { "stator".to_owned() } else { instance.to_owned() }),
-        type_: Some(if news.kind.is_warning() { "Warning" } else { "Normal" }.to_owned()),
+        type_: Some(if source_event.kind.is_warning() { "Warning" } else { "Normal" }.to_owned()),
         ..Event::default()
     }
 }
@@ -241,20 +206,13 @@ fn event_name(regarding: &ObjectReference) -> String {
     format!("{}.{}", stem.trim_end_matches(['-', '.']), uuid::Uuid::new_v4().simple())
 }
 
-/// A message as a note: without what looks like a secret, and no longer than the API takes.
-fn event_note(message: &str) -> String {
-    let mut value = Value::String(message.to_owned());
-    mask::redact_value(&mut value);
-    truncate_bytes(value.as_str().unwrap_or_default(), MAX_NOTE_BYTES)
-}
-
 /// The beginning of a text, in at most so many bytes.
 fn truncate_bytes(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
     const MORE: &str = "…";
-    let room = most.saturating_sub(MORE.len());
-    let end = (0..=room).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let remaining = most.saturating_sub(MORE.len());
+    let end = (0..=remaining).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     format!("{}{MORE}", &text[..end])
 }

@@ -4,6 +4,7 @@ pub mod commit_statuses;
 pub mod kube_events;
 pub mod notifications;
 pub mod preview;
+mod retried_write;
 pub mod source_status;
 #[cfg(test)]
 mod tests_forge;

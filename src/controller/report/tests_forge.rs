@@ -1,4 +1,4 @@
-//! A git host in memory that answers as it is told to.
+//! A git host in memory that answers as a test wants it to.
 
 use stator_git::forge::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,

@@ -1,4 +1,4 @@
-//! The deciding half of commit statuses: which commits were seen, and what is to be said of each.
+//! The deciding half of commit statuses: which commits were seen, and what is to be reported of each.
 //!
 //! Nothing is sent from here. [`CommitLedger::desired_statuses`] is the whole of what the git host should show, to be compared with
 //! what it shows; so a post that was lost, or a restart, is repaired by asking again. The rules:
@@ -7,9 +7,9 @@
 //! - `success` is final. `failure` and `error` may still become `success` while the commit is the newest, by a sync
 //!   that goes well.
 //! - The newest commit is the one that was seen last. All before it that have not ended are superseded by it, and what
-//!   is said of a commit that was overtaken never changes again.
+//!   is reported of a commit that was overtaken never changes again.
 
-use crate::controller::status_wording::{CommitStage, CommitVerdict, ModelVerdict};
+use crate::controller::status_wording::{CommitStage, CommitVerdict, ModelVerdict, OUTSIDE_WINDOWS};
 use stator_git::forge::{CommitStatus, StatusState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub struct StatusContexts {
 }
 
 impl StatusContexts {
-    /// `stator/prod`. In small letters: GitHub does not tell contexts apart by case, and Gitea does.
+    /// `stator/prod`. In small letters: GitHub does not distinguish contexts by case, and Gitea does.
     pub fn environment(&self) -> String {
         format!("{}/{}", self.prefix, self.environment).to_lowercase()
     }
@@ -104,14 +104,14 @@ impl CommitEntry {
 
     fn has_succeeded(&self) -> bool {
         match (&self.verdict, &self.recalled) {
-            (Some(verdict), _) => verdict.state() == StatusState::Success,
+            (Some(verdict), _) => verdict.is_success(),
             (None, Some(status)) => status.state == StatusState::Success,
             (None, None) => false,
         }
     }
 }
 
-/// The commits of one source that were seen, and what is to be said of them.
+/// The commits of one source that were seen, and what is to be reported of them.
 #[derive(Clone, Debug)]
 pub struct CommitLedger {
     contexts: StatusContexts,
@@ -150,7 +150,7 @@ impl CommitLedger {
         self.entries.drain(..surplus);
     }
 
-    /// The newest commit has come this far. What is said of a commit that was overtaken, or that has ended, stays.
+    /// The newest commit has come this far. What is reported of a commit that was overtaken, or that has ended, stays.
     pub fn record_progress(&mut self, commit: &str, stage: CommitStage) {
         if let Some(entry) = self.newest_mut(commit) {
             entry.stage = stage;
@@ -175,8 +175,8 @@ impl CommitLedger {
         }
     }
 
-    /// The newest commit is synced outside the sync windows, as requested. What is said of it from here on
-    /// says so; a verdict that it has already stays as it is.
+    /// The newest commit is synced outside the sync windows, as requested. Its statuses say so from here
+    /// on; a verdict that it has already stays as it is.
     pub fn mark_outside_windows(&mut self, commit: &str) {
         if let Some(entry) = self.newest_mut(commit).filter(|entry| !entry.has_succeeded()) {
             entry.is_outside_windows = true;
@@ -189,7 +189,7 @@ impl CommitLedger {
         self.statuses_of(entry).into_iter().next().map(|(_, status)| status)
     }
 
-    /// How one model of the newest commit stands: `None` while it is under way. Tell of those that the commit changes,
+    /// How one model of the newest commit stands: `None` while it is under way. Report those that the commit changes,
     /// and of those that are not well; each has a status of its own then, where the source asks for that.
     pub fn record_model(&mut self, commit: &str, model: &str, verdict: Option<ModelVerdict>) {
         let (per_model, most) = (self.contexts.per_model, self.contexts.most_models);
@@ -207,7 +207,7 @@ impl CommitLedger {
         }
     }
 
-    /// Nothing is said of a commit before [`CommitLedger::restore_statuses`] was told what the host shows of it.
+    /// Nothing is reported of a commit before [`CommitLedger::restore_statuses`] has what the host shows of it.
     pub fn await_statuses(&mut self, commit: &str) {
         if let Some(entry) = self.newest_mut(commit) {
             entry.is_unread = true;
@@ -274,16 +274,14 @@ impl CommitLedger {
             (None, Some(recalled)) => (recalled.state, recalled.description.clone()),
             (None, None) => (StatusState::Pending, entry.stage.sentence()),
         };
-        let told = match entry.verdict {
-            Some(CommitVerdict::Superseded { .. }) => whole.1.clone(),
-            Some(_) | None if entry.is_outside_windows => {
-                format!("outside the sync windows, as requested: {}", whole.1)
-            }
-            Some(_) | None => whole.1.clone(),
-        };
+        let is_overtaken = matches!(entry.verdict, Some(CommitVerdict::Superseded { .. }));
+        let is_outside_windows = entry.is_outside_windows && !is_overtaken;
+        let description = if is_outside_windows { format!("{OUTSIDE_WINDOWS}: {}", whole.1) } else { whole.1.clone() };
         let mut statuses = vec![match &entry.recalled {
             Some(recalled) if entry.verdict.is_none() => (entry.commit.clone(), recalled.clone()),
-            Some(_) | None => status(self.contexts.environment(), whole.0, describe_omitted_models(&told, entry)),
+            Some(_) | None => {
+                status(self.contexts.environment(), whole.0, describe_omitted_models(&description, entry))
+            }
         }];
         let mut models: BTreeMap<String, CommitStatus> = BTreeMap::new();
         for (context, recalled) in &entry.recalled_models {
@@ -312,10 +310,10 @@ fn describe_omitted_models(sentence: &str, entry: &CommitEntry) -> String {
     }
     let shown = entry.models.len();
     let note = format!("; only {shown} models have their own status");
-    let room = MAX_DESCRIPTION_CHARS.saturating_sub(note.chars().count());
-    match sentence.char_indices().nth(room) {
+    let remaining = MAX_DESCRIPTION_CHARS.saturating_sub(note.chars().count());
+    match sentence.char_indices().nth(remaining) {
         Some(_) => {
-            let kept: String = sentence.chars().take(room.saturating_sub(1)).collect();
+            let kept: String = sentence.chars().take(remaining.saturating_sub(1)).collect();
             format!("{kept}…{note}")
         }
         None => format!("{sentence}{note}"),

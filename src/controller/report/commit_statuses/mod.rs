@@ -1,5 +1,5 @@
 //! What is reported of a source's commits: a [ledger] decides what the git host is to show, a [poster] compares that with what
-//! it shows and sends the difference, and `recovery` brings to an end what an earlier process began to say.
+//! it shows and sends the difference, and `recovery` brings to an end what an earlier process began to report.
 
 pub mod ledger;
 pub mod poster;
@@ -76,14 +76,14 @@ struct ReportedCommits {
     ledger: Option<CommitLedger>,
     /// Seen before that.
     unnamed: Vec<String>,
-    /// The newest commit and those before it that an earlier process may have said something of, where nobody has asked
+    /// The newest commit and those before it that an earlier process may have reported something of, where nobody has asked
     /// the host for them.
     unrecalled: Option<(String, Vec<String>)>,
     /// To be taken up again, as soon as its statuses have a name.
     reopened: Option<String>,
 }
 
-/// What was found at the git host before anything was said there.
+/// What was found at the git host before anything was posted there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::controller) enum InitialStatus {
     /// The newest commit had its end: whoever posted that had posted the ends of those before it.
@@ -145,7 +145,7 @@ impl CommitStatuses {
         self.host.as_ref()?.poster.posted_status(commit, &wanted.context)
     }
 
-    /// Hands it all to the poster, again too: what found no room there finds it later.
+    /// Hands it all to the poster, again too: what a full queue left out is taken later.
     pub(in crate::controller) fn post_all(&self) {
         let Some(host) = &self.host else { return };
         let wanted = self.lock().ledger.as_ref().map(CommitLedger::desired_statuses);
@@ -154,7 +154,7 @@ impl CommitStatuses {
         }
     }
 
-    /// Waits until the commits have a context to be told under and the host was asked for the newest one.
+    /// Waits until the commits have a context to be reported under and the host was asked for the newest one.
     pub(in crate::controller) async fn wait_for_initial(&self) -> Option<InitialStatus> {
         self.start.subscribe().wait_for(Option::is_some).await.ok().and_then(|start| *start)
     }
@@ -243,7 +243,7 @@ impl CommitStatuses {
         }
     }
 
-    /// Reads what the host shows of a commit, so that what is said of it there comes to an end. Says whether it had one.
+    /// Reads what the host shows of a commit, so that what is reported of it there comes to an end. Returns whether it had one.
     /// An error is in the host's words, or that there was no answer; of a host that will give none, nothing is shown.
     pub(in crate::controller) async fn recall_statuses(&self, commit: &str) -> Result<bool, String> {
         let context = self.lock().ledger.as_ref().map(|ledger| ledger.contexts().environment());
@@ -271,7 +271,7 @@ impl CommitStatuses {
     /// Reads what the host shows of the newest commit and of those `before` it. What it does not answer now is asked again
     /// by whoever looks back.
     async fn recall_newest(&self, newest: &str, before: &[String]) {
-        // Where there is no host, nothing was said.
+        // Where there is no host, nothing was posted.
         let mut start = if self.host.is_some() { InitialStatus::Unconcluded } else { InitialStatus::Concluded };
         for commit in std::iter::once(newest).chain(before.iter().map(String::as_str)) {
             match self.recall_statuses(commit).await {
@@ -349,12 +349,12 @@ fn is_refusal(error: &ForgeError) -> bool {
 /// The source's forge, where it names one with a secret.
 fn connect_forge(source: &ResolvedSource, metrics: &Arc<Metrics>) -> Result<Option<AnyForge>, String> {
     let (Some(spec), Some(secret)) = (&source.spec.forge, &source.secrets.forge) else { return Ok(None) };
-    let told = |error: stator_git::forge::ForgeError| format!("{error}; {}", error.help());
+    let describe = |error: stator_git::forge::ForgeError| format!("{error}; {}", error.help());
     let credentials = source.git_credentials().map_err(|error| error.to_string())?;
     let http = ForgeHttp::for_repository(&credentials, Some(secret))
         .map_err(|error| error.to_string())?
         .with_observer(metrics.forge_observer());
-    AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(told)
+    AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(describe)
 }
 
 #[cfg(test)]

@@ -49,10 +49,10 @@ struct SharedPostQueue {
 
 impl SharedPostQueue {
     fn update<T>(&self, change: impl FnOnce(&mut PostQueue) -> T) -> T {
-        let mut book = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = change(&mut book);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut queue);
         self.state.send_if_modified(|state| {
-            let now = book.state();
+            let now = queue.state();
             let differs = *state != now;
             *state = now;
             differs
@@ -90,9 +90,9 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
     /// context. Never waits.
     pub fn request_statuses(&self, statuses: impl IntoIterator<Item = (String, CommitStatus)>) {
         let now = Instant::now();
-        self.shared.update(|book| {
+        self.shared.update(|queue| {
             for (commit, status) in statuses {
-                book.request_status(commit, status, now);
+                queue.request_status(commit, status, now);
             }
         });
         self.shared.wakeup.notify_one();
@@ -103,12 +103,12 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
     /// [`CommitLedger::restore_statuses`](super::ledger::CommitLedger::restore_statuses).
     ///
     /// # Errors
-    /// What the host says. Nothing is lost by it but a post of what is shown already.
+    /// What the host answers. Nothing is lost by it but a post of what is shown already.
     pub async fn load_posted_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
         let found = self.forge.list_statuses(commit, prefix).await?;
-        self.shared.update(|book| {
+        self.shared.update(|queue| {
             for status in &found {
-                book.record_posted(commit.to_owned(), status.clone());
+                queue.record_posted(commit.to_owned(), status.clone());
             }
         });
         Ok(found)
@@ -116,7 +116,7 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
 
     /// What the host shows of a commit under a context, as far as is remembered.
     pub fn posted_status(&self, commit: &str, context: &str) -> Option<CommitStatus> {
-        self.shared.update(|book| book.posted_status(commit, context))
+        self.shared.update(|queue| queue.posted_status(commit, context))
     }
 
     /// What has become of it all.
@@ -148,15 +148,15 @@ async fn run_poster<F: ForgeApi>(
     let mut flights = FuturesUnordered::new();
     loop {
         let next = if flights.len() < MAX_CONCURRENT_POSTS {
-            shared.update(|book| book.next_post(Instant::now()))
+            shared.update(|queue| queue.next_post(Instant::now()))
         } else {
             NextPost::Idle
         };
         let wake = match next {
             NextPost::Post(key, _) if fence.as_ref().is_some_and(|fence| !fence.is_valid()) => {
-                shared.update(|book| {
-                    book.return_post(&key);
-                    book.stop("another replica took over this source");
+                shared.update(|queue| {
+                    queue.return_post(&key);
+                    queue.stop("another replica took over this source");
                 });
                 return;
             }
@@ -166,7 +166,7 @@ async fn run_poster<F: ForgeApi>(
                     continue;
                 }
                 Err(free) => {
-                    shared.update(|book| book.return_post(&key));
+                    shared.update(|queue| queue.return_post(&key));
                     Some(free)
                 }
             },
@@ -175,14 +175,14 @@ async fn run_poster<F: ForgeApi>(
         };
         tokio::select! {
             Some((key, status, result)) = flights.next(), if !flights.is_empty() => {
-                let said = shared.update(|book| book.handle_response(&key, status, result, Instant::now()));
-                if let Some(said) = said {
-                    tracing::warn!(forge = %forge.describe(), commit = %key.0, context = %key.1, "{said}");
+                let message = shared.update(|queue| queue.handle_response(&key, status, result, Instant::now()));
+                if let Some(message) = message {
+                    tracing::warn!(forge = %forge.describe(), commit = %key.0, context = %key.1, "{message}");
                 }
             }
             () = shared.wakeup.notified() => {}
             () = &mut closed => {
-                shared.update(|book| book.stop("another replica took over this source"));
+                shared.update(|queue| queue.stop("another replica took over this source"));
                 return;
             }
             () = sleep_until_some(wake) => {}

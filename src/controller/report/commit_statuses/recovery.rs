@@ -1,4 +1,4 @@
-//! What an earlier process, or another replica, began to say of commits and did not bring to an end.
+//! What an earlier process, or another replica, began to report of commits and did not bring to an end.
 //!
 //! Neither the mirror nor the source's status need to know of such a commit: a mirror goes with its pod, and a status is
 //! not written while the API server is away. The git host knows, so it is asked, from the newest commit down.
@@ -61,7 +61,7 @@ impl CommitStatuses {
         history: &impl Fn(u16) -> BoxFuture<'static, Result<Vec<String>, HistoryError>>,
     ) -> Result<(), HistoryError> {
         let of_host = |message: String| HistoryError { message, may_pass: true };
-        // Nothing is said of the newest commit before this is known.
+        // Nothing is reported of the newest commit before this is known.
         self.recall_statuses(newest).await.map_err(of_host)?;
         self.post_all();
         let mut commits = history(MAX_COMMITS).await?;

@@ -1,12 +1,12 @@
 //! Which events of a source are sent to people, and when: no I/O, and no clock.
 //!
 //! Three laws. A change is reported once: the same failure of the same commit is not reported again before the source
-//! was healthy. Nothing recovers that was not told to have failed. What is overtaken before it was told is not
-//! told: a failure that may pass by itself is told when it has lasted for [`TRANSIENT_FAILURE_GRACE`], and not at all when it passed or
-//! when a newer commit came.
+//! was healthy. No recovery is reported of what was not reported to have failed. What is overtaken before it was reported
+//! is not reported: a failure that may pass by itself is reported when it has lasted for [`TRANSIENT_FAILURE_GRACE`], and
+//! not at all when it passed or when a newer commit came.
 //!
-//! What an earlier process told is read from the source's own status, which says how it stood in the end: that is not told
-//! again. A source of a file has none, so that what it stands like when the process starts counts as told.
+//! What an earlier process reported is read from the source's own status, which has its last state: that is not reported
+//! again. A source of a file has none, so that its state when the process starts counts as reported.
 
 use crate::controller::sources::registry::source_events::{SourceEvent, SourceEventKind};
 use crate::controller::sources::registry::{PreviousState, ProblemReason};
@@ -31,6 +31,10 @@ pub struct NotificationDecision {
 }
 
 impl NotificationDecision {
+    fn new(event: NotificationEvent, source_event: SourceEvent) -> Self {
+        Self { event, also: None, source_event }
+    }
+
     /// What it is called for somebody who wants these, if he wants it.
     pub fn matching_event(&self, events: &BTreeSet<NotificationEvent>) -> Option<NotificationEvent> {
         [Some(self.event), self.also].into_iter().flatten().find(|event| events.contains(event))
@@ -47,19 +51,19 @@ enum FailureSubject {
 }
 
 impl FailureSubject {
-    fn of(news: &SourceEvent) -> Self {
-        if news.revision.is_some() { Self::Commit } else { Self::Source }
+    fn of(source_event: &SourceEvent) -> Self {
+        if source_event.revision.is_some() { Self::Commit } else { Self::Source }
     }
 }
 
 /// What is remembered of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotificationHistory {
-    /// Nothing is known of the time before, and no commit has had its verdict since: what is heard is as it was.
+    /// Nothing is known of the time before, and no commit has had its verdict since: events are of the state as it was.
     is_unprimed: bool,
     /// Reported failures without a reported recovery.
     failing: BTreeSet<FailureSubject>,
-    /// What was said since it was last well.
+    /// What was reported since it was last well.
     notified: BTreeSet<(SourceEventKind, Option<String>)>,
     /// What may pass by itself.
     pending: BTreeMap<FailureSubject, SourceEvent>,
@@ -78,82 +82,73 @@ impl NotificationHistory {
         // A failure that may pass was perhaps never reported, so its end is not reported either.
         let failing =
             reason.filter(|one| is_commit_failure(*one)).map(|_| FailureSubject::Commit).into_iter().collect();
-        let said = reason
+        let notified = reason
             .map(|reason| (SourceEventKind::Failed(reason), recalled.judged_commit.clone()))
             .into_iter()
             .collect();
-        Self { failing, notified: said, synced: recalled.applied.clone().filter(|_| recalled.ready), ..Self::default() }
+        Self { failing, notified, synced: recalled.applied.clone().filter(|_| recalled.ready), ..Self::default() }
     }
 
     /// Something happened.
-    pub fn observe_event(&mut self, news: SourceEvent) -> Option<NotificationDecision> {
+    pub fn observe_event(&mut self, source_event: SourceEvent) -> Option<NotificationDecision> {
         // The result of one model is reported with its commit.
-        if news.model.is_some() {
+        if source_event.model.is_some() {
             return None;
         }
-        let about = FailureSubject::of(&news);
-        let overtaken = |one: &SourceEvent| one.revision.is_some() && one.revision != news.revision;
+        let about = FailureSubject::of(&source_event);
+        let overtaken = |one: &SourceEvent| one.revision.is_some() && one.revision != source_event.revision;
         if about == FailureSubject::Commit && self.pending.get(&about).is_some_and(overtaken) {
             self.pending.remove(&about);
         }
-        match news.kind {
+        match source_event.kind {
             SourceEventKind::Synced => {
                 self.pending.remove(&about);
                 self.notified.retain(|(_, revision)| revision.is_none());
                 let failed = self.failing.remove(&about);
-                let known = self.synced == news.revision && !failed;
-                self.synced.clone_from(&news.revision);
+                let known = self.synced == source_event.revision && !failed;
+                self.synced.clone_from(&source_event.revision);
                 let silent = std::mem::take(&mut self.is_unprimed) || known;
                 let (event, also) = match failed {
                     true => (NotificationEvent::Recovered, Some(NotificationEvent::Synced)),
                     false => (NotificationEvent::Synced, None),
                 };
-                (!silent).then_some(NotificationDecision { event, also, source_event: news })
+                (!silent).then_some(NotificationDecision { event, also, source_event })
             }
             SourceEventKind::Recovered => {
                 self.pending.remove(&about);
-                self.notified.retain(|(_, revision)| revision.is_some() != news.revision.is_some());
-                self.failing.remove(&about).then_some(NotificationDecision {
-                    event: NotificationEvent::Recovered,
-                    also: None,
-                    source_event: news,
-                })
+                self.notified.retain(|(_, revision)| revision.is_some() != source_event.revision.is_some());
+                self.failing
+                    .remove(&about)
+                    .then_some(NotificationDecision::new(NotificationEvent::Recovered, source_event))
             }
             SourceEventKind::Failed(reason) if is_transient_failure(reason) && !self.is_unprimed => {
-                if !self.notified.contains(&(news.kind, news.revision.clone())) {
+                if !self.notified.contains(&(source_event.kind, source_event.revision.clone())) {
                     // It counts from when it began, whatever the words.
-                    let at = self.pending.get(&about).map_or(news.at, |first| first.at);
-                    self.pending.insert(about, SourceEvent { at, ..news });
+                    let at = self.pending.get(&about).map_or(source_event.at, |first| first.at);
+                    self.pending.insert(about, SourceEvent { at, ..source_event });
                 }
                 None
             }
-            SourceEventKind::Failed(_) => self.record_failure(about, news),
+            SourceEventKind::Failed(_) => self.record_failure(about, source_event),
             SourceEventKind::Held => {
                 self.pending.remove(&about);
-                let new = self.notified.insert((news.kind, news.revision.clone()));
+                let new = self.notified.insert((source_event.kind, source_event.revision.clone()));
                 let silent = std::mem::take(&mut self.is_unprimed) || !new;
-                (!silent).then_some(NotificationDecision {
-                    event: NotificationEvent::Held,
-                    also: None,
-                    source_event: news,
-                })
+                (!silent).then_some(NotificationDecision::new(NotificationEvent::Held, source_event))
             }
             SourceEventKind::Drifted => {
                 let silent = match self.drifted {
                     Some((_, true)) => true,
-                    Some((told, false)) => news.at.duration_since(told) < DRIFT_REPEAT_INTERVAL,
+                    Some((last, false)) => source_event.at.duration_since(last) < DRIFT_REPEAT_INTERVAL,
                     None => false,
                 } || self.is_unprimed;
-                let told = if silent { self.drifted.map_or(Timestamp::UNIX_EPOCH, |(told, _)| told) } else { news.at };
-                self.drifted = Some((told, true));
-                (!silent).then_some(NotificationDecision {
-                    event: NotificationEvent::Drifted,
-                    also: None,
-                    source_event: news,
-                })
+                let last =
+                    if silent { self.drifted.map_or(Timestamp::UNIX_EPOCH, |(last, _)| last) } else { source_event.at };
+                self.drifted = Some((last, true));
+                (!silent).then_some(NotificationDecision::new(NotificationEvent::Drifted, source_event))
             }
             SourceEventKind::Healed => {
-                self.drifted = self.drifted.map(|(told, _)| (told, false));
+                self.drifted = self.drifted.map(|(last, _)| (last, false));
                 None
             }
             SourceEventKind::Approved
@@ -165,9 +160,9 @@ impl NotificationHistory {
         }
     }
 
-    fn record_failure(&mut self, about: FailureSubject, news: SourceEvent) -> Option<NotificationDecision> {
+    fn record_failure(&mut self, about: FailureSubject, source_event: SourceEvent) -> Option<NotificationDecision> {
         self.pending.remove(&about);
-        let new = self.notified.insert((news.kind, news.revision.clone()));
+        let new = self.notified.insert((source_event.kind, source_event.revision.clone()));
         if self.is_unprimed {
             self.is_unprimed = about == FailureSubject::Source;
             return None;
@@ -176,26 +171,26 @@ impl NotificationHistory {
             return None;
         }
         self.failing.insert(about);
-        Some(NotificationDecision { event: NotificationEvent::Failed, also: None, source_event: news })
+        Some(NotificationDecision::new(NotificationEvent::Failed, source_event))
     }
 
     /// What has lasted too long by now. What it is not the `newest` commit's is left aside.
     pub fn take_overdue(&mut self, now: Timestamp, newest: Option<&str>) -> Vec<NotificationDecision> {
-        self.pending.retain(|_, news| news.revision.as_deref().is_none_or(|commit| Some(commit) == newest));
+        self.pending.retain(|_, one| one.revision.as_deref().is_none_or(|commit| Some(commit) == newest));
         let late: Vec<FailureSubject> = self
             .pending
             .iter()
-            .filter(|(_, news)| now.duration_since(news.at) >= TRANSIENT_FAILURE_GRACE)
+            .filter(|(_, one)| now.duration_since(one.at) >= TRANSIENT_FAILURE_GRACE)
             .map(|(about, _)| *about)
             .collect();
         let late = late.into_iter().filter_map(|about| Some((about, self.pending.remove(&about)?)));
         let late: Vec<(FailureSubject, SourceEvent)> = late.collect();
-        late.into_iter().filter_map(|(about, news)| self.record_failure(about, news)).collect()
+        late.into_iter().filter_map(|(about, source_event)| self.record_failure(about, source_event)).collect()
     }
 
-    /// When [`NotificationHistory::take_overdue`] has something to say, if nothing happens before.
+    /// When [`NotificationHistory::take_overdue`] has something to report, if nothing happens before.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.pending.values().map(|news| news.at).min().and_then(|at| at.checked_add(TRANSIENT_FAILURE_GRACE).ok())
+        self.pending.values().map(|one| one.at).min().and_then(|at| at.checked_add(TRANSIENT_FAILURE_GRACE).ok())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The words of a notification, and the form that its receiver takes.
 
-use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::status_wording::commit_label;
+use crate::controller::sources::registry::source_events::SourceEvent;
+use crate::controller::status_wording::{commit_label, prefix_commit};
 use serde_json::json;
 use stator_git::source::model_source::{NotificationEvent, NotificationKind};
 use stator_git::source::transport::http::sanitize_text;
@@ -13,20 +13,12 @@ const MAX_MESSAGE_CHARS: usize = 2000;
 /// One notification, whoever it goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationMessage {
-    /// What happened.
+    /// What it is called.
     pub event: NotificationEvent,
-    /// The same, as events of the cluster have it: `HealthCheckFailed`.
-    pub reason: &'static str,
-    /// To which source.
-    pub source: SourceKey,
-    /// In which environment, where that is known.
+    /// In which environment it happened, where that is known.
     pub environment: Option<String>,
-    /// Of which commit, where it is about one.
-    pub revision: Option<String>,
-    /// In a sentence, from a repository in parts.
-    pub text: String,
-    /// When.
-    pub at: jiff::Timestamp,
+    /// What happened; its message is from a repository in parts.
+    pub source_event: SourceEvent,
 }
 
 impl NotificationMessage {
@@ -42,28 +34,33 @@ impl NotificationMessage {
                 "apiVersion": "stator.dev/v1alpha1",
                 "kind": "Notification",
                 "event": event_name(self.event),
-                "reason": self.reason,
-                "source": {"namespace": self.source.namespace, "name": self.source.name},
+                "reason": self.source_event.kind.as_str(),
+                "source": {"namespace": self.source_event.source.namespace, "name": self.source_event.source.name},
                 "environment": self.environment,
-                "revision": self.revision,
-                "message": sanitize_text(escape::line(&self.text).as_bytes(), MAX_MESSAGE_CHARS),
-                "time": self.at.to_string(),
+                "revision": self.source_event.revision,
+                "message": self.sanitized_message(),
+                "time": self.source_event.at.to_string(),
             }),
         };
         body.to_string().into_bytes()
     }
 
+    fn sanitized_message(&self) -> String {
+        sanitize_text(escape::line(&self.source_event.message).as_bytes(), MAX_MESSAGE_CHARS)
+    }
+
     /// One line for people, in which nothing is markup or calls anybody.
     fn slack_text(&self) -> String {
         let environment = self.environment.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let revision = self.revision.as_ref().map(|commit| format!(" at {}", commit_label(commit))).unwrap_or_default();
-        let text = sanitize_text(escape::line(&self.text).as_bytes(), MAX_MESSAGE_CHARS);
-        // What happened to a commit begins with its name.
-        let text = match &self.revision {
-            Some(commit) => text.strip_prefix(&format!("{}: ", commit_label(commit))).unwrap_or(&text),
+        let SourceEvent { source, revision, .. } = &self.source_event;
+        let at = revision.as_ref().map(|commit| format!(" at {}", commit_label(commit))).unwrap_or_default();
+        let text = self.sanitized_message();
+        // The commit is named before already.
+        let text = match revision {
+            Some(commit) => text.strip_prefix(&prefix_commit(commit, "")).unwrap_or(&text),
             None => &text,
         };
-        escape_markup(&format!("{} {}{environment}{revision}: {text}", event_title(self.event), self.source))
+        escape_markup(&format!("{} {source}{environment}{at}: {text}", event_title(self.event)))
     }
 }
 

@@ -1,6 +1,6 @@
-//! Notifications: what happens to sources, told to Slack and to webhooks by the rules of each source.
+//! Notifications: what happens to sources, sent to Slack and to webhooks by the rules of each source.
 //!
-//! One task listens to all that happens and [decides](decision) what of it is told; each receiver has a queue and a
+//! One task listens to all that happens and [decides](decision) what of it is reported; each receiver has a queue and a
 //! task of its own, so that one that hangs holds up nobody.
 
 pub mod decision;
@@ -38,10 +38,10 @@ struct ReceiverQueue {
 /// The receivers of each source.
 type ReceiverQueues = Arc<Mutex<BTreeMap<SourceKey, Vec<ReceiverQueue>>>>;
 
-/// Tells people what happens to sources. Without a source that has somebody to tell, nothing runs.
+/// Notifies people of what happens to sources. Without a source that has receivers, nothing runs.
 #[derive(Debug)]
 pub struct Notifier {
-    board: Arc<SourceRegistry>,
+    registry: Arc<SourceRegistry>,
     metrics: Arc<Metrics>,
     receivers: ReceiverQueues,
     tasks: TaskTracker,
@@ -53,10 +53,10 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Of the sources on a board.
-    pub fn new(board: Arc<SourceRegistry>, metrics: Arc<Metrics>) -> Self {
+    /// Of the sources in a registry.
+    pub fn new(registry: Arc<SourceRegistry>, metrics: Arc<Metrics>) -> Self {
         Self {
-            board,
+            registry,
             metrics,
             receivers: ReceiverQueues::default(),
             tasks: TaskTracker::new(),
@@ -66,14 +66,14 @@ impl Notifier {
         }
     }
 
-    /// Tells those whom a source names from now on, and no others of it. What waits for the others is still sent.
+    /// Notifies those whom a source names from now on, and no others of it. What waits for the others is still sent.
     pub fn set_receivers(&self, source: &ResolvedSource) {
-        let mut lines = Vec::new();
+        let mut receivers = Vec::new();
         for (wanted, secret) in source.spec.notifications.iter().zip(&source.secrets.notifications) {
             match NotificationTarget::from_secret(wanted, secret, source.spec.allow_insecure) {
                 Ok(target) => {
                     let target = NotificationTarget { addresses: source.access.addresses, ..target };
-                    lines.push(self.open_queue(&source.key, target));
+                    receivers.push(self.open_queue(&source.key, target));
                 }
                 Err(fault) => tracing::warn!(
                     source = %source.key,
@@ -81,16 +81,16 @@ impl Notifier {
                 ),
             }
         }
-        if lines.is_empty() {
+        if receivers.is_empty() {
             self.remove_source(&source.key);
             return;
         }
-        self.lock_receivers().insert(source.key.clone(), lines);
+        self.lock_receivers().insert(source.key.clone(), receivers);
         self.listening.get_or_init(|| {
-            let (news, board) = (self.board.subscribe_events(), Arc::clone(&self.board));
-            let (lines, metrics, ending) =
+            let (events, registry) = (self.registry.subscribe_events(), Arc::clone(&self.registry));
+            let (receivers, metrics, ending) =
                 (Arc::clone(&self.receivers), Arc::clone(&self.metrics), self.shutdown.clone());
-            self.tasks.spawn(run_listener(news, board, lines, metrics, ending));
+            self.tasks.spawn(run_listener(events, registry, receivers, metrics, ending));
         });
     }
 
@@ -130,20 +130,20 @@ impl Notifier {
 
 /// Receives every event, and sends those that are to be reported.
 async fn run_listener(
-    mut news: broadcast::Receiver<SourceEvent>,
-    board: Arc<SourceRegistry>,
-    lines: ReceiverQueues,
+    mut events: broadcast::Receiver<SourceEvent>,
+    registry: Arc<SourceRegistry>,
+    receivers: ReceiverQueues,
     metrics: Arc<Metrics>,
     ending: CancellationToken,
 ) {
-    let mut memories: BTreeMap<SourceKey, NotificationHistory> = BTreeMap::new();
+    let mut histories: BTreeMap<SourceKey, NotificationHistory> = BTreeMap::new();
     loop {
-        let due = memories.values().filter_map(NotificationHistory::next_due).min();
+        let due = histories.values().filter_map(NotificationHistory::next_due).min();
         let wait = due.map(|due| Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default());
-        let told: Vec<(SourceKey, NotificationDecision)> = tokio::select! {
+        let decisions: Vec<NotificationDecision> = tokio::select! {
             biased;
-            heard = news.recv() => match heard {
-                Ok(news) => decide_event(&mut memories, &board, news).into_iter().collect(),
+            received = events.recv() => match received {
+                Ok(source_event) => decide_event(&mut histories, &registry, source_event).into_iter().collect(),
                 Err(RecvError::Lagged(missed)) => {
                     tracing::warn!(missed, "some events were not reported, because there were too many");
                     Vec::new()
@@ -153,57 +153,51 @@ async fn run_listener(
             () = ending.cancelled() => return,
             () = sleep_for_some(wait) => {
                 let now = Timestamp::now();
-                let ticked = memories.iter_mut().flat_map(|(source, memory)| {
-                    let seen = board.entry(source).and_then(|entry| entry.state.borrow().seen.clone());
-                    let told = memory.take_overdue(now, seen.as_ref().map(|seen| seen.commit.as_str()));
-                    told.into_iter().map(|tell| (source.clone(), tell))
+                let overdue = histories.iter_mut().flat_map(|(source, history)| {
+                    let seen = registry.entry(source).and_then(|entry| entry.state.borrow().seen.clone());
+                    history.take_overdue(now, seen.as_ref().map(|seen| seen.commit.as_str()))
                 });
-                ticked.collect()
+                overdue.collect()
             }
         };
         // What was forgotten must not be reported again.
-        memories.retain(|source, _| board.entry(source).is_some());
-        for (source, tell) in told {
-            enqueue_notifications(&lines, &board, &metrics, &source, &tell);
+        histories.retain(|source, _| registry.entry(source).is_some());
+        for decision in decisions {
+            enqueue_notifications(&receivers, &registry, &metrics, &decision);
         }
     }
 }
 
 fn decide_event(
-    memories: &mut BTreeMap<SourceKey, NotificationHistory>,
-    board: &SourceRegistry,
-    news: SourceEvent,
-) -> Option<(SourceKey, NotificationDecision)> {
-    let source = news.source.clone();
-    let memory = memories.entry(source.clone()).or_insert_with(|| {
-        let state = board.entry(&source).map(|entry| entry.state);
+    histories: &mut BTreeMap<SourceKey, NotificationHistory>,
+    registry: &SourceRegistry,
+    source_event: SourceEvent,
+) -> Option<NotificationDecision> {
+    let history = histories.entry(source_event.source.clone()).or_insert_with(|| {
+        let state = registry.entry(&source_event.source).map(|entry| entry.state);
         NotificationHistory::new(state.and_then(|state| state.borrow().previous.clone()).as_ref())
     });
-    memory.observe_event(news).map(|tell| (source, tell))
+    history.observe_event(source_event)
 }
 
 fn enqueue_notifications(
-    lines: &ReceiverQueues,
-    board: &SourceRegistry,
+    receivers: &ReceiverQueues,
+    registry: &SourceRegistry,
     metrics: &Metrics,
-    source: &SourceKey,
-    tell: &NotificationDecision,
+    decision: &NotificationDecision,
 ) {
-    let environment = board.entry(source).and_then(|entry| entry.state.borrow().environment.clone());
-    let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).get(source).cloned().unwrap_or_default();
-    for line in lines {
-        let Some(event) = tell.matching_event(&line.target.events) else { continue };
+    let source = &decision.source_event.source;
+    let environment = registry.entry(source).and_then(|entry| entry.state.borrow().environment.clone());
+    let receivers = receivers.lock().unwrap_or_else(PoisonError::into_inner).get(source).cloned().unwrap_or_default();
+    for receiver in receivers {
+        let Some(event) = decision.matching_event(&receiver.target.events) else { continue };
         let message = NotificationMessage {
             event,
-            reason: tell.source_event.kind.as_str(),
-            source: source.clone(),
             environment: environment.clone(),
-            revision: tell.source_event.revision.clone(),
-            text: tell.source_event.message.clone(),
-            at: tell.source_event.at,
+            source_event: decision.source_event.clone(),
         };
-        if line.queue.try_send(message).is_err() {
-            count_dropped(metrics, line.target.kind, source, &line.target.name);
+        if receiver.queue.try_send(message).is_err() {
+            count_dropped(metrics, receiver.target.kind, source, &receiver.target.name);
         }
     }
 }

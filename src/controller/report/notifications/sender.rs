@@ -2,13 +2,12 @@
 
 use super::message::{NotificationMessage, event_name};
 use crate::controller::metrics::{Metrics, NotificationResult};
+use crate::controller::report::retried_write::{RetryPolicy, WriteOutcome, write_with_retry};
 use crate::controller::sources::notification_target::NotificationTarget;
 use crate::controller::sources::resolved_source::SourceKey;
 use aws_lc_rs::hmac;
 use http::header::CONTENT_TYPE;
 use secrecy::ExposeSecret as _;
-use stator_cluster::random::random_bits;
-use stator_core::retry::Backoff;
 use stator_git::source::model_source::NotificationEvent;
 use stator_git::source::transport::http::{HttpClient, HttpSettings};
 use stator_git::source::transport::retry_after::retry_after;
@@ -19,25 +18,17 @@ use tokio_util::sync::CancellationToken;
 
 /// Notifications that wait for one receiver.
 pub(super) const QUEUE_CAPACITY: usize = 64;
-/// How often one is tried.
-const MAX_ATTEMPTS: u32 = 8;
-/// Pauses between tries.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
-const MAX_BACKOFF: Duration = Duration::from_secs(300);
-/// How long one try may take.
+/// How long one request may take. Its own error says more than that of an attempt, which ends later.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const RETRIES: RetryPolicy = RetryPolicy {
+    first_pause: Duration::from_secs(2),
+    longest_pause: Duration::from_secs(300),
+    max_attempts: Some(8),
+    attempt_timeout: Duration::from_secs(16),
+    timeout_message: "the receiver cannot be reached: it does not respond in time",
+};
 /// Bytes of a refusal that are read.
 const MAX_REFUSAL_BYTES: usize = 256;
-
-/// What became of one try.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum NotificationOutcome {
-    Sent,
-    /// No other try would end differently.
-    Refused(String),
-    /// It may pass, after a time that the receiver asks for.
-    Failed(String, Option<Duration>),
-}
 
 /// Sends until its queue is closed and empty. `hurry` ends the pauses: what is left is tried once more each.
 pub(super) async fn run_sender(
@@ -62,47 +53,23 @@ pub(super) async fn run_sender(
         }
     };
     while let Some(message) = queue.recv().await {
-        let sent = deliver_message(&http, &target, &message, &hurry).await;
-        let ended = match sent {
-            NotificationOutcome::Sent => NotificationResult::Sent,
-            NotificationOutcome::Refused(why) => {
+        let body = message.body(target.kind);
+        // The same for every attempt, so that whoever takes it twice can recognise it.
+        let id = uuid::Uuid::new_v4().to_string();
+        let report = |why: &str| tracing::debug!(receiver = target.name, "a notification is retried: {why}");
+        let attempt = || post_message(&http, &target, message.event, &id, &body);
+        let result = match write_with_retry(&RETRIES, &hurry, attempt, report).await {
+            WriteOutcome::Done(()) => NotificationResult::Sent,
+            WriteOutcome::Refused(why) => {
                 tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification was refused: {why}");
                 NotificationResult::Refused
             }
-            NotificationOutcome::Failed(why, _) => {
+            WriteOutcome::Failed(why, _) => {
                 tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification failed after all retries: {why}");
                 NotificationResult::Failed
             }
         };
-        metrics.record_notification(target.kind, ended);
-    }
-}
-
-/// Tries until it is taken, refused for good, or given up.
-async fn deliver_message(
-    http: &HttpClient,
-    target: &NotificationTarget,
-    message: &NotificationMessage,
-    hurry: &CancellationToken,
-) -> NotificationOutcome {
-    let body = message.body(target.kind);
-    // The same for every try: whoever takes it twice can tell.
-    let id = uuid::Uuid::new_v4().to_string();
-    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
-    loop {
-        let last = backoff.attempts() + 1 >= MAX_ATTEMPTS || hurry.is_cancelled();
-        let (why, asked) = match post_message(http, target, message.event, &id, &body).await {
-            NotificationOutcome::Failed(why, asked) if !last => (why, asked),
-            done @ (NotificationOutcome::Sent | NotificationOutcome::Refused(_) | NotificationOutcome::Failed(..)) => {
-                return done;
-            }
-        };
-        tracing::debug!(receiver = target.name, "a notification is retried: {why}");
-        let pause = backoff.next_delay().max(asked.unwrap_or_default());
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = hurry.cancelled() => {}
-        }
+        metrics.record_notification(target.kind, result);
     }
 }
 
@@ -112,9 +79,9 @@ async fn post_message(
     event: NotificationEvent,
     id: &str,
     body: &[u8],
-) -> NotificationOutcome {
+) -> WriteOutcome<()> {
     if http.check_address(&target.url).is_err() {
-        return NotificationOutcome::Refused("sources may not send to its address".to_owned());
+        return WriteOutcome::Refused("sources may not send to its address".to_owned());
     }
     let mut request = http
         .client()
@@ -129,22 +96,22 @@ async fn post_message(
     }
     let answer = match request.body(body.to_vec()).send().await {
         Ok(answer) => answer,
-        Err(error) => return NotificationOutcome::Failed(describe_transport_error(&error), None),
+        Err(error) => return WriteOutcome::Failed(describe_transport_error(&error), None),
     };
     let status = answer.status();
     if status.is_success() {
-        return NotificationOutcome::Sent;
+        return WriteOutcome::Done(());
     }
     let after = retry_after(answer.headers(), jiff::Timestamp::now());
     let code = status.as_u16();
     if status.is_redirection() {
-        return NotificationOutcome::Refused(format!("the receiver redirects (status {code}), which is not followed"));
+        return WriteOutcome::Refused(format!("the receiver redirects (status {code}), which is not followed"));
     }
     if status.is_server_error() || [408, 425, 429].contains(&code) {
-        return NotificationOutcome::Failed(format!("the receiver answered with status {code}"), after);
+        return WriteOutcome::Failed(format!("the receiver answered with status {code}"), after);
     }
-    let said = read_refusal_reason(target, answer).await.map(|said| format!(": {said}")).unwrap_or_default();
-    NotificationOutcome::Refused(format!("the receiver answered with status {code}{said}"))
+    let reason = read_refusal_reason(target, answer).await.map(|reason| format!(": {reason}")).unwrap_or_default();
+    WriteOutcome::Refused(format!("the receiver answered with status {code}{reason}"))
 }
 
 /// The word that a refusal gives as its reason, as Slack does. Anything longer may quote what was sent, or where to.

@@ -21,25 +21,25 @@ fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + minute * 60).unwrap()
 }
 
-fn news(minute: i64, what: SourceEventKind, revision: Option<&str>) -> SourceEvent {
+fn event(minute: i64, what: SourceEventKind, revision: Option<&str>) -> SourceEvent {
     let (revision, message) = (revision.map(str::to_owned), "3f2c1ab: something".to_owned());
     SourceEvent { source: key(), kind: what, model: None, revision, message, at: at(minute) }
 }
 
-/// What is told of news of a commit (or of none), in one line each.
-fn told(memory: &mut NotificationHistory, all: &[(i64, SourceEventKind, Option<&str>)]) -> String {
+/// What is reported of events of a commit (or of none), in one line each.
+fn decisions(history: &mut NotificationHistory, all: &[(i64, SourceEventKind, Option<&str>)]) -> String {
     let mut lines = Vec::new();
     for (minute, what, revision) in all {
-        let ticked = memory.take_overdue(at(*minute), all.first().and_then(|(_, _, revision)| *revision));
-        let heard = memory.observe_event(news(*minute, *what, *revision));
-        lines.extend(ticked.into_iter().chain(heard).map(|tell| line(&tell)));
+        let overdue = history.take_overdue(at(*minute), all.first().and_then(|(_, _, revision)| *revision));
+        let decision = history.observe_event(event(*minute, *what, *revision));
+        lines.extend(overdue.into_iter().chain(decision).map(|decision| line(&decision)));
     }
     lines.join("\n")
 }
 
-fn line(tell: &NotificationDecision) -> String {
-    let also = tell.also.map(|also| format!(" ({also:?} too)")).unwrap_or_default();
-    format!("{:?}{also} {}", tell.event, tell.source_event.revision.as_deref().unwrap_or("-"))
+fn line(decision: &NotificationDecision) -> String {
+    let also = decision.also.map(|also| format!(" ({also:?} too)")).unwrap_or_default();
+    format!("{:?}{also} {}", decision.event, decision.source_event.revision.as_deref().unwrap_or("-"))
 }
 
 fn known(recalled: PreviousState) -> NotificationHistory {
@@ -50,8 +50,8 @@ const BROKEN: SourceEventKind = SourceEventKind::Failed(ProblemReason::BuildFail
 const OUTAGE: SourceEventKind = SourceEventKind::Failed(ProblemReason::ReconciliationFailed);
 
 #[test]
-fn each_change_is_told_once() {
-    let mut memory = known(PreviousState::default());
+fn each_change_is_reported_once() {
+    let mut history = known(PreviousState::default());
     let story = [
         (0, SourceEventKind::Synced, Some("a")),
         (1, BROKEN, Some("b")),
@@ -71,7 +71,7 @@ fn each_change_is_told_once() {
         (30, SourceEventKind::Drifted, Some("d")),
         (31, SourceEventKind::Suspended, None),
     ];
-    insta::assert_snapshot!(told(&mut memory, &story), @r"
+    insta::assert_snapshot!(decisions(&mut history, &story), @r"
     Synced a
     Failed b
     Failed b
@@ -84,14 +84,14 @@ fn each_change_is_told_once() {
 }
 
 #[test]
-fn what_passes_by_itself_is_told_when_it_does_not() {
-    let mut memory = known(PreviousState::default());
+fn what_passes_by_itself_is_reported_when_it_does_not() {
+    let mut history = known(PreviousState::default());
     let passed =
         [(0, OUTAGE, Some("a")), (4, SourceEventKind::Synced, Some("a")), (4, SourceEventKind::Recovered, Some("a"))];
-    assert_eq!(told(&mut memory, &passed), "Synced a");
+    assert_eq!(decisions(&mut history, &passed), "Synced a");
     let overtaken =
         [(10, OUTAGE, Some("b")), (11, SourceEventKind::Held, Some("c")), (30, SourceEventKind::Suspended, None)];
-    assert_eq!(told(&mut memory, &overtaken), "Held c");
+    assert_eq!(decisions(&mut history, &overtaken), "Held c");
     let lasting = [
         (40, OUTAGE, Some("d")),
         (44, OUTAGE, Some("d")),
@@ -99,15 +99,15 @@ fn what_passes_by_itself_is_told_when_it_does_not() {
         (60, OUTAGE, Some("d")),
         (70, SourceEventKind::Recovered, Some("d")),
     ];
-    assert_eq!(told(&mut memory, &lasting), "Failed d\nRecovered d");
+    assert_eq!(decisions(&mut history, &lasting), "Failed d\nRecovered d");
     let look = SourceEventKind::Failed(ProblemReason::GitOperationFailed);
-    assert_eq!(told(&mut memory, &[(80, look, None), (81, SourceEventKind::Recovered, None)]), "");
-    assert_eq!(memory.observe_event(news(90, look, None)), None);
-    assert_eq!(memory.next_due(), Some(at(90).checked_add(TRANSIENT_FAILURE_GRACE).unwrap()));
+    assert_eq!(decisions(&mut history, &[(80, look, None), (81, SourceEventKind::Recovered, None)]), "");
+    assert_eq!(history.observe_event(event(90, look, None)), None);
+    assert_eq!(history.next_due(), Some(at(90).checked_add(TRANSIENT_FAILURE_GRACE).unwrap()));
 }
 
 #[test]
-fn after_a_restart_nothing_is_told_anew() {
+fn after_a_restart_nothing_is_reported_anew() {
     let failed = PreviousState {
         applied: Some("a".to_owned()),
         applied_from: None,
@@ -117,13 +117,13 @@ fn after_a_restart_nothing_is_told_anew() {
         seen: Some("b".to_owned()),
     };
     assert_eq!(
-        told(
+        decisions(
             &mut known(failed),
             &[(0, SourceEventKind::Synced, Some("c")), (0, SourceEventKind::Recovered, Some("c"))]
         ),
         "Recovered (Synced too) c"
     );
-    // An outage that its status shows counts as told, also when the commit failed in another way since.
+    // An outage that its status shows counts as reported, also when the commit failed in another way since.
     let outage = PreviousState {
         applied: None,
         applied_from: None,
@@ -132,11 +132,11 @@ fn after_a_restart_nothing_is_told_anew() {
         judged_commit: Some("b".to_owned()),
         seen: Some("b".to_owned()),
     };
-    let mut memory = known(outage);
+    let mut history = known(outage);
     let unreachable = SourceEventKind::Failed(ProblemReason::ReconciliationFailed);
-    assert_eq!(told(&mut memory, &[(0, BROKEN, Some("b")), (1, unreachable, Some("b"))]), "Failed b");
-    assert_eq!(memory.next_due(), None);
-    // A file has no status: what is there at the start counts as told, and as never told to have failed.
+    assert_eq!(decisions(&mut history, &[(0, BROKEN, Some("b")), (1, unreachable, Some("b"))]), "Failed b");
+    assert_eq!(history.next_due(), None);
+    // A file has no status: what is there at the start counts as reported, and as never reported to have failed.
     let mut blind = NotificationHistory::new(None);
     let story = [
         (0, BROKEN, Some("a")),
@@ -144,7 +144,7 @@ fn after_a_restart_nothing_is_told_anew() {
         (2, BROKEN, Some("c")),
         (3, SourceEventKind::Synced, Some("d")),
     ];
-    assert_eq!(told(&mut blind, &story), "Synced b\nFailed c\nRecovered (Synced too) d");
+    assert_eq!(decisions(&mut blind, &story), "Synced b\nFailed c\nRecovered (Synced too) d");
 }
 
 /// A source as it may stand, step by step.
@@ -204,12 +204,12 @@ fn recalled(standing: &SourceState) -> PreviousState {
 }
 
 proptest! {
-    /// Whatever happens: no failure of a commit is told twice before the source was well, nor the one that its status
-    /// shows after a restart; nothing recovers that was not told to have failed, and nothing is told of a commit that is not the newest.
+    /// Whatever happens: no failure of a commit is reported twice before the source was well, nor the one that its status
+    /// shows after a restart; nothing recovers that was not reported to have failed, and nothing is reported of a commit that is not the newest.
     #[test]
-    fn people_are_told_once_and_in_order(steps in steps()) {
+    fn people_are_notified_once_and_in_order(steps in steps()) {
         let mut standing = SourceState { previous: Some(PreviousState::default()), ..SourceState::default() };
-        let mut memory = known(PreviousState::default());
+        let mut history = known(PreviousState::default());
         let (mut pushes, mut minute) = (0, 0);
         let mut failed: BTreeMap<(SourceEventKind, Option<String>), ()> = BTreeMap::new();
         let (mut open, mut open_rest) = (false, false);
@@ -226,7 +226,7 @@ proptest! {
                 Step::Wait => minute += 10,
                 Step::Restart => {
                     let recalled = recalled(&standing);
-                    memory = known(recalled.clone());
+                    history = known(recalled.clone());
                     // The status says how it stood in the end, and no more.
                     failed.retain(|(what, commit), ()| Some(what.as_str()) == recalled.reason.as_deref() && *commit == recalled.judged_commit);
                     let seen = standing.seen.clone();
@@ -245,22 +245,22 @@ proptest! {
             }
             standing.was_polled = true;
             let newest = standing.seen.as_ref().map(|seen| seen.commit.clone());
-            let mut all = memory.take_overdue(at(minute), newest.as_deref());
+            let mut all = history.take_overdue(at(minute), newest.as_deref());
             for one in source_events::diff_states(&key(), &before, &standing) {
-                all.extend(memory.observe_event(SourceEvent { at: at(minute), ..one }));
+                all.extend(history.observe_event(SourceEvent { at: at(minute), ..one }));
             }
-            for tell in all {
-                let of_commit = tell.source_event.revision.is_some();
-                prop_assert!(!of_commit || tell.source_event.revision == newest, "{:?} is not {:?}", tell, newest);
-                match tell.event {
+            for decision in all {
+                let of_commit = decision.source_event.revision.is_some();
+                prop_assert!(!of_commit || decision.source_event.revision == newest, "{:?} is not {:?}", decision, newest);
+                match decision.event {
                     NotificationEvent::Failed => {
-                        let again = failed.insert((tell.source_event.kind, tell.source_event.revision.clone()), ());
-                        prop_assert!(!of_commit || again.is_none(), "told twice: {:?}", tell);
+                        let again = failed.insert((decision.source_event.kind, decision.source_event.revision.clone()), ());
+                        prop_assert!(!of_commit || again.is_none(), "reported twice: {:?}", decision);
                         if of_commit { open = true } else { open_rest = true }
                     }
                     NotificationEvent::Recovered => {
                         let was = if of_commit { std::mem::take(&mut open) } else { std::mem::take(&mut open_rest) };
-                        prop_assert!(was, "nothing was told to have failed: {:?}", tell);
+                        prop_assert!(was, "nothing was reported to have failed: {:?}", decision);
                         if of_commit { failed.clear(); }
                     }
                     NotificationEvent::Synced => failed.clear(),
@@ -273,7 +273,8 @@ proptest! {
     /// Whatever a repository writes, it is one line, in which nothing is markup or calls anybody.
     #[test]
     fn what_a_repository_says_is_only_text(text in any::<String>()) {
-        let message = NotificationMessage { text, ..message() };
+        let source_event = SourceEvent { message: text, ..message().source_event };
+        let message = NotificationMessage { source_event, ..message() };
         let slack: serde_json::Value = serde_json::from_slice(&message.body(NotificationKind::Slack)).unwrap();
         let line = slack["text"].as_str().unwrap();
         prop_assert!(!line.contains(['<', '>', '\n']) && !line.chars().any(char::is_control));
@@ -288,19 +289,18 @@ proptest! {
 fn message() -> NotificationMessage {
     NotificationMessage {
         event: NotificationEvent::Failed,
-        reason: "HealthCheckFailed",
-        source: key(),
         environment: Some("prod".to_owned()),
-        revision: Some("3f2c1ab99d".to_owned()),
-        text: "3f2c1ab: <!channel> & @here: llama is not healthy".to_owned(),
-        at: at(0),
+        source_event: SourceEvent {
+            message: "3f2c1ab: <!channel> & @here: llama is not healthy".to_owned(),
+            ..event(0, SourceEventKind::Failed(ProblemReason::HealthCheckFailed), Some("3f2c1ab99d"))
+        },
     }
 }
 
 #[test]
 fn a_message_says_what_where_and_why() {
-    let told = |kind| String::from_utf8(message().body(kind)).unwrap().replace('\u{200b}', "~");
-    insta::assert_snapshot!(told(NotificationKind::Slack) + "\n" + &told(NotificationKind::Webhook), @r#"
+    let decisions = |kind| String::from_utf8(message().body(kind)).unwrap().replace('\u{200b}', "~");
+    insta::assert_snapshot!(decisions(NotificationKind::Slack) + "\n" + &decisions(NotificationKind::Webhook), @r#"
     {"mrkdwn":false,"text":"Failed: team/models (prod) at 3f2c1ab: &lt;!channel&gt; &amp; @~here: llama is not healthy","unfurl_links":false,"unfurl_media":false}
     {"apiVersion":"stator.dev/v1alpha1","environment":"prod","event":"failed","kind":"Notification","message":"3f2c1ab: <!channel> & @here: llama is not healthy","reason":"HealthCheckFailed","revision":"3f2c1ab99d","source":{"name":"models","namespace":"team"},"time":"2023-11-14T22:13:20Z"}
     "#);

@@ -1,6 +1,6 @@
 //! Previews: every open pull request onto the branch that a source follows is planned, commented on and given a status.
 //!
-//! One task a source and one pull request at a time, so no two writers meet. What is said is derived from the host's own
+//! One task a source and one pull request at a time, so no two writers meet. What is reported is derived from the host's own
 //! state each time: hints only say where to look, and after a restart everything is looked at once.
 
 mod comment_upsert;
@@ -41,7 +41,7 @@ use trees::{PullRequestReadError, PullRequestReader, PullRequestRefs};
 const BASE_SETTLE_DELAY: Duration = Duration::from_secs(10);
 /// How long after one preview of a pull request the next may come: pushes come in bursts.
 const PREVIEW_DEBOUNCE: Duration = Duration::from_secs(5);
-/// Open pull requests of which it is said that they are left out.
+/// Open pull requests of which it is reported that they are left out.
 const MAX_LEFT_OUT_STATUSES: usize = 100;
 
 /// What previews are of.
@@ -97,7 +97,7 @@ pub struct PreviewRunner<F, C> {
     known: BTreeMap<u64, KnownPullRequest>,
     queue: PullRequestQueue,
     coverage: PreviewCoverage,
-    /// Those that are left out, with the commit that it was said of.
+    /// Those that are left out, with the commit that it was reported of.
     left_out: BTreeMap<u64, String>,
     /// The environment's name, once a plan has determined it.
     environment_name: Option<String>,
@@ -267,8 +267,8 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         }
         // Of those that are named last the first is looked at first: the newest.
         open.sort_unstable_by_key(|pull| pull.number);
-        let told = open.iter().rev().filter_map(|pull| Some((pull, *left_out.get(&pull.number)?)));
-        told.take(MAX_LEFT_OUT_STATUSES).for_each(|(pull, reason)| self.report_left_out(pull, reason));
+        let reported = open.iter().rev().filter_map(|pull| Some((pull, *left_out.get(&pull.number)?)));
+        reported.take(MAX_LEFT_OUT_STATUSES).for_each(|(pull, reason)| self.report_left_out(pull, reason));
         for pull in open.iter().filter(|pull| !left_out.contains_key(&pull.number)) {
             let stale = self.known.get(&pull.number).is_none_or(|known| {
                 let is_refused = known.refused_until.is_some_and(|until| until > now);
@@ -284,7 +284,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         Ok(())
     }
 
-    /// What the cluster runs and has, where it is one that Dynamo runs in. What it does not tell is not known.
+    /// What the cluster runs and has, where it is one that Dynamo runs in. What it does not answer is not known.
     async fn served_platform(&self) -> Platform {
         let cluster = self.settings.policies.reader.cluster.as_ref().and_then(AnyCluster::as_kubernetes);
         match cluster {
@@ -355,7 +355,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         self.publish_preview(&pull, &head, tip, planned).await
     }
 
-    /// Says once of each commit that it is not previewed. That is no success: whoever requires the status to merge would let
+    /// Reports once of each commit that it is not previewed. That is no success: whoever requires the status to merge would let
     /// through what nobody has seen the plan of.
     fn report_left_out(&mut self, pull: &PullRequest, reason: LeftOutReason) {
         let before = self.left_out.insert(pull.number, pull.head.clone());
@@ -400,7 +400,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         let (state, description) = preview_status(&planned);
         // The status first: it costs the host less, and a comment that fails is reported by the next poll.
         self.post_status(head, environment, state, description);
-        // Where nothing changes and nothing was ever said, nothing is said.
+        // Where nothing changes and nothing was ever reported, nothing is.
         let silent = planned.as_ref().is_ok_and(|one| {
             one.plan.findings.is_empty()
                 && one.notes.is_empty()

@@ -182,15 +182,15 @@ impl PullRequestPlanner {
             rest.add(&facts.rest);
             models += usize::from(facts.counts);
         }
-        // What was there before and lies in files that stay as they are is no news of this pull request.
+        // What was there before and lies in files that stay as they are is not of this pull request.
         let changed = changed_files(&sides.base, &sides.head);
         let known: BTreeSet<(String, String)> =
             base_desired.findings.iter().map(|one| (one.location.file.clone(), one.message.clone())).collect();
-        let news = |one: &Finding| {
+        let is_new = |one: &Finding| {
             changed.contains(one.location.file.as_str())
                 || !known.contains(&(one.location.file.clone(), one.message.clone()))
         };
-        let findings: Vec<Finding> = head_desired.findings.iter().filter(|one| news(one)).cloned().collect();
+        let findings: Vec<Finding> = head_desired.findings.iter().filter(|one| is_new(one)).cloned().collect();
         let quiet = |mut desired: DesiredState| {
             desired.rendered.iter_mut().for_each(|one| one.findings.retain(Finding::is_error));
             desired
@@ -212,7 +212,7 @@ impl PullRequestPlanner {
             unchanged: rest,
             release: head_desired.target.platform.release(),
         });
-        plan.findings.retain(news);
+        plan.findings.retain(is_new);
         Ok(PullRequestPlan { plan, models, notes: settings_notes(&changed) })
     }
 

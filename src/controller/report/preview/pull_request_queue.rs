@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
-/// The most that wait. What finds no room is found by the next list of all that are open.
+/// The most that wait. What is left out is found by the next list of all that are open.
 const MAX_WAITING: usize = 10_000;
 
 /// Pull requests that are to be looked at: each once, the one that was named last first.

@@ -1,4 +1,4 @@
-//! Pull requests of a real repository, read by a real mirror, at a host that answers as it is told to.
+//! Pull requests of a real repository, read by a real mirror, at a host that answers as a test wants it to.
 
 use super::*;
 use crate::controller::report::tests_forge::FakeForge;
@@ -317,7 +317,7 @@ async fn a_base_branch_that_moves_is_planned_against_and_only_news_is_written() 
     place.start();
     let head = place.push(7, &[("a/model.yaml", &model("a", 3))]);
     place.settle().await;
-    // Another model's change on main is no news here.
+    // Another model's change on main is none here.
     let tip = place.commit("refs/heads/main", None, &[("b/model.yaml", &model("b", 2))]);
     place.tip.send_replace(Some(tip));
     place.settle().await;
@@ -452,7 +452,7 @@ async fn pull_requests_of_forks_and_beyond_the_limit_are_left_out_and_told() {
     insta::assert_snapshot!(place.status(&fork), @"stator/preview/prod error: not previewed: it comes from a fork; `spec.previewForks` allows them");
     insta::assert_snapshot!(place.status(&heads[1]), @"stator/preview/prod error: not previewed: 2 newer pull requests are open; `spec.previewLimit` raises the limit");
     assert_eq!([1, 2, 3, 4, 9].map(|number| place.forge.comments(number).len()), [0, 0, 1, 1, 0]);
-    // A newer one is closed: there is room for the next.
+    // A newer one is closed: there is a place for the next.
     place.forge.put(PullRequest { fork: false, state: PullRequestState::Closed, ..place.pull(4, &heads[3]) });
     tokio::time::sleep(Duration::from_secs(700)).await;
     assert_eq!([1, 2, 3].map(|number| place.forge.comments(number).len()), [0, 1, 1]);

@@ -14,14 +14,13 @@ use crate::controller::sources::registry::source_state::{
 };
 use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::status_wording::commit_label;
+use crate::controller::status_wording::{commit_label, prefix_commit, window_label};
 use jiff::Timestamp;
 use stator_git::source::model_source::status::{
     ApprovedRevision, ConditionStatus, GpuCounts, HeldGuard, HeldRevision, MAX_HELD_GUARDS, MAX_MESSAGE_LENGTH,
     MAX_POSTED_STATUSES, ModelCounts, ModelSourceStatus, PlanCounts, PostedStatus, READY, RECONCILING, Revisions,
     STALLED, SourceCondition, bound_message, truncate_line,
 };
-use stator_model::plan::HoldKind;
 use std::borrow::Cow;
 
 /// What a status depends on beside how the source stands.
@@ -31,9 +30,9 @@ pub struct SourceStatusInput<'a> {
     pub key: &'a SourceKey,
     /// `metadata.generation` of the spec that it stands so by.
     pub generation: i64,
-    /// What its object says now, or said when this process started.
+    /// What its object has now, or had when this process started.
     pub previous: &'a ModelSourceStatus,
-    /// What is to be said beside: [`SourceRegistry::remarks`](crate::controller::sources::registry::SourceRegistry::remarks).
+    /// What is to be reported beside: [`SourceRegistry::remarks`](crate::controller::sources::registry::SourceRegistry::remarks).
     pub remarks: &'a [String],
     /// The time.
     pub now: Timestamp,
@@ -68,10 +67,10 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
         ),
     };
     let is_current = revision.seen.is_some() && revision.seen == revision.applied;
-    let said = summarize_state(state, is_current, about);
+    let summary = summarize_state(state, is_current, about);
     ModelSourceStatus {
         observed_generation: Some(about.generation),
-        conditions: said.conditions(state, about),
+        conditions: summary.conditions(state, about),
         last_handled_request: state
             .handled_request
             .as_deref()
@@ -95,7 +94,10 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
         plan: plan_counts(state.plan.as_ref(), before.plan.as_ref()),
         held: if judged.is_some() {
             state.hold.as_ref().map(|held| {
-                let guards = held.guards.iter().take(MAX_HELD_GUARDS).map(|(kind, message)| held_guard(*kind, message));
+                let guards = held.guards.iter().take(MAX_HELD_GUARDS).map(|(kind, message)| HeldGuard {
+                    guard: kind.as_str().to_owned(),
+                    message: bound_message(message),
+                });
                 HeldRevision {
                     revision: truncate_line(&held.revision, 64),
                     plan: truncate_line(&held.plan, 64),
@@ -125,18 +127,18 @@ fn approved_revision(approval: &AcceptedApproval) -> ApprovedRevision {
     }
 }
 
-/// The status of a source that is not run: what it did before stays said.
+/// The status of a source that is not run: what it did before stays reported.
 pub fn build_rejected_status(held: &NotRun, about: &SourceStatusInput<'_>) -> ModelSourceStatus {
-    let moves = match (held.reason, held.reason.is_stalled()) {
+    let progress = match (held.reason, held.reason.is_stalled()) {
         (_, true) => ConditionProgress::Stalled,
         (RejectionReason::SecretNotRead, false) => ConditionProgress::Retrying,
         // What is missing may come by itself, and is seen when it does.
         (_, false) => ConditionProgress::Waiting,
     };
-    let said = ConditionSummary::new(ConditionStatus::False, held.reason.as_str(), held.message.clone(), moves);
+    let summary = ConditionSummary::new(ConditionStatus::False, held.reason.as_str(), held.message.clone(), progress);
     ModelSourceStatus {
         observed_generation: Some(about.generation),
-        conditions: said.conditions(&SourceState::default(), about),
+        conditions: summary.conditions(&SourceState::default(), about),
         phase: phase_name(SourcePhase::Idle).to_owned(),
         next_window: None,
         ..about.previous.clone()
@@ -150,7 +152,7 @@ struct ConditionSummary {
     reason: Cow<'static, str>,
     message: String,
     progress: ConditionProgress,
-    /// Whether an earlier process said it, with all that there was to say beside.
+    /// Whether an earlier process reported it, with all that there was to add.
     is_recalled: bool,
 }
 
@@ -241,26 +243,26 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
         return summarize_problem(problem, state);
     }
     if state.phase == SourcePhase::WindowClosed && !well {
-        let of = state.window_policy.as_ref().map(|policy| format!(" of fleet policy `{policy}`")).unwrap_or_default();
-        let (message, moves) = match (state.next_window, &state.window_policy) {
+        let window = window_label(state.window_policy.as_deref());
+        let (message, progress) = match (state.next_window, &state.window_policy) {
             (Some(opens), _) => (
-                format!("no sync window{of} is open; the next one opens at {}", format_time(opens)),
+                format!("no {window} is open; the next one opens at {}", format_time(opens)),
                 ConditionProgress::Waiting,
             ),
-            (None, None) => ("no sync window will open; correct `spec.windows`".to_owned(), ConditionProgress::Stalled),
+            (None, None) => (format!("no {window} will open; correct `spec.windows`"), ConditionProgress::Stalled),
             (None, Some(_)) => (
-                format!("no sync window{of} will open; ask an administrator to correct `windows` of the policy"),
+                format!("no {window} will open; ask an administrator to correct `windows` of the policy"),
                 ConditionProgress::Stalled,
             ),
         };
-        return ConditionSummary::new(ConditionStatus::False, "WindowClosed", message, moves);
+        return ConditionSummary::new(ConditionStatus::False, "WindowClosed", message, progress);
     }
     if let Some(recalled) = recalled {
         return recalled;
     }
     match (verdict, &state.seen) {
         (Some(verdict), Some(_)) if well => {
-            let moves = if state.phase == SourcePhase::Syncing {
+            let progress = if state.phase == SourcePhase::Syncing {
                 ConditionProgress::Reconciling
             } else {
                 ConditionProgress::Idle
@@ -271,14 +273,14 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
                     "live objects of {drifted} of {} models drifted; `stator sync --source {} -n {}` heals them",
                     state.counts.models, about.key.name, about.key.namespace
                 );
-                return ConditionSummary::new(ConditionStatus::False, "Drifted", message, moves);
+                return ConditionSummary::new(ConditionStatus::False, "Drifted", message, progress);
             }
-            let message = format!("{}: {}", commit_label(&verdict.revision), verdict.verdict.sentence());
-            ConditionSummary::new(ready, "ReconciliationSucceeded", message, moves)
+            let message = prefix_commit(&verdict.revision, verdict.verdict.sentence());
+            ConditionSummary::new(ready, "ReconciliationSucceeded", message, progress)
         }
         // A verdict that is not well comes with a problem; between the two there is work.
         (_, Some(seen)) => {
-            let message = format!("{}: {}", commit_label(&seen.commit), phase_description(state.phase));
+            let message = prefix_commit(&seen.commit, phase_description(state.phase));
             ConditionSummary::new(ConditionStatus::Unknown, "Progressing", message, ConditionProgress::Reconciling)
         }
         (_, None) => {
@@ -288,8 +290,8 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
     }
 }
 
-/// A process that has just started knows nothing yet. What an earlier one said of the same commit and the same spec is
-/// said on, rather than that all is unknown each time that a pod moves.
+/// A process that has just started knows nothing yet. What an earlier one reported of the same commit and the same spec
+/// stays, rather than that all is unknown each time that a pod moves.
 fn previous_summary(state: &SourceState, about: &SourceStatusInput<'_>) -> Option<ConditionSummary> {
     let before = about.previous;
     let same =
@@ -304,7 +306,7 @@ fn previous_summary(state: &SourceState, about: &SourceStatusInput<'_>) -> Optio
         return None;
     }
     let ready = before.condition(READY)?;
-    let moves = match ready.status {
+    let progress = match ready.status {
         ConditionStatus::True
             if before.revision.seen == before.revision.applied && state.phase != SourcePhase::Syncing =>
         {
@@ -315,8 +317,8 @@ fn previous_summary(state: &SourceState, about: &SourceStatusInput<'_>) -> Optio
         }
         ConditionStatus::True | ConditionStatus::False | ConditionStatus::Unknown => return None,
     };
-    let said = ConditionSummary::new(ready.status, ready.reason.clone(), ready.message.clone(), moves);
-    Some(ConditionSummary { is_recalled: true, ..said })
+    let summary = ConditionSummary::new(ready.status, ready.reason.clone(), ready.message.clone(), progress);
+    Some(ConditionSummary { is_recalled: true, ..summary })
 }
 
 /// Whether a source that is suspended is as its newest commit says: problems are reported anyway.
@@ -326,14 +328,14 @@ fn ready_while_suspended(ready: ConditionStatus, state: &SourceState) -> Conditi
 
 fn summarize_problem(problem: &SourceProblem, state: &SourceState) -> ConditionSummary {
     let at_work = matches!(state.phase, SourcePhase::Syncing | SourcePhase::Reading);
-    let moves = match (problem.is_transient, at_work) {
+    let progress = match (problem.is_transient, at_work) {
         (true, _) => ConditionProgress::Retrying,
         (false, true) if state.problems.contains_key(&ProblemScope::Commit) => ConditionProgress::Reconciling,
         (false, _) => ConditionProgress::Stalled,
     };
-    let moves = match problem.reason {
+    let progress = match problem.reason {
         // Models that are watched may become healthy by themselves.
-        ProblemReason::HealthCheckFailed if moves == ConditionProgress::Stalled => ConditionProgress::Waiting,
+        ProblemReason::HealthCheckFailed if progress == ConditionProgress::Stalled => ConditionProgress::Waiting,
         ProblemReason::AccessDenied
         | ProblemReason::SecretInvalid
         | ProblemReason::ClusterUnreachable
@@ -346,14 +348,14 @@ fn summarize_problem(problem: &SourceProblem, state: &SourceState) -> ConditionS
         | ProblemReason::Held
         | ProblemReason::Blocked
         | ProblemReason::HealthCheckFailed
-        | ProblemReason::ReconciliationFailed => moves,
+        | ProblemReason::ReconciliationFailed => progress,
     };
     let commit = state.seen.as_ref().filter(|_| state.problems.keys().next() == Some(&ProblemScope::Commit));
     let message = match commit {
-        Some(seen) => format!("{}: {problem}", commit_label(&seen.commit)),
+        Some(seen) => prefix_commit(&seen.commit, problem),
         None => problem.to_string(),
     };
-    ConditionSummary::new(ConditionStatus::False, problem.reason.as_str(), message, moves)
+    ConditionSummary::new(ConditionStatus::False, problem.reason.as_str(), message, progress)
 }
 
 fn is_verdict_of(commit: &str, seen: Option<&TimestampedRevision>) -> bool {
@@ -436,10 +438,6 @@ fn plan_counts(now: Option<&PlanSummary>, before: Option<&PlanCounts>) -> Option
         }),
         (None, before) => before.cloned(),
     }
-}
-
-fn held_guard(kind: HoldKind, message: &str) -> HeldGuard {
-    HeldGuard { guard: kind.as_str().to_owned(), message: bound_message(message) }
 }
 
 fn posted_status(shown: &ShownStatus) -> PostedStatus {

@@ -5,6 +5,7 @@
 //! that a new process finds as an old one left it.
 
 use super::{SourceStatusInput, build_rejected_status, build_status};
+use crate::controller::report::retried_write::{RetryPolicy, WriteOutcome, write_with_retry};
 use crate::controller::sources::objects::{
     CONTROLLER_FIELD_MANAGER, MODEL_SOURCE, ModelSourceObject, ModelSourceStore, model_source_api,
 };
@@ -16,8 +17,6 @@ use kube::api::{Patch, PatchParams};
 use kube::{Client, Error};
 use serde_json::{Value, json};
 use stator_cluster::cluster::Fence;
-use stator_cluster::random::random_bits;
-use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,27 +30,29 @@ use tokio_util::sync::CancellationToken;
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a watch may take to show what was written.
 const WATCH_LAG: Duration = Duration::from_secs(60);
-/// How long one write may take.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Pauses between tries.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(120);
+const RETRIES: RetryPolicy = RetryPolicy {
+    first_pause: Duration::from_secs(1),
+    longest_pause: Duration::from_secs(120),
+    max_attempts: None,
+    attempt_timeout: Duration::from_secs(15),
+    timeout_message: "the API server did not answer in 15 s",
+};
 
 /// Keeps the statuses of all sources up, for as long as the process lives.
 pub async fn run_status_writer(
     client: Client,
-    board: Arc<SourceRegistry>,
+    registry: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     ending: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
     let mut running: BTreeMap<SourceKey, AbortHandle> = BTreeMap::new();
-    let (mut boards, mut objects) = (board.changes(), resources.changes());
+    let (mut registry_changes, mut object_changes) = (registry.changes(), resources.changes());
     loop {
-        boards.mark_unchanged();
-        objects.mark_unchanged();
-        let held = board.rejected();
-        let here = |key: &SourceKey| board.entry(key).is_some() || held.contains_key(key);
+        registry_changes.mark_unchanged();
+        object_changes.mark_unchanged();
+        let held = registry.rejected();
+        let here = |key: &SourceKey| registry.entry(key).is_some() || held.contains_key(key);
         let wanted: Vec<SourceKey> =
             resources.all().iter().map(|one| one.key.clone()).filter(|key| here(key)).collect();
         running.retain(|key, task| {
@@ -65,7 +66,7 @@ pub async fn run_status_writer(
             running.entry(key.clone()).or_insert_with(|| {
                 let one = SourceStatusWriter {
                     client: client.clone(),
-                    board: Arc::clone(&board),
+                    registry: Arc::clone(&registry),
                     resources: Arc::clone(&resources),
                     key,
                     last_written: None,
@@ -75,12 +76,12 @@ pub async fn run_status_writer(
         }
         tokio::select! {
             () = ending.cancelled() => return,
-            Ok(()) = boards.changed() => {}
-            Ok(()) = objects.changed() => {}
+            Ok(()) = registry_changes.changed() => {}
+            Ok(()) = object_changes.changed() => {}
             Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Err(error) = ended && error.is_panic() {
                     tracing::error!("a status could not be built and is retried: {error}");
-                    tokio::time::sleep(INITIAL_BACKOFF).await;
+                    tokio::time::sleep(RETRIES.first_pause).await;
                 }
             }
         }
@@ -90,7 +91,7 @@ pub async fn run_status_writer(
 /// One source's status.
 struct SourceStatusWriter {
     client: Client,
-    board: Arc<SourceRegistry>,
+    registry: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     key: SourceKey,
     /// What the API server answered last, until the watch shows it.
@@ -115,81 +116,73 @@ struct SourceStatusPatch {
     status: ModelSourceStatus,
 }
 
-/// Why a write came to nothing.
-enum StatusWriteError {
+/// What an attempt ended with.
+enum StatusWrite {
+    /// The object has the status now.
+    Written(Box<WrittenStatus>),
+    /// It has it already, or there is none to write.
+    Unneeded,
     /// This replica may not hold the source any more: whoever does writes its status.
     Fenced,
     /// The object is another one, or gone: what comes of it is seen.
-    Gone,
-    /// Another try may go well.
-    Retry(String),
+    Gone(Arc<ModelSourceObject>),
 }
 
 impl SourceStatusWriter {
     async fn run(mut self) {
-        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
-        let (mut boards, mut objects) = (self.board.changes(), self.resources.changes());
+        let (mut registry_changes, mut object_changes) = (self.registry.changes(), self.resources.changes());
         let mut gone: Option<Arc<ModelSourceObject>> = None;
         loop {
-            boards.mark_unchanged();
-            objects.mark_unchanged();
-            let mut state = self.board.entry(&self.key).map(|entry| entry.state);
+            registry_changes.mark_unchanged();
+            object_changes.mark_unchanged();
+            let mut state = self.registry.entry(&self.key).map(|entry| entry.state);
             if let Some(state) = &mut state {
                 state.mark_unchanged();
             }
-            let wanted = self
-                .desired_patch()
-                .filter(|wanted| gone.as_ref().is_none_or(|gone| !Arc::ptr_eq(gone, &wanted.resource)));
-            if let Some(wanted) = wanted {
-                match self.apply_patch(&wanted).await {
-                    Ok(()) => backoff.reset(),
-                    Err(StatusWriteError::Gone) => gone = Some(wanted.resource),
-                    Err(StatusWriteError::Fenced) => {
-                        let _ = boards.changed().await;
-                    }
-                    Err(StatusWriteError::Retry(problem)) => {
-                        tracing::warn!(source = %self.key, "its status cannot be written: {problem}");
-                        tokio::time::sleep(backoff.next_delay()).await;
-                        continue;
-                    }
+            let attempt = || self.attempt_write(gone.as_ref());
+            let report = |why: &str| tracing::warn!(source = %self.key, "its status cannot be written: {why}");
+            match write_with_retry(&RETRIES, &CancellationToken::new(), attempt, report).await {
+                WriteOutcome::Done(StatusWrite::Written(written)) => self.last_written = Some(*written),
+                WriteOutcome::Done(StatusWrite::Gone(object)) => gone = Some(object),
+                WriteOutcome::Done(StatusWrite::Fenced) => {
+                    let _ = registry_changes.changed().await;
                 }
-                tokio::time::sleep(MIN_WRITE_INTERVAL).await;
-                continue;
-            }
-            let known = self.resources.get(&self.key);
-            let believed_until = self.last_written.as_ref().map(|written| written.believed_until);
-            loop {
-                tokio::select! {
-                    () = sleep_until_some(believed_until) => break,
-                    () = wait_for_change(state.as_mut()) => break,
-                    Ok(()) = boards.changed() => break,
-                    Ok(()) = objects.changed() => {
-                        // Most changes are of others.
-                        let now = self.resources.get(&self.key);
-                        let same = match (&known, &now) {
-                            (Some(known), Some(now)) => Arc::ptr_eq(known, now),
-                            (None, None) => true,
-                            (Some(_), None) | (None, Some(_)) => false,
-                        };
-                        if !same {
-                            break;
+                WriteOutcome::Refused(_) | WriteOutcome::Failed(..) => {}
+                WriteOutcome::Done(StatusWrite::Unneeded) => {
+                    let known = self.resources.get(&self.key);
+                    let believed_until = self.last_written.as_ref().map(|written| written.believed_until);
+                    let believed_until = believed_until.filter(|until| *until > Instant::now());
+                    loop {
+                        tokio::select! {
+                            () = sleep_until_some(believed_until) => break,
+                            () = wait_for_change(state.as_mut()) => break,
+                            Ok(()) = registry_changes.changed() => break,
+                            Ok(()) = object_changes.changed() => {
+                                // Most changes are of others.
+                                let now = self.resources.get(&self.key);
+                                if now.as_ref().map(Arc::as_ptr) != known.as_ref().map(Arc::as_ptr) {
+                                    break;
+                                }
+                            }
+                            else => return,
                         }
                     }
-                    else => return,
+                    continue;
                 }
             }
+            tokio::time::sleep(MIN_WRITE_INTERVAL).await;
         }
     }
 
     /// What the status should be, where it is not.
-    fn desired_patch(&mut self) -> Option<SourceStatusPatch> {
+    fn desired_patch(&self) -> Option<SourceStatusPatch> {
         let resource = self.resources.get(&self.key)?;
         let stored = ModelSourceStatus::read(resource.object.value());
         let version = parse_resource_version(resource.object.resource_version());
         // What the watch shows may be older than what the API server answered.
-        self.last_written = self.last_written.take().filter(|written| written.is_ahead_of(version, Instant::now()));
-        let previous = self.last_written.as_ref().map_or(stored, |written| written.status.clone());
-        let remarks = self.board.remarks(&self.key);
+        let ahead = self.last_written.as_ref().filter(|written| written.is_ahead_of(version, Instant::now()));
+        let previous = ahead.map_or(stored, |written| written.status.clone());
+        let remarks = self.registry.remarks(&self.key);
         let about = SourceStatusInput {
             key: &self.key,
             generation: resource.generation,
@@ -197,8 +190,8 @@ impl SourceStatusWriter {
             remarks: &remarks,
             now: Timestamp::now(),
         };
-        let entry = self.board.entry(&self.key);
-        let status = match (self.board.rejected().get(&self.key), &entry) {
+        let entry = self.registry.entry(&self.key);
+        let status = match (self.registry.rejected().get(&self.key), &entry) {
             (Some(held), _) => build_rejected_status(held, &about),
             (None, Some(entry)) => build_status(&entry.state.borrow(), &about),
             (None, None) => return None,
@@ -207,32 +200,36 @@ impl SourceStatusWriter {
         (status != previous).then_some(SourceStatusPatch { resource, fence, status })
     }
 
-    async fn apply_patch(&mut self, wanted: &SourceStatusPatch) -> Result<(), StatusWriteError> {
+    /// Reads again what the status should be, and writes it. Nothing is written to an object that is `gone`.
+    async fn attempt_write(&self, gone: Option<&Arc<ModelSourceObject>>) -> WriteOutcome<StatusWrite> {
+        let is_gone = |wanted: &SourceStatusPatch| gone.is_some_and(|gone| Arc::ptr_eq(gone, &wanted.resource));
+        let Some(wanted) = self.desired_patch().filter(|wanted| !is_gone(wanted)) else {
+            return WriteOutcome::Done(StatusWrite::Unneeded);
+        };
         // A replica that lost its shard leaves the status to the one that has it.
         if wanted.fence.as_ref().is_some_and(|fence| !fence.is_valid()) {
-            return Err(StatusWriteError::Fenced);
+            return WriteOutcome::Done(StatusWrite::Fenced);
         }
         let api = model_source_api(self.client.clone(), &self.key.namespace);
         let status = serde_json::to_value(&wanted.status).unwrap_or_default();
         let body = patch_body(&self.key, &wanted.resource.uid, status);
         let parameters = PatchParams::apply(CONTROLLER_FIELD_MANAGER).force();
-        let patch = Patch::Apply(&body);
-        let sent = api.patch_status(&self.key.name, &parameters, &patch);
-        match tokio::time::timeout(WRITE_TIMEOUT, sent).await {
-            Ok(Ok(object)) => {
+        match api.patch_status(&self.key.name, &parameters, &Patch::Apply(&body)).await {
+            Ok(object) => {
                 let stored = json!({"status": object.data.get("status")});
                 let version = parse_resource_version(object.metadata.resource_version.as_deref());
                 let (status, believed_until) = (ModelSourceStatus::read(&stored), Instant::now() + WATCH_LAG);
-                self.last_written = Some(WrittenStatus { version, status, believed_until });
-                Ok(())
+                WriteOutcome::Done(StatusWrite::Written(Box::new(WrittenStatus { version, status, believed_until })))
             }
             // Not there, or another one of that name: its uid is not the one that this is about.
-            Ok(Err(Error::Api(status))) if status.code == 404 || status.code == 409 => Err(StatusWriteError::Gone),
-            Ok(Err(Error::Api(status))) => Err(StatusWriteError::Retry(status.message)),
-            Ok(Err(error)) => Err(StatusWriteError::Retry(error.to_string())),
-            Err(_) => {
-                Err(StatusWriteError::Retry(format!("the API server did not answer in {} s", WRITE_TIMEOUT.as_secs())))
+            Err(Error::Api(status)) if status.code == 404 || status.code == 409 => {
+                WriteOutcome::Done(StatusWrite::Gone(wanted.resource))
             }
+            Err(error) => match WriteOutcome::from_kube_error(error) {
+                // A right may be granted, and what else is in the way may go.
+                WriteOutcome::Refused(why) => WriteOutcome::Failed(why, None),
+                outcome @ (WriteOutcome::Done(_) | WriteOutcome::Failed(..)) => outcome,
+            },
         }
     }
 }
@@ -260,11 +257,11 @@ fn parse_resource_version(text: Option<&str>) -> u64 {
 }
 
 async fn wait_for_change<T>(state: Option<&mut watch::Receiver<T>>) {
-    let news = match state {
+    let has_changed = match state {
         Some(state) => state.changed().await.is_ok(),
         None => false,
     };
-    if !news {
+    if !has_changed {
         std::future::pending::<()>().await;
     }
 }

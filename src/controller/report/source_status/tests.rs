@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::controller::sources::registry::source_state::{RevisionHold, StatusPostingState};
-use crate::controller::status_wording::HoldCause;
-use crate::controller::status_wording::{CommitVerdict, FirstFinding};
+use crate::controller::status_wording::{CommitVerdict, FirstFinding, HoldCause};
 use proptest::prelude::*;
 use serde_json::Value;
 use stator_git::forge::{CommitStatus, StatusState};
 use stator_git::source::model_source::crd::custom_resource_definition;
+use stator_model::plan::HoldKind;
 use std::fmt::Write as _;
 
 fn key() -> SourceKey {
@@ -44,7 +44,7 @@ fn well(letter: char) -> SourceState {
     }
 }
 
-fn told(standing: &SourceState, previous: &ModelSourceStatus, now: Timestamp) -> ModelSourceStatus {
+fn status_of(standing: &SourceState, previous: &ModelSourceStatus, now: Timestamp) -> ModelSourceStatus {
     build_status(standing, &SourceStatusInput { key: &key(), generation: 3, previous, remarks: &[], now })
 }
 
@@ -68,17 +68,17 @@ fn shown(status: &ModelSourceStatus) -> String {
 #[test]
 fn a_commit_comes_is_synced_and_is_ready() {
     let mut all = String::new();
-    let mut tell = |standing: &SourceState, previous: &ModelSourceStatus, second: i64| {
-        let status = told(standing, previous, at(second));
+    let mut report = |standing: &SourceState, previous: &ModelSourceStatus, second: i64| {
+        let status = status_of(standing, previous, at(second));
         writeln!(all, "{}", shown(&status)).unwrap();
         status
     };
-    let new = tell(&SourceState::default(), &ModelSourceStatus::default(), 0);
+    let new = report(&SourceState::default(), &ModelSourceStatus::default(), 0);
     let mut standing = SourceState { was_polled: true, seen: Some(revision('a', 2)), ..SourceState::default() };
     (standing.phase, standing.attempted) = (SourcePhase::Syncing, Some(revision('a', 3)));
-    let syncing = tell(&standing, &new, 5);
-    let done = tell(&well('a'), &syncing, 10);
-    let again = tell(&SourceState { attempted: Some(revision('a', 70)), ..well('a') }, &done, 80);
+    let syncing = report(&standing, &new, 5);
+    let done = report(&well('a'), &syncing, 10);
+    let again = report(&SourceState { attempted: Some(revision('a', 70)), ..well('a') }, &done, 80);
     assert_eq!(again, done);
     insta::assert_snapshot!(all, @"
     Ready Unknown Progressing since 2026-09-21T14:13:20Z: the repository is polled for the first time
@@ -102,10 +102,10 @@ fn a_commit_comes_is_synced_and_is_ready() {
 
 #[test]
 fn what_holds_a_source_up_is_told_with_what_to_do() {
-    let ready = told(&well('a'), &ModelSourceStatus::default(), at(10));
+    let ready = status_of(&well('a'), &ModelSourceStatus::default(), at(10));
     let mut all = String::new();
-    let mut tell = |what: &str, standing: &SourceState| {
-        let status = told(standing, &ready, at(20));
+    let mut report = |what: &str, standing: &SourceState| {
+        let status = status_of(standing, &ready, at(20));
         writeln!(all, "{what}:\n{}", shown(&status)).unwrap();
         status
     };
@@ -128,14 +128,14 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
     );
     let guards = [(HoldKind::MassDelete, "7 of 9 objects would be deleted".to_owned())].into();
     held.hold = Some(RevisionHold { guards, revision: digits('b'), plan: "d".repeat(64) });
-    let status = tell("held", &held);
+    let status = report("held", &held);
     let mut broken = newer();
     broken.set_problem(
         ProblemScope::Repository,
         Some(SourceProblem::transient(ProblemReason::GitOperationFailed, "git.example.com does not answer", "")),
     );
     broken.phase = SourcePhase::Retrying;
-    tell("the host is gone", &broken);
+    report("the host is gone", &broken);
     let mut sick = newer();
     sick.verdict =
         Some(judgement('b', CommitVerdict::Unhealthy { model: "chat".into(), why: "no GPUs".into(), more: 0 }));
@@ -143,19 +143,19 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
         ProblemScope::Commit,
         Some(SourceProblem::permanent(ProblemReason::HealthCheckFailed, "chat: no GPUs", "")),
     );
-    tell("a model is not healthy", &sick);
-    tell(
+    report("a model is not healthy", &sick);
+    report(
         "no sync window is open",
         &SourceState { phase: SourcePhase::WindowClosed, next_window: Some(at(3600)), verdict: None, ..newer() },
     );
-    tell("no window ever opens", &SourceState { phase: SourcePhase::WindowClosed, verdict: None, ..newer() });
-    tell("suspended, and as git says", &SourceState { phase: SourcePhase::Suspended, ..well('a') });
-    tell("suspended, and a commit is new", &SourceState { phase: SourcePhase::Suspended, ..newer() });
+    report("no window ever opens", &SourceState { phase: SourcePhase::WindowClosed, verdict: None, ..newer() });
+    report("suspended, and as git says", &SourceState { phase: SourcePhase::Suspended, ..well('a') });
+    report("suspended, and a commit is new", &SourceState { phase: SourcePhase::Suspended, ..newer() });
     let drifted = ModelHealthCounts { drifted: 1, ..well('a').counts };
-    tell("drifted, and nobody puts it back", &SourceState { counts: drifted, ..well('a') });
+    report("drifted, and nobody puts it back", &SourceState { counts: drifted, ..well('a') });
     let unheard = ["the annotation `stator.dev/allow` names no commit".to_owned()].into();
     let statuses = StatusPostingState { problem: Some("the token is refused".into()), ..StatusPostingState::default() };
-    tell(
+    report(
         "somebody asked for what is not understood",
         &SourceState { rejected_requests: unheard, statuses, ..well('a') },
     );
@@ -222,7 +222,7 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
 
 #[test]
 fn a_source_that_is_not_run_says_why_and_keeps_what_is_known() {
-    let ready = told(&well('a'), &ModelSourceStatus::default(), at(10));
+    let ready = status_of(&well('a'), &ModelSourceStatus::default(), at(10));
     let about = SourceStatusInput { key: &key(), generation: 4, previous: &ready, remarks: &[], now: at(20) };
     let mut all = String::new();
     for (reason, message) in [
@@ -249,10 +249,10 @@ fn a_source_that_is_not_run_says_why_and_keeps_what_is_known() {
     ");
 }
 
-/// A pod that moves is no news: what the one before said of the same commit is said on until there is something to say.
+/// A pod that moves is no change: what the one before reported of the same commit stays until there is something to report.
 #[test]
 fn a_process_that_has_just_started_says_what_the_one_before_said() {
-    let ready = told(&well('a'), &ModelSourceStatus::default(), at(10));
+    let ready = status_of(&well('a'), &ModelSourceStatus::default(), at(10));
     let looked = SourceState {
         was_polled: true,
         seen: Some(revision('a', 90)),
@@ -263,9 +263,9 @@ fn a_process_that_has_just_started_says_what_the_one_before_said() {
         [SourceState::default(), looked.clone(), SourceState { attempted: Some(revision('a', 91)), ..looked.clone() }]
     {
         let phase = reported_phase(&standing).to_owned();
-        assert_eq!(told(&standing, &ready, at(95)), ModelSourceStatus { phase, ..ready.clone() });
+        assert_eq!(status_of(&standing, &ready, at(95)), ModelSourceStatus { phase, ..ready.clone() });
     }
-    let newer = told(&SourceState { seen: Some(revision('b', 90)), ..looked }, &ready, at(95));
+    let newer = status_of(&SourceState { seen: Some(revision('b', 90)), ..looked }, &ready, at(95));
     assert!(!newer.is_condition_true(READY) && newer.is_condition_true(RECONCILING));
     assert_eq!(newer.commit.as_deref(), Some("aaaaaaa"));
 }
@@ -399,11 +399,11 @@ proptest! {
         first in standings(), second in standings(), remarks in prop::collection::vec(text(), 0..2),
     ) {
         let key = key();
-        let tell = |standing: &SourceState, previous: &ModelSourceStatus, second: i64| {
+        let report = |standing: &SourceState, previous: &ModelSourceStatus, second: i64| {
             build_status(standing, &SourceStatusInput { key: &key, generation: 3, previous, remarks: &remarks, now: at(second) })
         };
-        let one = tell(&first, &ModelSourceStatus::default(), 100);
-        let two = tell(&second, &one, 200);
+        let one = report(&first, &ModelSourceStatus::default(), 100);
+        let two = report(&second, &one, 200);
         for status in [&one, &two] {
             // Never both, and ready only when the newest commit is what is applied.
             prop_assert!(!(status.is_condition_true(RECONCILING) && status.is_condition_true(STALLED)), "{:?}", status);
@@ -425,6 +425,6 @@ proptest! {
             prop_assert_eq!(moved, before.status != after.status, "{:?} {:?}", before, after);
         }
         // The same again changes nothing, however much time goes by: then nothing is written.
-        prop_assert_eq!(tell(&second, &two, 300), two);
+        prop_assert_eq!(report(&second, &two, 300), two);
     }
 }

@@ -6,7 +6,9 @@
 
 use super::source_state::{ProblemReason, ProblemScope, SourcePhase, SourceState};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::status_wording::{CommitVerdict, ModelVerdict, commit_label};
+use crate::controller::status_wording::{
+    CommitVerdict, ModelVerdict, OUTSIDE_WINDOWS, commit_label, prefix_commit, window_label,
+};
 use jiff::Timestamp;
 use stator_core::outcome::SyncOutcome;
 use stator_model::present::pluralize;
@@ -118,23 +120,17 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
     }
     if now.outside_windows.is_some() && before.outside_windows != now.outside_windows {
         let of = now.outside_windows.clone().unwrap_or_default();
-        let message = format!("{} is synced outside the sync windows, as requested", commit_label(&of));
+        let message = format!("{} is synced {OUTSIDE_WINDOWS}", commit_label(&of));
         all.push((SourceEventKind::OutsideWindows, Some(of), message));
     }
     let closed = before.phase != SourcePhase::WindowClosed || before.seen != now.seen;
-    if now.phase == SourcePhase::WindowClosed && closed && !is_newest_applied(now) {
+    if now.phase == SourcePhase::WindowClosed && closed && !now.is_newest_applied() {
         let opens = now
             .next_window
             .map_or_else(|| "no further window opens".to_owned(), |at| format!("the next one opens at {at}"));
         let what = newest.as_deref().map_or_else(|| "the newest commit".to_owned(), commit_label);
-        all.push((
-            SourceEventKind::WindowClosed,
-            newest.clone(),
-            match &now.window_policy {
-                Some(policy) => format!("{what} is waiting for a sync window of fleet policy `{policy}`: {opens}"),
-                None => format!("{what} is waiting for a sync window: {opens}"),
-            },
-        ));
+        let message = format!("{what} is waiting for a {}: {opens}", window_label(now.window_policy.as_deref()));
+        all.push((SourceEventKind::WindowClosed, newest.clone(), message));
     }
     if now.counts.drifted > before.counts.drifted {
         let models = pluralize(now.counts.drifted, "model", "models");
@@ -174,23 +170,17 @@ pub(in crate::controller) fn model_event(
         Some(ProblemReason::Held | ProblemReason::Blocked) => SourceEventKind::Held,
         Some(reason) => SourceEventKind::Failed(reason),
     };
-    let message = format!("{}: {}", commit_label(revision), verdict.sentence());
+    let message = prefix_commit(revision, verdict.sentence());
     let (source, revision, model) = (source.clone(), Some(revision.to_owned()), Some(model));
     Some(SourceEvent { source, kind: what, model, revision, message, at: Timestamp::now() })
-}
-
-fn is_newest_applied(state: &SourceState) -> bool {
-    let commit = |one: &Option<crate::controller::sources::registry::TimestampedRevision>| {
-        one.as_ref().map(|one| one.commit.clone())
-    };
-    state.seen.is_some() && commit(&state.seen) == commit(&state.applied)
 }
 
 /// A verdict that is new.
 fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKind, Option<String>, String)> {
     let Some(judged) = now.verdict.as_ref() else { return Vec::new() };
     let last = before.verdict.as_ref();
-    let reason = ProblemReason::from_outcome(judged.verdict.outcome());
+    let reason_of = |verdict: &CommitVerdict| ProblemReason::from_outcome(verdict.outcome());
+    let reason = reason_of(&judged.verdict);
     let known =
         last.is_some_and(|last| last.revision == judged.revision && is_same_verdict(&last.verdict, &judged.verdict));
     if known {
@@ -208,24 +198,20 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
         return Vec::new();
     }
     let revision = Some(judged.revision.clone());
-    let sentence = format!("{}: {}", commit_label(&judged.revision), judged.verdict.sentence());
-    let help =
-        now.problems.get(&ProblemScope::Commit).map(|problem| problem.help.clone()).filter(|help| !help.is_empty());
-    let message = help.map_or_else(|| sentence.clone(), |help| format!("{sentence}; {help}"));
+    let sentence = prefix_commit(&judged.revision, judged.verdict.sentence());
+    let problem = now.problems.get(&ProblemScope::Commit);
+    let message = problem.map_or_else(|| sentence.clone(), |problem| problem.with_help(&sentence));
     match reason {
         Some(ProblemReason::Held) => vec![(SourceEventKind::Held, revision, message)],
         Some(reason) => vec![(SourceEventKind::Failed(reason), revision, message)],
         None => {
-            let was_bad = last.map_or_else(
-                || recalled.is_some_and(|recalled| !recalled.ready && recalled.judged_commit.is_some()),
-                |last| {
-                    ProblemReason::from_outcome(last.verdict.outcome())
-                        .is_some_and(|reason| reason != ProblemReason::Held)
-                },
-            );
+            let last_reason = last.map(|last| reason_of(&last.verdict));
+            let was_bad = match last_reason {
+                Some(reason) => reason.is_some_and(|reason| reason != ProblemReason::Held),
+                None => recalled.is_some_and(|recalled| !recalled.ready && recalled.judged_commit.is_some()),
+            };
             let same_commit = last.is_some_and(|last| last.revision == judged.revision);
-            let was_held = last
-                .is_some_and(|last| ProblemReason::from_outcome(last.verdict.outcome()) == Some(ProblemReason::Held));
+            let was_held = last_reason == Some(Some(ProblemReason::Held));
             // The first success of a commit is that it was synced; what comes after a failure of it is a recovery too.
             let mut all = Vec::new();
             if !same_commit || was_held || was_bad {
@@ -239,7 +225,7 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
     }
 }
 
-/// Whether two verdicts are one to people: numbers that move while a model starts are no news.
+/// Whether two verdicts are one to people: numbers that move while a model starts are no change.
 fn is_same_verdict(one: &CommitVerdict, other: &CommitVerdict) -> bool {
     let is = ProblemReason::from_outcome(one.outcome());
     match is {

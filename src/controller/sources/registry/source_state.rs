@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus::GpuTotals;
 use stator_core::outcome::SyncOutcome;
-use stator_git::forge::{CommitStatus, StatusState};
+use stator_git::forge::CommitStatus;
 use stator_git::source::model_source::status::{ModelSourceStatus, READY};
 use stator_model::plan::{HoldKind, Summary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,14 +164,16 @@ impl SourceProblem {
     pub fn transient(reason: ProblemReason, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { reason, message: message.into(), help: help.into(), is_transient: true }
     }
+
+    /// A message about it, and what to do about it.
+    pub fn with_help(&self, message: &str) -> String {
+        if self.help.is_empty() { message.to_owned() } else { format!("{message}; {}", self.help) }
+    }
 }
 
 impl fmt::Display for SourceProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.help.as_str() {
-            "" => f.write_str(&self.message),
-            help => write!(f, "{}; {help}", self.message),
-        }
+        f.write_str(&self.with_help(&self.message))
     }
 }
 
@@ -269,7 +271,7 @@ pub struct RevisionVerdict {
 impl RevisionVerdict {
     /// Whether all is well.
     pub fn is_success(&self) -> bool {
-        self.verdict.state() == StatusState::Success
+        self.verdict.is_success()
     }
 }
 
@@ -412,10 +414,15 @@ impl SourceState {
         self.problems.values().next()
     }
 
+    /// Whether the newest commit is the one that was last synced well.
+    pub fn is_newest_applied(&self) -> bool {
+        let applied = self.applied.as_ref().map(|one| &one.commit);
+        self.seen.as_ref().is_some_and(|seen| Some(&seen.commit) == applied)
+    }
+
     /// Whether the newest commit is synced, its models are healthy, and nothing is in the way.
     pub fn is_ready(&self) -> bool {
-        let commit = |revision: &Option<TimestampedRevision>| revision.as_ref().map(|one| one.commit.clone());
-        self.problems.is_empty() && self.seen.is_some() && commit(&self.seen) == commit(&self.applied)
+        self.problems.is_empty() && self.is_newest_applied()
     }
 
     /// Puts a problem, or takes it away.

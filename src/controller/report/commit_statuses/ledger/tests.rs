@@ -41,9 +41,9 @@ fn first(more: usize) -> FirstFinding {
 #[test]
 fn a_commit_is_pending_until_its_models_are_healthy() {
     let (mut ledger, a) = (ledger(), commit("a"));
-    let mut told = String::new();
+    let mut text = String::new();
     ledger.record_commit(&a);
-    told += &shown(&ledger);
+    text += &shown(&ledger);
     for stage in [
         CommitStage::Reading,
         CommitStage::Planning,
@@ -51,11 +51,11 @@ fn a_commit_is_pending_until_its_models_are_healthy() {
         CommitStage::Waiting { healthy: 1, models: 2, first: Some("llama".into()) },
     ] {
         ledger.record_progress(&a, stage);
-        told += &shown(&ledger);
+        text += &shown(&ledger);
     }
     ledger.record_verdict(&a, CommitVerdict::Healthy { models: 2, changed: 1 });
-    told += &shown(&ledger);
-    insta::assert_snapshot!(told, @r#"
+    text += &shown(&ledger);
+    insta::assert_snapshot!(text, @r#"
     aaaaaaa stator/prod pending: queued
     aaaaaaa stator/prod pending: reading and rendering
     aaaaaaa stator/prod pending: planning
@@ -89,18 +89,18 @@ fn whoever_is_at_fault_is_told_apart() {
         CommitVerdict::Unsigned { message: "the commit is not signed".into() },
         CommitVerdict::Error { message: "the cluster cannot be reached: connection refused".into() },
     ];
-    let mut told = String::new();
+    let mut text = String::new();
     for verdict in verdicts {
-        writeln!(told, "{}: {}", format!("{:?}", verdict.state()).to_lowercase(), verdict.sentence()).unwrap();
+        writeln!(text, "{}: {}", format!("{:?}", verdict.state()).to_lowercase(), verdict.sentence()).unwrap();
     }
     for stage in [
         CommitStage::WindowClosed { opens: Some("2026-11-21 20:00 UTC".into()) },
         CommitStage::WindowClosed { opens: None },
         CommitStage::Suspended,
     ] {
-        writeln!(told, "pending: {}", stage.sentence()).unwrap();
+        writeln!(text, "pending: {}", stage.sentence()).unwrap();
     }
-    insta::assert_snapshot!(told, @r#"
+    insta::assert_snapshot!(text, @r#"
     success: 12 models healthy, nothing to change
     success: nothing to sync: no model for this environment
     success: superseded by bbbbbbb
@@ -139,7 +139,7 @@ fn a_commit_that_failed_is_mended_and_one_that_went_well_stays() {
     let (mut ledger, a) = (ledger(), commit("a"));
     ledger.record_commit(&a);
     ledger.record_verdict(&a, CommitVerdict::Error { message: "the cluster cannot be reached".into() });
-    // Trying again is no news: the status stays until there is another end.
+    // Another attempt is no change: the status stays until there is another end.
     ledger.record_progress(&a, CommitStage::Planning);
     let failed = shown(&ledger);
     ledger.record_verdict(&a, CommitVerdict::Healthy { models: 1, changed: 1 });

@@ -189,7 +189,7 @@ impl PostQueue {
         }
     }
 
-    /// Ends before news of the way, newer before older: a person waits for the end of the newest commit.
+    /// Ends before progress, newer before older: a person waits for the end of the newest commit.
     pub(super) fn next_post(&mut self, now: Instant) -> NextPost {
         if self.stopped.is_some() {
             return NextPost::Idle;
@@ -244,13 +244,13 @@ impl PostQueue {
             Err(error) => error,
         };
         // A host's words may quote what was sent; only what stator itself knows of the refusal is repeated.
-        let said = |what: &str| Some(format!("{}; {}", what, error.help()));
+        let describe = |what: &str| Some(format!("{}; {}", what, error.help()));
         match (&error, error.retry_advice()) {
             (ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. } | ForgeError::Closed { .. }, _) => {
                 if self.stopped.is_some() {
                     return None;
                 }
-                let said = said(&format!("{}: it is tried again within the hour", refusal_reason(&error)));
+                let message = describe(&format!("{}: it is tried again within the hour", refusal_reason(&error)));
                 // A token that is not accepted is not accepted for anything.
                 let is_of_all = matches!(error, ForgeError::Unauthorized { .. });
                 self.refusals = self.refusals.saturating_add(1).max(if is_of_all { REFUSALS_OF_ALL } else { 0 });
@@ -259,22 +259,22 @@ impl PostQueue {
                 } else {
                     self.retry_refused(key, now);
                 }
-                let is_news = self.refusal != said;
-                self.refusal.clone_from(&said);
-                said.filter(|_| is_news)
+                let is_new = self.refusal != message;
+                self.refusal.clone_from(&message);
+                message.filter(|_| is_new)
             }
             (ForgeError::Full { .. }, _) => {
                 self.full.insert(key.clone());
                 self.give_up(key, &status, None);
-                said(refusal_reason(&error))
+                describe(refusal_reason(&error))
             }
             (_, RetryAdvice::Never) => {
                 self.give_up(key, &status, None);
-                said(refusal_reason(&error))
+                describe(refusal_reason(&error))
             }
             (ForgeError::NotFound { .. }, _) if self.time_pending(key, now) >= UNKNOWN_COMMIT_GRACE => {
                 self.give_up(key, &status, Some(now + GIVEN_UP_FOR));
-                said(refusal_reason(&error))
+                describe(refusal_reason(&error))
             }
             (_, RetryAdvice::After(pause)) => {
                 // Everybody is asked to wait, also those who did not ask.

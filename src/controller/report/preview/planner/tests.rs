@@ -54,7 +54,7 @@ fn planner() -> PullRequestPlanner {
     PullRequestPlanner::new(Some("prod".into()), None)
 }
 
-fn told(planned: &PullRequestPlan) -> String {
+fn summary(planned: &PullRequestPlan) -> String {
     let mut out = format!("{}\n", body::status_description(&planned.plan, planned.models));
     for change in &planned.plan.changes {
         writeln!(out, "{} {} {}", change.action.as_str(), change.object, change.disruption.as_str()).unwrap();
@@ -76,7 +76,7 @@ fn one_model_of_three_changes() {
     let more = model("b", 3);
     let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &more), ("c/model.yaml", &c)]);
     let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
-    insta::assert_snapshot!(told(&planned), @"
+    insta::assert_snapshot!(summary(&planned), @"
     1 of 3 models changes: 6 → 10 h200_sxm (+4)
     update DynamoGraphDeployment prod/b scale
     ");
@@ -93,7 +93,7 @@ fn policy_guards_and_prices_are_those_of_the_base_branch() {
     // It lifts the policy and breaks it, in one.
     let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &five)]);
     let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
-    insta::assert_snapshot!(told(&planned), @r#"
+    insta::assert_snapshot!(summary(&planned), @r#"
     1 of 1 model changes: 2 h200_sxm
     blocked DynamoGraphDeployment prod/a none
     a/model.yaml:3 policy `small`: too large
@@ -118,12 +118,12 @@ spec: {quotas: {models: 2}}
     let more = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &b), ("c/model.yaml", &c)]);
     let node = model("b", 1).replace("gpus: 2", "gpus: 2, template: {spec: {hostPID: true}}");
     let attack = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &node)]);
-    for (head, told_of) in [(more, "the source has 3 models; allowed: at most 2"), (attack, "hostPID` is `true`")] {
+    for (head, expected) in [(more, "the source has 3 models; allowed: at most 2"), (attack, "hostPID` is `true`")] {
         let mut planner = planner();
         planner.plan(&sides(base.clone(), base.clone(), head.clone())).unwrap();
         planner.hold_to(policies.clone());
         let planned = planner.plan(&sides(base.clone(), base.clone(), head)).unwrap();
-        assert!(told(&planned).contains(told_of), "{}", told(&planned));
+        assert!(summary(&planned).contains(expected), "{}", summary(&planned));
         assert!(planned.plan.findings.iter().any(Finding::is_error));
     }
 }
@@ -139,7 +139,7 @@ fn the_policy_of_today_judges_and_not_that_of_the_day_of_the_branch() {
     let base = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &one)]);
     let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &five)]);
     let planned = planner().plan(&sides(tip, base, head)).unwrap();
-    insta::assert_snapshot!(told(&planned), @r#"
+    insta::assert_snapshot!(summary(&planned), @r#"
     1 of 1 model changes: 2 h200_sxm
     blocked DynamoGraphDeployment prod/a none
     a/model.yaml:3 policy `small`: too large
@@ -163,7 +163,7 @@ fn a_change_of_defaults_shows_what_it_does_to_all_models_below() {
         ])
     };
     let planned = planner().plan(&sides(files("info"), files("info"), files("debug"))).unwrap();
-    insta::assert_snapshot!(told(&planned), @"
+    insta::assert_snapshot!(summary(&planned), @"
     2 of 3 models change: 6 h200_sxm (peak 10)
     update DynamoGraphDeployment prod/a managed-roll
     update DynamoGraphDeployment prod/b managed-roll
@@ -176,7 +176,7 @@ fn a_name_that_an_untouched_model_has_is_a_clash() {
     let base = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a)]);
     let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &a)]);
     let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
-    insta::assert_snapshot!(told(&planned), @r#"
+    insta::assert_snapshot!(summary(&planned), @r#"
     1 of 2 models changes: 2 h200_sxm
     blocked DynamoGraphDeployment prod/a none
     a/model.yaml:3 the name `a` is also used by `b/model.yaml`
@@ -191,7 +191,7 @@ fn faults_are_shown_where_they_are_new() {
     let base = tree(&[("stator.yaml", ROOT), ("bad/model.yaml", &bad), ("a/model.yaml", &a)]);
     let head = tree(&[("stator.yaml", ROOT), ("bad/model.yaml", &bad), ("a/model.yaml", &worse)]);
     let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
-    insta::assert_snapshot!(told(&planned), @r#"
+    insta::assert_snapshot!(summary(&planned), @r#"
     1 of 2 models changes: 2 h200_sxm
     blocked DynamoGraphDeployment prod/a none
     a/model.yaml:6 `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
@@ -319,7 +319,7 @@ fn a_change_of_an_engine_file_alone_is_planned() {
         tree
     };
     let planned = planner().plan(&sides(side("a: 1"), side("a: 1"), side("api_key: s3cr3t-Value"))).unwrap();
-    insta::assert_snapshot!(told(&planned), @"
+    insta::assert_snapshot!(summary(&planned), @"
     1 of 2 models changes: 4 h200_sxm (peak 6)
     create ConfigMap prod/a-engine-5265805260 none
     update DynamoGraphDeployment prod/a managed-roll
@@ -327,5 +327,5 @@ fn a_change_of_an_engine_file_alone_is_planned() {
     a/engine/a.yaml:1 this looks like a secret in plain text in git, and becomes part of a ConfigMap
     ");
     let planned = planner().plan(&sides(side("a: 1"), side("a: 1"), side("a: 1"))).unwrap();
-    insta::assert_snapshot!(told(&planned), @"no changes");
+    insta::assert_snapshot!(summary(&planned), @"no changes");
 }

@@ -160,7 +160,7 @@ proptest! {
         let mut whole = ledger();
         events.iter().for_each(|event| happen(&mut whole, event));
         let Some(newest) = whole.newest().map(str::to_owned) else { return Ok(()) };
-        // Which other commits were seen matters, and nothing that was said of them.
+        // Which other commits were seen matters, and nothing that was reported of them.
         let mut alone = ledger();
         for event in events.iter().filter(|event| name(about(event)) == newest || matches!(event, Event::Seen(_))) {
             happen(&mut alone, event);
