@@ -2,8 +2,8 @@
 //! at rest, a push of one of many models, drift, and more models at once, on a real API server.
 //!
 //! `cargo bench --bench steady` starts etcd, kube-apiserver and kube-controller-manager as the tests do, and the built
-//! program on a repository of 1,000 models (`-- --models N`, `--rounds N`, `--rest SECONDS`), and prints the table that
-//! `docs/performance.md` shows. Dynamo's operator is played: it says of every graph that it is Ready.
+//! program on a repository of 1,000 models (`-- --models N`, `--rounds N`, `--rest SECONDS`, `--pages` to serve pages as
+//! well), and prints the table that `docs/performance.md` shows. Dynamo's operator is played: it says of every graph that it is Ready.
 
 #[path = "../cluster/counts.rs"]
 mod counts;
@@ -49,9 +49,10 @@ fn main() -> Fallible<()> {
         given.map_or(Ok(default), |text| text.parse::<u64>())
     };
     let (models, rounds, rest) = (value("--models", 1000)?, value("--rounds", 20)?, value("--rest", 120)?);
+    let with_pages = arguments.iter().any(|argument| argument == "--pages");
     let plane = ControlPlane::start(&Programs::find()?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(measure(&plane, usize::try_from(models)?, rounds, Duration::from_secs(rest)))
+    runtime.block_on(measure(&plane, usize::try_from(models)?, (rounds, Duration::from_secs(rest)), with_pages))
 }
 
 #[expect(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
@@ -157,7 +158,12 @@ async fn ready(kube: &KubeCluster, graph: &Object) -> Fallible<()> {
     Ok(())
 }
 
-async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duration) -> Fallible<()> {
+async fn measure(
+    plane: &ControlPlane,
+    models: usize,
+    (rounds, rest): (u64, Duration),
+    with_pages: bool,
+) -> Fallible<()> {
     let kube =
         KubeCluster::connect(ConnectOptions { kubeconfig: Some(plane.kubeconfig()), ..ConnectOptions::default() })
             .await?;
@@ -166,7 +172,7 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
     let namespace = namespace(plane).await?;
     let operator = tokio::spawn(operate(kube.clone()));
     let repository = Repository::new(&namespace, models)?;
-    let mut controller = ControllerProcess::start(plane, &repository)?;
+    let mut controller = ControllerProcess::start(plane, &repository, with_pages)?;
     let mut watched = WatchedReplicas::open(&kube).await?;
     let all: BTreeSet<String> = (0..models).map(repository::name).collect();
     watched.until(&all, 1).await?;

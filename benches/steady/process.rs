@@ -30,7 +30,7 @@ impl Drop for ControllerProcess {
 
 impl ControllerProcess {
     /// Starts it, with webhooks in place of an interval, and with the variable that `deploy/Dockerfile` sets.
-    pub(crate) fn start(plane: &ControlPlane, repository: &Repository) -> Fallible<Self> {
+    pub(crate) fn start(plane: &ControlPlane, repository: &Repository, with_pages: bool) -> Fallible<Self> {
         let folder = tempfile::tempdir()?;
         let sources = folder.path().join("sources.yaml");
         let url = repository.path().canonicalize()?;
@@ -50,12 +50,15 @@ impl ControllerProcess {
             .args(["controller", "--listen", "127.0.0.1:0", "--kubeconfig"])
             .arg(plane.kubeconfig());
         command.arg("--source").arg(&sources).env("MIMALLOC_PURGE_DELAY", "0");
+        if with_pages {
+            command.arg("--web");
+        }
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stderr.take().ok_or("no standard error")?);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                if let Some(rest) = line.split("http://").nth(1) {
+                if let Some(rest) = line.split("Listening on http://").nth(1) {
                     let end = rest.find(|c: char| c != '.' && c != ':' && !c.is_ascii_digit()).unwrap_or(rest.len());
                     let _ = tell.send(rest.get(..end).unwrap_or_default().to_owned());
                 } else if !line.contains(" INFO ") {

@@ -3,7 +3,7 @@
 use super::context::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, SyncContext};
 use super::model_sync::{CallPurpose, FirstStatus, MAX_RECHECKS, ModelSync, ModelSyncState};
 use super::protocol::{CallResult, MachineEffect, RecordWriteResult};
-use super::tasks::{ApplyTask, DeletePurpose, SyncTask, stage_of, task_stage};
+use super::tasks::{ApplyTask, DeletePurpose, SyncTask, task_stage};
 use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError};
 use crate::sync::SyncProgress;
 use stator_core::dynamo::{gpus, health, kinds};
@@ -162,64 +162,13 @@ impl ModelSync {
     ) {
         let Some(task) = self.tasks.pop_front() else { return };
         match task {
-            SyncTask::Delete(mut task) => {
+            SyncTask::Delete(task) => {
                 self.attempt = 0;
-                match result {
-                    Ok(None) => {
-                        self.record_writer.mark_deleted(&task.step.object.identity(), false);
-                        self.forget_outgoing(&task);
-                    }
-                    Ok(Some(live)) if live.uid() != Some(task.step.uid.as_str()) => {
-                        let object = &task.step.object;
-                        self.record_writer.mark_deleted(&object.identity(), false);
-                        self.report.add_note(format!(
-                            "{object} was replaced by another object of that name, and is not changed"
-                        ));
-                        if task.purpose == DeletePurpose::Replace {
-                            self.fail_delete(
-                                &task,
-                                &format!("{object} was created again by another client: sync again"),
-                            );
-                        }
-                    }
-                    Ok(Some(live)) if !self.is_ours(&live) => {
-                        let object = task.step.object.clone();
-                        self.fail_delete(
-                            &task,
-                            &format!("{object} is no longer labelled as this model's, so stator does not change it"),
-                        );
-                    }
-                    Ok(Some(live)) => {
-                        task.step.resource_version = live.resource_version().unwrap_or_default().to_owned();
-                        task.recheck = false;
-                        self.tasks.push_front(SyncTask::Delete(task));
-                    }
-                    Err(error) => {
-                        let object = task.step.object.clone();
-                        self.fail_delete(&task, &error_with_object(&error, &object));
-                    }
-                }
+                self.confirm_target(task, result);
             }
-            SyncTask::AwaitGone { object, uid, since } => match result {
-                Ok(Some(live)) if live.uid() == Some(uid.as_str()) => {
-                    self.state = ModelSyncState::Pausing(around.now + self.gone_poll_delay());
-                    self.attempt = 0;
-                    self.polls += 1;
-                    self.report_deletion(&live, effects);
-                    self.tasks.push_front(SyncTask::AwaitGone { object, uid, since });
-                }
-                Ok(Some(_)) | Ok(None) => {
-                    (self.attempt, self.polls) = (0, 0);
-                    self.deletion_message = None;
-                    self.record_writer.mark_deleted(&object.identity(), false);
-                }
-                Err(error) => {
-                    self.attempt = 0;
-                    self.deletion_message = None;
-                    self.fail_apply(stage_of(&object));
-                    self.fail_object(&object, &error_with_object(&error, &object));
-                }
-            },
+            SyncTask::AwaitGone { object, uid, since } => {
+                self.confirm_gone(around, (object, uid, since), result, effects);
+            }
             SyncTask::CheckDownload(job) => {
                 self.attempt = 0;
                 self.settle_download_check(around, job, result);
@@ -350,7 +299,7 @@ impl ModelSync {
         }
     }
 
-    fn is_ours(&self, live: &Object) -> bool {
+    pub(super) fn is_ours(&self, live: &Object) -> bool {
         let labels = live.labels();
         labels.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::FIELD_MANAGER)
             && labels.get(kinds::LABEL_MODEL) == Some(&self.name.as_str())

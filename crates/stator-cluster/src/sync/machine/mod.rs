@@ -7,7 +7,7 @@
 mod adapter_wait;
 mod call_results;
 mod context;
-mod deletions;
+mod deletion_confirmation;
 mod download_wait;
 mod frontend_questions;
 mod health_wait;

@@ -1,13 +1,15 @@
-//! Deletions: asked for, waited for, and what is said of one that is not at its end.
+//! Where a delete is confirmed: before it, that the object is still the one that was meant, and after it, that it is gone.
 
 use super::call_results::error_with_object;
+use super::context::SyncContext;
 use super::health_wait::HealthWait;
-use super::model_sync::{MAX_RECHECKS, ModelSync};
+use super::model_sync::{MAX_RECHECKS, ModelSync, ModelSyncState};
 use super::protocol::MachineEffect;
-use super::tasks::{DeletePurpose, DeleteTask, SyncTask};
+use super::tasks::{DeletePurpose, DeleteTask, SyncTask, stage_of};
 use crate::cluster::{ClusterError, DeleteOutcome};
 use crate::sync::{SyncProgress, WaitingReason};
-use stator_core::object::Object;
+use stator_core::object::{Object, ObjectRef};
+use std::time::Duration;
 
 impl ModelSync {
     pub(super) fn settle_delete(
@@ -55,6 +57,65 @@ impl ModelSync {
                 self.tasks.push_front(SyncTask::Delete(task));
             }
             Err(error) => self.fail_delete(&task, &error_with_object(&error, &object)),
+        }
+    }
+
+    /// Before a delete: the object as it is now.
+    pub(super) fn confirm_target(&mut self, mut task: DeleteTask, result: Result<Option<Object>, ClusterError>) {
+        let object = task.step.object.clone();
+        match result {
+            Ok(None) => {
+                self.record_writer.mark_deleted(&object.identity(), false);
+                self.forget_outgoing(&task);
+            }
+            Ok(Some(live)) if live.uid() != Some(task.step.uid.as_str()) => {
+                self.record_writer.mark_deleted(&object.identity(), false);
+                self.report
+                    .add_note(format!("{object} was replaced by another object of that name, and is not changed"));
+                if task.purpose == DeletePurpose::Replace {
+                    self.fail_delete(&task, &format!("{object} was created again by another client: sync again"));
+                }
+            }
+            Ok(Some(live)) if !self.is_ours(&live) => {
+                let message = format!("{object} is no longer labelled as this model's, so stator does not change it");
+                self.fail_delete(&task, &message);
+            }
+            Ok(Some(live)) => {
+                task.step.resource_version = live.resource_version().unwrap_or_default().to_owned();
+                task.recheck = false;
+                self.tasks.push_front(SyncTask::Delete(task));
+            }
+            Err(error) => self.fail_delete(&task, &error_with_object(&error, &object)),
+        }
+    }
+
+    /// After a delete: whether the object of that uid is gone by now.
+    pub(super) fn confirm_gone(
+        &mut self,
+        around: &SyncContext<'_>,
+        (object, uid, since): (ObjectRef, String, Option<Duration>),
+        result: Result<Option<Object>, ClusterError>,
+        effects: &mut Vec<MachineEffect>,
+    ) {
+        match result {
+            Ok(Some(live)) if live.uid() == Some(uid.as_str()) => {
+                self.state = ModelSyncState::Pausing(around.now + self.gone_poll_delay());
+                self.attempt = 0;
+                self.polls += 1;
+                self.report_deletion(&live, effects);
+                self.tasks.push_front(SyncTask::AwaitGone { object, uid, since });
+            }
+            Ok(Some(_)) | Ok(None) => {
+                (self.attempt, self.polls) = (0, 0);
+                self.deletion_message = None;
+                self.record_writer.mark_deleted(&object.identity(), false);
+            }
+            Err(error) => {
+                self.attempt = 0;
+                self.deletion_message = None;
+                self.fail_apply(stage_of(&object));
+                self.fail_object(&object, &error_with_object(&error, &object));
+            }
         }
     }
 
