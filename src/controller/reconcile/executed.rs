@@ -14,7 +14,6 @@ use super::unhealed_drift::LeftAlone;
 use super::verdict::{PlanOverview, evaluate_sync};
 use crate::controller::cache::drift_detector::PlannedWrites;
 use crate::controller::metrics::SyncStage;
-use crate::controller::sources::registry::SourcePhase;
 use crate::controller::status_wording::CommitStage;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
@@ -77,7 +76,6 @@ impl ReconcileContext {
                 self.check_fitness().await?;
             }
             tracing::info!(source = %self.source.key, revision = attempt.commit.short(), changing, "syncing");
-            self.board.set_phase(SourcePhase::Syncing);
             let sync = Synchronizing { attempt: &attempt, overview: &overview, measurement: &measurement };
             let report =
                 self.carry_out(sync, commit_plan, (approval, had_verdict), cancelled, &mut tools.watch).await?;
@@ -154,7 +152,7 @@ impl ReconcileContext {
         cancelled: CancelReceiver,
     ) -> SyncReport {
         let commit = &attempt.commit;
-        self.board.statuses.report_progress(&commit.commit, CommitStage::Applying { models: overview.changing() });
+        self.board.report_stage(&commit.commit, CommitStage::Applying { models: overview.changing() }, |_| {});
         let waiting: Mutex<WaitingModels> = Mutex::default();
         let sink = |event: SyncProgress| {
             log_progress(&self.source.key, commit, &event);
@@ -170,7 +168,7 @@ impl ReconcileContext {
                 _ = due.tick() => {
                     let stage = waiting.lock().unwrap_or_else(PoisonError::into_inner).stage(overview.models());
                     if let Some(stage) = stage {
-                        self.board.statuses.report_progress(&commit.commit, stage);
+                        self.board.report_stage(&commit.commit, stage, |_| {});
                     }
                 }
             }

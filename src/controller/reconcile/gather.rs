@@ -72,8 +72,8 @@ impl ReconcileContext {
     ) -> Result<Gathered, AttemptFailure> {
         watch.detector.begin_look();
         let mut rendered = self.render_commit(commit, reporter, planner).boxed().await?;
-        if let Some(reporter) = reporter {
-            reporter.report_progress(commit, CommitStage::Planning);
+        if reporter.is_some() {
+            self.board.report_stage(commit, CommitStage::Planning, |_| {});
         }
         let live = self.gather_live(&mut rendered, watch, cache).boxed().await?;
         Ok(Gathered { rendered, live })

@@ -14,7 +14,7 @@ use super::unhealed_drift::{DriftedModels, LeftAlone};
 use super::verdict::PlanOverview;
 use crate::controller::commit_reading::CommitReading;
 use crate::controller::metrics::SyncStage;
-use crate::controller::sources::registry::{PlanSummary, SourcePhase, TimestampedRevision};
+use crate::controller::sources::registry::{PlanSummary, TimestampedRevision};
 use crate::controller::status_wording::CommitStage;
 use futures_util::FutureExt as _;
 use stator_cluster::cluster::Cluster;
@@ -222,8 +222,7 @@ impl ReconcileContext {
         cancelled: CancelReceiver,
         tools: &mut ReconcileTools,
     ) -> Result<Planned, AttemptOutcome> {
-        self.board.update_state(|state| {
-            state.phase = SourcePhase::Reading;
+        self.board.report_stage(&commit.commit, CommitStage::Reading, |state| {
             if state.attempted.as_ref().is_none_or(|attempted| attempted.commit != commit.commit) {
                 state.attempted = Some(TimestampedRevision::now(&commit.commit));
             }
@@ -243,7 +242,6 @@ impl ReconcileContext {
         mut cancelled: CancelReceiver,
         ReconcileTools { watch, cache, reported: _ }: &mut ReconcileTools,
     ) -> Result<(CommitPlan, FaultyModels), AttemptEnd> {
-        self.board.statuses.report_progress(&commit.commit, CommitStage::Reading);
         let planner = cache.planner.clone();
         let gathered = self.gather(&commit.commit, Some(&self.board.statuses), planner, (watch, cache));
         let gathered = tokio::select! {

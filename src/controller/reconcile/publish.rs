@@ -38,11 +38,7 @@ impl ReconcileContext {
             }
             ReconcileEffect::ReopenCommit(commit) => self.board.statuses.reopen_commit(&commit),
             ReconcileEffect::ReportSuspended(commit) => {
-                self.board.update_state(|state| {
-                    state.phase = SourcePhase::Suspended;
-                    state.next_window = None;
-                });
-                self.board.statuses.report_progress(&commit, CommitStage::Suspended);
+                self.board.report_stage(&commit, CommitStage::Suspended, |state| state.next_window = None);
             }
             ReconcileEffect::ReportRefusal { commit, last_known_good } => {
                 self.report_refusal(&commit, last_known_good.as_deref()).boxed().await;
@@ -126,10 +122,8 @@ impl SourceBoard {
                 if self.state.borrow().phase != SourcePhase::WindowClosed {
                     tracing::info!(%source, opens = ?opens.map(|at| at.to_string()), "no sync window is open");
                 }
-                self.statuses
-                    .report_progress(commit, CommitStage::WindowClosed { opens: opens.map(|at| at.to_string()) });
-                self.update_state(|state| {
-                    state.phase = SourcePhase::WindowClosed;
+                let stage = CommitStage::WindowClosed { opens: opens.map(|at| at.to_string()) };
+                self.report_stage(commit, stage, |state| {
                     state.next_window = opens;
                     state.outside_windows = None;
                     if state.verdict.as_ref().is_some_and(|known| known.revision != commit) {

@@ -5,6 +5,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::report::commit_statuses::CommitStatuses;
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceState, source_events};
 use crate::controller::sources::resolved_source::ResolvedSource;
+use crate::controller::status_wording::CommitStage;
 use crate::telemetry::traces::TraceContext;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,11 +61,32 @@ impl SourceBoard {
         self.update_state(|state| state.phase = phase);
     }
 
+    /// Reports how far a commit is: the source's phase and the commit's status go together. `change` is what else of the
+    /// state goes with it.
+    pub(super) fn report_stage(&self, commit: &str, stage: CommitStage, change: impl FnOnce(&mut SourceState)) {
+        self.update_state(|state| {
+            state.phase = phase_of(&stage);
+            change(state);
+        });
+        self.statuses.report_progress(commit, stage);
+    }
+
     /// The commits that an earlier process, or another replica, may have said something of: what the mirror last had, what
     /// the source's status names, and the newest one's parent.
     pub(super) fn commits_before(&self, newest: &PolledCommit) -> BTreeSet<String> {
         let previous = self.state.borrow().previous.clone().unwrap_or_default();
         let all = [newest.previous.clone(), newest.parent.clone(), previous.seen, previous.judged_commit];
         all.into_iter().flatten().filter(|commit| *commit != newest.commit).collect()
+    }
+}
+
+/// What a source is at while its commit is there.
+fn phase_of(stage: &CommitStage) -> SourcePhase {
+    match stage {
+        CommitStage::Queued => SourcePhase::Idle,
+        CommitStage::Reading | CommitStage::Planning => SourcePhase::Reading,
+        CommitStage::Applying { .. } | CommitStage::Waiting { .. } => SourcePhase::Syncing,
+        CommitStage::WindowClosed { .. } => SourcePhase::WindowClosed,
+        CommitStage::Suspended => SourcePhase::Suspended,
     }
 }
