@@ -1,7 +1,7 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
 use super::error::CliError;
-use super::yaml::to_yaml;
+use super::output::to_yaml;
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use serde::Serialize;

@@ -3,11 +3,10 @@
 use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
-use super::output::Output;
+use super::output::{Output, to_yaml};
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
-use super::yaml::to_yaml;
 use super::{connect, live_plan, revisions};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum};

@@ -2,10 +2,9 @@
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs};
 use super::error::{CliError, ExitStatus};
-use super::output::Output;
+use super::output::{Output, to_yaml};
 use super::status::{EnvironmentView, view_environment};
 use super::targets::TargetArgs;
-use super::yaml::to_yaml;
 use super::{connect, signals};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};

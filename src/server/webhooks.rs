@@ -6,9 +6,9 @@
 //! as much: a secret that nobody knows stands in for the source's.
 //! A delivery that was taken is not taken twice.
 
+use super::MessageResponse;
 use super::ServerState;
 use super::recent::Recent;
-use super::response::MessageResponse;
 use super::{BodyError, Peer, RefusalReason, RequestBody};
 use crate::controller::metrics::DeliveryOutcome;
 use crate::controller::sources::registry::WebhookInbox;

@@ -5,10 +5,9 @@ mod log_sources;
 
 use super::args::{ClusterArgs, EnvironmentArgs, duration};
 use super::error::{CliError, CliErrorKind, ExitStatus};
-use super::output::Output;
+use super::output::{Output, to_yaml};
 use super::status::view_environment;
 use super::targets::TargetArgs;
-use super::yaml::to_yaml;
 use super::{connect, signals};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum};
