@@ -1,10 +1,10 @@
 //! `stator explain`.
 
-use super::args::{ClusterArgs, PolicyArgs, ReportFormat};
+use super::args::{ClusterArgs, PolicyArgs, ReportFormat, to_yaml};
 use super::connect;
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
-use super::output::{Output, to_yaml};
+use super::output::Output;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use schemars::generate::SchemaSettings;

@@ -3,7 +3,6 @@
 
 use super::args::{ColorWhen, GlobalArgs};
 use super::error::{CliError, CliErrorKind};
-use serde::Serialize;
 use stator_core::mask;
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -130,13 +129,4 @@ fn use_color(when: ColorWhen, automatic: anstream::ColorChoice) -> bool {
 fn terminal_width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
     columns.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
-}
-
-/// A report or list as YAML.
-///
-/// # Errors
-/// Never, unless stator is at fault.
-pub fn to_yaml(list: &impl Serialize) -> Result<String, CliError> {
-    serde_saphyr::to_string(list)
-        .map_err(|error| CliError::new(CliErrorKind::Bug, format!("the list cannot be written as YAML: {error}")))
 }

@@ -1,9 +1,9 @@
 //! `stator plan` and `stator diff`. A plan names the command that carries it out as it was shown.
 
-use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs};
+use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs, to_yaml};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
-use super::output::{Output, to_yaml};
+use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;

@@ -1,10 +1,10 @@
 //! `stator policy`.
 
-use super::args::{ClusterArgs, PolicyArgs};
+use super::args::{ClusterArgs, PolicyArgs, to_yaml};
 use super::connect;
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
-use super::output::{Output, to_yaml};
+use super::output::Output;
 use clap::{Args, Subcommand};
 use stator_model::fleet_policy::export::admission_policies;
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! `stator status`, and `stator get models`.
 //! Commands that only show an environment look at it as this one does.
 
-use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs};
+use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs, to_yaml};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use super::live_plan;
-use super::output::{Output, to_yaml};
+use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;

@@ -1,8 +1,8 @@
 //! `stator tree`.
 
-use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs};
+use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, to_yaml};
 use super::error::{CliError, ExitStatus};
-use super::output::{Output, to_yaml};
+use super::output::Output;
 use super::status::{EnvironmentView, view_environment};
 use super::targets::TargetArgs;
 use super::{connect, signals};

@@ -3,9 +3,9 @@
 mod follower;
 mod log_sources;
 
-use super::args::{ClusterArgs, EnvironmentArgs, duration};
+use super::args::{ClusterArgs, EnvironmentArgs, duration, to_yaml};
 use super::error::{CliError, CliErrorKind, ExitStatus};
-use super::output::{Output, to_yaml};
+use super::output::Output;
 use super::status::view_environment;
 use super::targets::TargetArgs;
 use super::{connect, signals};

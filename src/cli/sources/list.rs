@@ -1,11 +1,11 @@
 //! `stator get sources`.
 
 use super::{ListedSource, SourceClient, parse_source_name};
-use crate::cli::args::ClusterArgs;
+use crate::cli::args::{ClusterArgs, to_yaml};
 use crate::cli::connect;
 use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::list_output::{ListFormat, ListOutputArgs, ListPrinter};
-use crate::cli::output::{Output, to_yaml};
+use crate::cli::output::Output;
 use crate::cli::signals;
 use crate::controller::sources::objects::MODEL_SOURCE;
 use clap::builder::FalseyValueParser;

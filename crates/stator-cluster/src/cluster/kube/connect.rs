@@ -304,7 +304,7 @@ pub(super) async fn client_on_thread(
     gate: &Arc<ConnectionGate>,
     what: &str,
 ) -> Result<Client, ConnectError> {
-    let (tell, finished) = tokio::sync::oneshot::channel();
+    let (result_sender, finished) = tokio::sync::oneshot::channel();
     let (runtime, own, name) = (tokio::runtime::Handle::current(), options.clone(), what.to_owned());
     let (observed, gate) = (observed.clone(), Arc::clone(gate));
     let unusable = |message: &str| ConnectError::Unusable { what: what.to_owned(), message: message.to_owned() };
@@ -313,7 +313,7 @@ pub(super) async fn client_on_thread(
         .spawn(move || {
             let _guard = runtime.enter();
             // Nobody waits any more after the time is over.
-            let _ = tell.send(build_client(config, &own, &observed, &gate, &name));
+            let _ = result_sender.send(build_client(config, &own, &observed, &gate, &name));
         })
         .map_err(|error| unusable(&error.to_string()))?;
     match tokio::time::timeout(EXEC_PLUGIN_TIMEOUT, finished).await {

@@ -342,7 +342,7 @@ const FRONTEND_DEADLINE: Duration = Duration::from_secs(5);
 /// The most that a list of models may hold: some thousands of them.
 const MAX_MODEL_LIST_SIZE: usize = 1 << 20;
 
-/// What a frontend serves, or why that cannot be told. It is asked through the API server, as whom the connection acts, whose
+/// What a frontend serves, or why that is unknown. It is asked through the API server, as whom the connection acts, whose
 /// rights decide.
 ///
 /// Whatever listens there may answer anything. So little of it is read, redirects are not followed, and nothing of it is
