@@ -219,45 +219,28 @@ impl EngineTable {
     /// field, the size written, the size it will have.
     pub fn mismatched_switches(&self, inputs: &WorkerInputs<'_>) -> Vec<(&'static str, u64, u64)> {
         let size = |setting| inputs.setting_value(setting).and_then(|value| value.as_u64()).unwrap_or(1);
-        self.rows
-            .iter()
-            .filter_map(|row| match row {
-                EngineRow::Switch(setting, _, factors) => {
-                    let implied = factors.iter().map(|factor| size(*factor)).fold(1, u64::saturating_mul);
-                    let written = size(*setting);
-                    let field = setting.worker_field()?;
-                    (written > 1 && written != implied).then_some((field, written, implied))
-                }
-                EngineRow::Flag(..)
-                | EngineRow::Toggle(..)
-                | EngineRow::OptionField(..)
-                | EngineRow::Fixed(..)
-                | EngineRow::FixedOptions(..) => None,
-            })
-            .collect()
+        let mismatch = |(setting, _, factors): (EngineSetting, _, &[EngineSetting])| {
+            let implied = factors.iter().map(|factor| size(*factor)).fold(1, u64::saturating_mul);
+            let written = size(setting);
+            let field = setting.worker_field()?;
+            (written > 1 && written != implied).then_some((field, written, implied))
+        };
+        self.switches().filter_map(mismatch).collect()
     }
 
     /// Settings that the engine takes as a switch: setting, flag, and the settings that its size is the product of.
     pub fn switches(&self) -> impl Iterator<Item = (EngineSetting, &'static str, &'static [EngineSetting])> {
-        self.rows.iter().filter_map(|row| match *row {
-            EngineRow::Switch(setting, flag, factors) => Some((setting, flag, factors)),
-            EngineRow::Flag(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::OptionField(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
+        self.rows.iter().filter_map(|row| {
+            let EngineRow::Switch(setting, flag, factors) = *row else { return None };
+            Some((setting, flag, factors))
         })
     }
 
     /// Settings that are true or false, and the flag that is there when they are true.
     pub fn toggles(&self) -> impl Iterator<Item = (EngineSetting, &'static str)> {
-        self.rows.iter().filter_map(|row| match *row {
-            EngineRow::Toggle(setting, flag) => Some((setting, flag)),
-            EngineRow::Flag(..)
-            | EngineRow::Switch(..)
-            | EngineRow::OptionField(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
+        self.rows.iter().filter_map(|row| {
+            let EngineRow::Toggle(setting, flag) = *row else { return None };
+            Some((setting, flag))
         })
     }
 
@@ -283,39 +266,29 @@ impl EngineTable {
 
     /// The setting that a flag carries, in any of the engine's spellings.
     pub fn setting_of_flag(&self, flag: &str) -> Option<EngineSetting> {
-        let rows = self.rows.iter().filter_map(|row| match *row {
-            EngineRow::Flag(setting, name) => Some((setting, name)),
-            EngineRow::Switch(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::OptionField(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
+        let rows = self.rows.iter().filter_map(|row| {
+            let EngineRow::Flag(setting, name) = *row else { return None };
+            Some((setting, name))
         });
         rows.chain(self.aliases.iter().copied()).find(|(_, name)| *name == flag).map(|(setting, _)| setting)
     }
 
+    /// The settings that are fields of the engine's options.
+    fn option_fields(&self) -> impl Iterator<Item = (EngineSetting, &'static str)> {
+        self.rows.iter().filter_map(|row| {
+            let EngineRow::OptionField(setting, field) = *row else { return None };
+            Some((setting, field))
+        })
+    }
+
     /// The setting that an engine option carries.
     pub fn setting_of_option(&self, option: &str) -> Option<EngineSetting> {
-        self.rows.iter().find_map(|row| match *row {
-            EngineRow::OptionField(setting, field) => (field == option).then_some(setting),
-            EngineRow::Flag(..)
-            | EngineRow::Switch(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
-        })
+        self.option_fields().find(|(_, field)| *field == option).map(|(setting, _)| setting)
     }
 
     /// The engine option that carries a setting.
     fn option_of_setting(&self, wanted: EngineSetting) -> Option<&'static str> {
-        self.rows.iter().find_map(|row| match *row {
-            EngineRow::OptionField(setting, field) => (setting == wanted).then_some(field),
-            EngineRow::Flag(..)
-            | EngineRow::Switch(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
-        })
+        self.option_fields().find(|(setting, _)| *setting == wanted).map(|(_, field)| field)
     }
 
     fn supports_setting(&self, wanted: EngineSetting) -> bool {
