@@ -175,6 +175,12 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// The same, with a time limit where none is given.
+    #[must_use]
+    pub fn with_default_timeout(&self, limit: Duration) -> Self {
+        Self { timeout: self.timeout.or(Some(limit)), ..self.clone() }
+    }
+
     /// Whether the options say which cluster, so that nothing else has to decide it.
     pub fn names_cluster(&self) -> bool {
         self.cluster.is_some() || self.context.is_some() || self.kubeconfig.is_some()

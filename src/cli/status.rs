@@ -2,6 +2,7 @@
 //! Commands that only show an environment look at it as this one does.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs, to_yaml};
+use super::connect;
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::list_output::{ListFormat, ListOutputArgs, ListPrinter};
@@ -11,7 +12,6 @@ use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::web::{EnvironmentPlace, RepositoryObserver, WebArgs};
-use super::{connect, signals};
 use clap::{Args, ValueEnum};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use stator_cluster::sync::EnvironmentStatus;
@@ -72,11 +72,7 @@ impl ModelSortKey {
 }
 
 pub async fn run(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let work = show(arguments, output);
-    tokio::select! {
-        result = connect::with_timeout(&arguments.cluster, work) => result,
-        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
-    }
+    connect::with_interrupt(&arguments.cluster, show(arguments, output)).await
 }
 
 async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, CliError> {

@@ -7,6 +7,7 @@ use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use stator_core::text::error_chain;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -342,19 +343,4 @@ pub(super) fn build_client(
     let builder = ClientBuilder::try_from((config, ConnectionExecutor(Arc::clone(gate))))
         .map_err(|error| ConnectError::Unusable { what: what.to_owned(), message: error_chain(&error) })?;
     Ok(builder.with_layer(observed).build())
-}
-
-/// An error with everything that it says it comes from, each said once.
-pub(super) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -88,6 +88,37 @@ impl WorkerInputs<'_> {
     }
 }
 
+/// The arguments that rows of a table give.
+fn row_args<'a>(rows: impl IntoIterator<Item = &'a EngineRow>, inputs: &WorkerInputs<'_>) -> Vec<String> {
+    let mut args = Vec::new();
+    for row in rows {
+        match *row {
+            EngineRow::Flag(setting, flag) => {
+                if let Some(value) = inputs.setting_value(setting) {
+                    args.extend([flag.to_owned(), format_argument(&value)]);
+                }
+            }
+            EngineRow::Switch(setting, flag, _) => {
+                if inputs.setting_value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
+                    args.push(flag.to_owned());
+                }
+            }
+            EngineRow::Toggle(setting, flag) => {
+                if inputs.setting_value(setting) == Some(Value::Bool(true)) {
+                    args.push(flag.to_owned());
+                }
+            }
+            EngineRow::Fixed(when, fixed) => {
+                if inputs.matches_condition(when) {
+                    args.extend(fixed.iter().map(|&argument| argument.to_owned()));
+                }
+            }
+            EngineRow::OptionField(..) | EngineRow::FixedOptions(..) => {}
+        }
+    }
+    args
+}
+
 impl EngineTable {
     /// The component type of a role.
     pub fn component_type(&self, role: WorkerRole) -> &'static str {
@@ -104,33 +135,7 @@ impl EngineTable {
         if names_flags(&inputs.worker.args) {
             return self.fill_args(inputs, &inputs.worker.args, &mut UnknownNames::default());
         }
-        let mut args = Vec::new();
-        for row in self.rows {
-            match *row {
-                EngineRow::Flag(setting, flag) => {
-                    if let Some(value) = inputs.setting_value(setting) {
-                        args.push(flag.to_owned());
-                        args.push(format_argument(&value));
-                    }
-                }
-                EngineRow::Switch(setting, flag, _) => {
-                    if inputs.setting_value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
-                        args.push(flag.to_owned());
-                    }
-                }
-                EngineRow::Toggle(setting, flag) => {
-                    if inputs.setting_value(setting) == Some(Value::Bool(true)) {
-                        args.push(flag.to_owned());
-                    }
-                }
-                EngineRow::Fixed(when, fixed) => {
-                    if inputs.matches_condition(when) {
-                        args.extend(fixed.iter().map(|&argument| argument.to_owned()));
-                    }
-                }
-                EngineRow::OptionField(..) | EngineRow::FixedOptions(..) => {}
-            }
-        }
+        let mut args = row_args(self.rows, inputs);
         args.extend(self.options_flag.and_then(|flag| self.flag_words(flag, inputs)).into_iter().flatten());
         args.extend(inputs.worker.args.iter().cloned());
         args
@@ -166,26 +171,14 @@ impl EngineTable {
         if names_flags(&inputs.worker.args) {
             return self.fill_args(inputs, &inputs.worker.args, &mut UnknownNames::default());
         }
-        let mut args = Vec::new();
-        for row in self.rows {
-            match *row {
-                EngineRow::Flag(setting, flag) if setting != EngineSetting::Model => {
-                    if let Some(value) = inputs.setting_value(setting) {
-                        args.extend([flag.to_owned(), format_argument(&value)]);
-                    }
-                }
-                EngineRow::Toggle(setting, flag) => {
-                    if inputs.setting_value(setting) == Some(Value::Bool(true)) {
-                        args.push(flag.to_owned());
-                    }
-                }
-                EngineRow::Flag(..)
-                | EngineRow::Switch(..)
-                | EngineRow::OptionField(..)
-                | EngineRow::Fixed(..)
-                | EngineRow::FixedOptions(..) => {}
+        let is_setting = |row: &&EngineRow| match row {
+            EngineRow::Flag(setting, _) => *setting != EngineSetting::Model,
+            EngineRow::Toggle(..) => true,
+            EngineRow::Switch(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
+                false
             }
-        }
+        };
+        let mut args = row_args(self.rows.iter().filter(is_setting), inputs);
         args.extend(inputs.worker.args.iter().cloned());
         args
     }
