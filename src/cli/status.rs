@@ -99,13 +99,13 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
     };
     let pages = arguments.web.start(output).await?;
     if let Some(pages) = &pages {
-        let place = EnvironmentPlace::new(
-            &opened.checkout.root,
-            &arguments.targets,
-            &PolicyArgs::default(),
-            &arguments.environment,
-            &arguments.cluster,
-        );
+        let place = EnvironmentPlace {
+            root: opened.checkout.root.clone(),
+            targets: arguments.targets.clone(),
+            policies: PolicyArgs::default(),
+            environment: arguments.environment.clone(),
+            cluster: arguments.cluster.clone(),
+        };
         pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
     }
     let mut models = live_plan::read_statuses(&opened, selection, &cluster).await?.models;

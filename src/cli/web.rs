@@ -240,31 +240,19 @@ impl RunningPages {
 /// An environment of a repository, as options name it.
 #[derive(Clone, Debug)]
 pub struct EnvironmentPlace {
-    root: PathBuf,
-    targets: TargetArgs,
-    policies: PolicyArgs,
-    environment: EnvironmentArgs,
-    cluster: ClusterArgs,
+    /// The root of the repository.
+    pub root: PathBuf,
+    /// Its models.
+    pub targets: TargetArgs,
+    /// The policies that they are held to.
+    pub policies: PolicyArgs,
+    /// The environment.
+    pub environment: EnvironmentArgs,
+    /// Its cluster.
+    pub cluster: ClusterArgs,
 }
 
 impl EnvironmentPlace {
-    /// Of the options of a command, about the repository with this root.
-    pub fn new(
-        root: &Path,
-        targets: &TargetArgs,
-        policies: &PolicyArgs,
-        environment: &EnvironmentArgs,
-        cluster: &ClusterArgs,
-    ) -> Self {
-        Self {
-            root: root.to_owned(),
-            targets: targets.clone(),
-            policies: policies.clone(),
-            environment: environment.clone(),
-            cluster: cluster.clone(),
-        }
-    }
-
     /// The options with which commands of one model find it again.
     fn command_options(&self, environment: &str) -> Vec<String> {
         let ClusterArgs { cluster, context, kubeconfig, impersonate, timeout: _ } = &self.cluster;
