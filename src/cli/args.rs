@@ -1,7 +1,6 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
-use super::error::CliError;
-use super::yaml::to_yaml;
+use super::error::{CliError, CliErrorKind};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use serde::Serialize;
@@ -77,6 +76,15 @@ impl ReportFormat {
             Self::Yaml => Some(to_yaml(report)?),
         })
     }
+}
+
+/// A report or list as YAML.
+///
+/// # Errors
+/// Never, unless stator is at fault.
+pub fn to_yaml(list: &impl Serialize) -> Result<String, CliError> {
+    serde_saphyr::to_string(list)
+        .map_err(|error| CliError::new(CliErrorKind::Bug, format!("the list cannot be written as YAML: {error}")))
 }
 
 /// Which environment.
@@ -167,6 +175,12 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// The same, with a time limit where none is given.
+    #[must_use]
+    pub fn with_default_timeout(&self, limit: Duration) -> Self {
+        Self { timeout: self.timeout.or(Some(limit)), ..self.clone() }
+    }
+
     /// Whether the options say which cluster, so that nothing else has to decide it.
     pub fn names_cluster(&self) -> bool {
         self.cluster.is_some() || self.context.is_some() || self.kubeconfig.is_some()

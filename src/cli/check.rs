@@ -104,10 +104,7 @@ struct CheckReport<'a> {
 /// # Errors
 /// When the cluster cannot be reached, or the options name none.
 pub async fn run(arguments: &CheckArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let limits = ClusterArgs {
-        timeout: Some(arguments.cluster.timeout.unwrap_or(DEFAULT_TIMEOUT)),
-        ..arguments.cluster.clone()
-    };
+    let limits = arguments.cluster.with_default_timeout(DEFAULT_TIMEOUT);
     let look = async {
         let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new("."), None, output).await?;
         check_cluster(arguments, cluster).await

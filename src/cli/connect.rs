@@ -1,13 +1,15 @@
 //! Which cluster a command works on, said in one line.
 
-use super::args::ClusterArgs;
-use super::error::{CliError, CliErrorKind};
+use super::args::{ClusterArgs, PolicyArgs};
+use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
+use super::signals;
 use super::trusted_contexts::{EnvironmentContext, require_trust};
 use crate::daemon::is_in_pod;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::kube::{self, ConnectError, KubeCluster, ServiceAccount};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
+use stator_model::fleet_policy::FleetPolicies;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
@@ -304,6 +306,33 @@ pub async fn with_timeout<T>(
         Err(_) => Err(CliError::new(CliErrorKind::Timeout, format!("timed out after {limit:?}"))
             .with_hint("raise the limit with --timeout")),
     }
+}
+
+/// Runs a command's work within `--timeout`, and until Ctrl-C.
+pub async fn with_interrupt(
+    arguments: &ClusterArgs,
+    work: impl Future<Output = Result<ExitStatus, CliError>>,
+) -> Result<ExitStatus, CliError> {
+    tokio::select! {
+        result = with_timeout(arguments, work) => result,
+        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
+    }
+}
+
+/// The policies that the options name: of files alone, where they name files and no cluster.
+pub async fn read_policies(
+    policies: &PolicyArgs,
+    arguments: &ClusterArgs,
+    output: &Output,
+) -> Result<FleetPolicies, CliError> {
+    if policies.policies.is_some() && !arguments.names_cluster() {
+        return policies.read_files();
+    }
+    with_timeout(arguments, async {
+        let cluster = open(arguments, ClusterAccess::Read, Path::new(""), None, output).await?;
+        policies.read(&cluster).await
+    })
+    .await
 }
 
 impl From<ConnectError> for CliError {

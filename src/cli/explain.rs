@@ -1,11 +1,9 @@
 //! `stator explain`.
 
-use super::args::{ClusterArgs, PolicyArgs, ReportFormat};
+use super::args::{ClusterArgs, PolicyArgs, ReportFormat, to_yaml};
 use super::connect;
-use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::yaml::to_yaml;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use schemars::generate::SchemaSettings;
@@ -19,7 +17,6 @@ use stator_model::intent::DocumentKind;
 use stator_model::intent::explain::{ChildField, ExplainError, FieldExplanation, explain, explain_schema};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::LazyLock;
 
 /// Explain a field of a document, or a rule that a finding names
@@ -151,16 +148,7 @@ fn explain_any(path: &str) -> Result<FieldExplanation, ExplainError> {
 /// Shows what administrators allow, as they wrote it: everything that binds a namespace.
 async fn show_policies(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
     // A file alone is shown as it is, before any cluster has it.
-    let only_files = arguments.policies.policies.is_some() && !arguments.cluster.names_cluster();
-    let policies = if only_files {
-        arguments.policies.read_files()?
-    } else {
-        connect::with_timeout(&arguments.cluster, async {
-            let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new(""), None, output).await?;
-            arguments.policies.read(&cluster).await
-        })
-        .await?
-    };
+    let policies = connect::read_policies(&arguments.policies, &arguments.cluster, output).await?;
     let bound = match &arguments.namespace {
         Some(namespace) => policies.bind(&JudgedSource::default(), namespace),
         None => policies.all(),

@@ -44,7 +44,6 @@ mod validate;
 mod version;
 mod wait;
 mod web;
-mod yaml;
 
 pub use error::{CliError, CliErrorKind, ExitStatus};
 pub use explain::RULE_ROOMS;

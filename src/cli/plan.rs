@@ -1,13 +1,12 @@
 //! `stator plan` and `stator diff`. A plan names the command that carries it out as it was shown.
 
-use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs};
+use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs, to_yaml};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
-use super::yaml::to_yaml;
 use super::{connect, live_plan, revisions};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum};

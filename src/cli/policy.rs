@@ -1,14 +1,11 @@
 //! `stator policy`.
 
-use super::args::{ClusterArgs, PolicyArgs};
+use super::args::{ClusterArgs, PolicyArgs, to_yaml};
 use super::connect;
-use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::yaml::to_yaml;
 use clap::{Args, Subcommand};
 use stator_model::fleet_policy::export::admission_policies;
-use std::path::Path;
 
 /// Work with the policies of a fleet
 #[derive(Debug, Args)]
@@ -37,15 +34,7 @@ struct ExportArgs {
 
 pub async fn run(arguments: &PolicyCommandArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let PolicyCommand::Export(arguments) = &arguments.command;
-    let policies = if arguments.cluster.names_cluster() || arguments.policies.policies.is_none() {
-        connect::with_timeout(&arguments.cluster, async {
-            let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new(""), None, output).await?;
-            arguments.policies.read(&cluster).await
-        })
-        .await?
-    } else {
-        arguments.policies.read_files()?
-    };
+    let policies = connect::read_policies(&arguments.policies, &arguments.cluster, output).await?;
     let all = policies.all();
     if let Some(reason) = all.unreadable().next() {
         return Err(CliError::input(format!("the policies of the fleet cannot be read: {reason}")));

@@ -1,7 +1,8 @@
 //! `stator status`, and `stator get models`.
 //! Commands that only show an environment look at it as this one does.
 
-use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs};
+use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, PolicyArgs, SimulateArgs, to_yaml};
+use super::connect;
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::list_output::{ListFormat, ListOutputArgs, ListPrinter};
@@ -11,8 +12,6 @@ use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::web::{EnvironmentPlace, RepositoryObserver, WebArgs};
-use super::yaml::to_yaml;
-use super::{connect, signals};
 use clap::{Args, ValueEnum};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use stator_cluster::sync::EnvironmentStatus;
@@ -73,11 +72,7 @@ impl ModelSortKey {
 }
 
 pub async fn run(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let work = show(arguments, output);
-    tokio::select! {
-        result = connect::with_timeout(&arguments.cluster, work) => result,
-        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
-    }
+    connect::with_interrupt(&arguments.cluster, show(arguments, output)).await
 }
 
 async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, CliError> {
@@ -104,13 +99,13 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
     };
     let pages = arguments.web.start(output).await?;
     if let Some(pages) = &pages {
-        let place = EnvironmentPlace::new(
-            &opened.checkout.root,
-            &arguments.targets,
-            &PolicyArgs::default(),
-            &arguments.environment,
-            &arguments.cluster,
-        );
+        let place = EnvironmentPlace {
+            root: opened.checkout.root.clone(),
+            targets: arguments.targets.clone(),
+            policies: PolicyArgs::default(),
+            environment: arguments.environment.clone(),
+            cluster: arguments.cluster.clone(),
+        };
         pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
     }
     let mut models = live_plan::read_statuses(&opened, selection, &cluster).await?.models;

@@ -122,13 +122,13 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
     connect::with_timeout(&arguments.cluster, connect::preflight(&cluster, output)).await?;
     let pages = arguments.web.start(output).await?;
     if let Some(pages) = &pages {
-        let place = EnvironmentPlace::new(
-            &opened.checkout.root,
-            &arguments.targets,
-            &arguments.policies,
-            &arguments.environment,
-            &arguments.cluster,
-        );
+        let place = EnvironmentPlace {
+            root: opened.checkout.root.clone(),
+            targets: arguments.targets.clone(),
+            policies: arguments.policies.clone(),
+            environment: arguments.environment.clone(),
+            cluster: arguments.cluster.clone(),
+        };
         pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
     }
     if arguments.watch {

@@ -1,12 +1,11 @@
 //! `stator tree`.
 
-use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs};
+use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, to_yaml};
+use super::connect;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::status::{EnvironmentView, view_environment};
 use super::targets::TargetArgs;
-use super::yaml::to_yaml;
-use super::{connect, signals};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
@@ -54,11 +53,7 @@ enum TreeFormat {
 }
 
 pub async fn run(arguments: &TreeArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let work = show(arguments, output);
-    tokio::select! {
-        result = connect::with_timeout(&arguments.cluster, work) => result,
-        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
-    }
+    connect::with_interrupt(&arguments.cluster, show(arguments, output)).await
 }
 
 async fn show(arguments: &TreeArgs, output: &Output) -> Result<ExitStatus, CliError> {

@@ -118,10 +118,7 @@ struct WaitReport<'a> {
 }
 
 pub async fn run(arguments: &WaitArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let limits = ClusterArgs {
-        timeout: Some(arguments.cluster.timeout.unwrap_or(DEFAULT_TIMEOUT)),
-        ..arguments.cluster.clone()
-    };
+    let limits = arguments.cluster.with_default_timeout(DEFAULT_TIMEOUT);
     let mut seen = Vec::new();
     let ended = tokio::select! {
         ended = connect::with_timeout(&limits, wait_for_condition(arguments, &mut seen, output)) => ended,

@@ -75,8 +75,8 @@ impl WebArgs {
         let listener = WebListener::bind(address, WebAccess::Link).await?;
         output.warn(&format!("Open {} to see the models; the link works once.", listener.link()));
         let output = *output;
-        let tell = move |link| output.note(&format!("The link was used; {link} is the new one."));
-        Ok(Some(RunningPages::start(listener, tell)))
+        let note_link = move |link| output.note(&format!("The link was used; {link} is the new one."));
+        Ok(Some(RunningPages::start(listener, note_link)))
     }
 
     /// The same, for whoever has a token of a cluster.
@@ -206,9 +206,9 @@ pub struct RunningPages {
 }
 
 impl RunningPages {
-    fn start(listener: WebListener, tell_link: impl Fn(String) + Send + 'static) -> Self {
+    fn start(listener: WebListener, report_link: impl Fn(String) + Send + 'static) -> Self {
         let (board, ending) = (ObservationBoard::default(), CancellationToken::new());
-        let serving = tokio::spawn(listener.serve(board.clone(), ending.clone(), tell_link));
+        let serving = tokio::spawn(listener.serve(board.clone(), ending.clone(), report_link));
         Self { board, observers: Mutex::default(), ending: ending.drop_guard(), serving }
     }
 
@@ -240,31 +240,19 @@ impl RunningPages {
 /// An environment of a repository, as options name it.
 #[derive(Clone, Debug)]
 pub struct EnvironmentPlace {
-    root: PathBuf,
-    targets: TargetArgs,
-    policies: PolicyArgs,
-    environment: EnvironmentArgs,
-    cluster: ClusterArgs,
+    /// The root of the repository.
+    pub root: PathBuf,
+    /// Its models.
+    pub targets: TargetArgs,
+    /// The policies that they are held to.
+    pub policies: PolicyArgs,
+    /// The environment.
+    pub environment: EnvironmentArgs,
+    /// Its cluster.
+    pub cluster: ClusterArgs,
 }
 
 impl EnvironmentPlace {
-    /// Of the options of a command, about the repository with this root.
-    pub fn new(
-        root: &Path,
-        targets: &TargetArgs,
-        policies: &PolicyArgs,
-        environment: &EnvironmentArgs,
-        cluster: &ClusterArgs,
-    ) -> Self {
-        Self {
-            root: root.to_owned(),
-            targets: targets.clone(),
-            policies: policies.clone(),
-            environment: environment.clone(),
-            cluster: cluster.clone(),
-        }
-    }
-
     /// The options with which commands of one model find it again.
     fn command_options(&self, environment: &str) -> Vec<String> {
         let ClusterArgs { cluster, context, kubeconfig, impersonate, timeout: _ } = &self.cluster;

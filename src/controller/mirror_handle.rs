@@ -8,7 +8,7 @@ use super::mirror_disk::{MirrorDisk, MirrorSlot};
 use crate::controller::report::preview::planner::PullRequestTrees;
 use crate::controller::report::preview::trees::{self, PullRequestReadError, PullRequestReader, PullRequestRefs};
 use crate::controller::sources::file::ResolvedSource;
-use stator_git::forge::github::app::BlockingTokenProvider;
+use stator_git::forge::github_app::BlockingTokenProvider;
 use stator_git::forge::{ForgeError, ForgeHttp};
 use stator_git::source::credentials::GitLogin;
 use stator_git::source::mirror::{FetchOutcome, Mirror, MirrorError, RemoteRepository, ResolvedRef};

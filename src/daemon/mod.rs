@@ -1,4 +1,4 @@
-//! The processes that run until they are told to end: of which parts each is built, and in which order they start and end.
+//! The processes that run until they are asked to end: of which parts each is built, and in which order they start and end.
 //!
 //! | File | What lives there |
 //! |-|-|

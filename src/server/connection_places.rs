@@ -106,7 +106,7 @@ impl ConnectionPlaces {
         }
     }
 
-    /// Takes a connection in, and tells others to give way where that is needed. The error is when one may be told to.
+    /// Takes a connection in, and asks others to give way where that is needed. The error is when one may be asked to.
     fn admit(self: &Arc<Self>, peer: Peer, now: Instant) -> Result<ConnectionPlace, Instant> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while taken.by_address.get(&peer).is_some_and(|own| own.len() >= self.limits.per_address) {
@@ -130,7 +130,7 @@ impl ConnectionPlaces {
 }
 
 impl TakenPlaces {
-    /// The error is when the oldest may be told to give way.
+    /// The error is when the oldest may be asked to give way.
     fn evict_oldest_of(&mut self, peer: Peer, now: Instant) -> Result<(), Instant> {
         let Some((number, oldest)) = self.by_address.get(&peer).and_then(|own| own.first_key_value()) else {
             return Ok(());

@@ -8,7 +8,6 @@ mod process_listeners;
 mod recent;
 mod refusal_log;
 mod request_body;
-mod response;
 mod route_rule;
 pub mod tls;
 mod webhooks;
@@ -28,12 +27,11 @@ pub use route_rule::{Caller, RouteRule, ServerRoute};
 use crate::controller::metrics::{ExpositionFormat, Metrics};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::registry::webhook_directory::SharedSecretGroup;
-use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
-use response::MessageResponse;
 use secrecy::SecretString;
 use serde_json::json;
 use std::sync::Arc;
@@ -43,6 +41,38 @@ use webhooks::ReplayCache;
 
 /// Deliveries at a time whose check costs more than a moment.
 const MAX_CONCURRENT_CHECKS: usize = 1;
+
+/// A status and a sentence, as a small JSON object: the same for errors and for taken deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MessageResponse {
+    status: StatusCode,
+    message: &'static str,
+}
+
+impl MessageResponse {
+    fn new(status: StatusCode, message: &'static str) -> Self {
+        Self { status, message }
+    }
+}
+
+impl IntoResponse for MessageResponse {
+    fn into_response(self) -> Response {
+        let word = if self.status.is_success() { "status" } else { "error" };
+        let mut response = (self.status, Json(json!({word: self.message}))).into_response();
+        let headers = response.headers_mut();
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+            }
+            // What is left of the body is not read, so nothing more can be said on the connection.
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
 
 /// What the handlers share.
 #[derive(Clone, Debug)]

@@ -38,7 +38,7 @@ impl RefusalLog {
         }
     }
 
-    /// How many of an earlier minute were not told of, where that is over; and whether this one is.
+    /// How many of an earlier minute were not logged, where that is over; and whether this one is.
     fn count(&self, now: Instant) -> (u32, bool) {
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *minute {

@@ -49,7 +49,7 @@ impl ReloadedCertificate {
         Ok(Arc::new(Self { files, newest, provider }))
     }
 
-    /// Reads the files again whenever they change. What cannot be used is told and left: the one before is used further.
+    /// Reads the files again whenever they change. What cannot be used is reported and left: the one before is used further.
     pub async fn follow(self: Arc<Self>, ending: CancellationToken) {
         // The folder and not the files: Kubernetes and cert-manager put new files in the old ones' place.
         let folder = |file: &Path| file.parent().unwrap_or(Path::new(".")).to_path_buf();

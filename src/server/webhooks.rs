@@ -6,9 +6,9 @@
 //! as much: a secret that nobody knows stands in for the source's.
 //! A delivery that was taken is not taken twice.
 
+use super::MessageResponse;
 use super::ServerState;
 use super::recent::Recent;
-use super::response::MessageResponse;
 use super::{BodyError, Peer, RefusalReason, RequestBody};
 use crate::controller::metrics::DeliveryOutcome;
 use crate::controller::sources::registry::WebhookInbox;
@@ -76,7 +76,7 @@ pub(super) async fn receive_for_digest(
 }
 
 /// The host of a source and its secret. What is signed as another host signs is read all the same: else the time that the
-/// answer takes told which digests there are.
+/// answer takes would reveal which digests there are.
 fn find_by_digest(shared: &ServerState, digest: &str, headers: &HeaderMap) -> Option<(ForgeKind, Receivers)> {
     let directory = shared.board.webhook_directory();
     let inbox = directory.source_of_digest(digest);

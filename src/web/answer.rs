@@ -97,7 +97,7 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
     response
 }
 
-/// Whether whoever runs the pages is told of it: what people do by mistake every day is no news.
+/// Whether it is logged for whoever runs the pages: what people do by mistake every day is no news.
 fn is_logged(kind: ProblemKind) -> bool {
     match kind {
         ProblemKind::Forbidden

@@ -1,7 +1,7 @@
 //! Pages on this machine belong to who sees the terminal: a link with a token that works once, and a cookie after that. The
 //! host that a request names is checked, so that no other site reaches them through a name of its own (DNS rebinding).
 
-use super::secrets::{cookie_values, is_equal, random_token};
+use super::sessions::{cookie_values, is_equal, random_token};
 use http::{HeaderMap, header};
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use std::net::SocketAddr;

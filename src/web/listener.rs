@@ -18,7 +18,7 @@ const LINK_LIMITS: ConnectionLimits = ConnectionLimits { total: 256, per_address
 const TOKEN_LIMITS: ConnectionLimits = ConnectionLimits { total: 512, per_address: 512 };
 /// How long a connection may last, and a stream with it; a browser opens it again.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(15 * 60);
-/// Uses of the link that wait to be told.
+/// Uses of the link that wait to be reported.
 const ENTRY_CAPACITY: usize = 1;
 
 /// Why there are no pages.
@@ -69,8 +69,8 @@ impl WebListener {
         self.gate.link(self.socket.address(), self.certificate.is_some())
     }
 
-    /// Answers until `ending` is set. `tell_link` is given another link whenever one was used.
-    pub async fn serve(self, board: ObservationBoard, ending: CancellationToken, tell_link: impl Fn(String)) {
+    /// Answers until `ending` is set. `report_link` is given another link whenever one was used.
+    pub async fn serve(self, board: ObservationBoard, ending: CancellationToken, report_link: impl Fn(String)) {
         let Self { socket, gate, certificate } = self;
         let address = socket.address();
         let (entered, mut entries) = mpsc::channel(ENTRY_CAPACITY);
@@ -84,7 +84,7 @@ impl WebListener {
         loop {
             tokio::select! {
                 () = &mut serving => return,
-                Some(()) = entries.recv() => tell_link(gate.link(address, is_tls)),
+                Some(()) = entries.recv() => report_link(gate.link(address, is_tls)),
             }
         }
     }

@@ -6,10 +6,10 @@
 //! | `listener` | a listener of its own, so that streams take no place from webhooks and probes |
 //! | `access` | who may read, in one of two ways |
 //! | `link_gate` | on this machine: the host that is named, the one-time link, the cookie |
-//! | `token_gate`, `sessions` | in a cluster: tokens, and what their owners may see |
+//! | `token_gate` | in a cluster: tokens, and what their owners may see |
+//! | `sessions` | what nobody can guess, and who signed in |
 //! | `sign_in` | the page where a token signs in, and out |
 //! | `request_scope`, `visitor` | who sends a request, and what they see |
-//! | `secrets` | what nobody can guess |
 //! | `route` | what a path is, and what holds for it |
 //! | `routes` | from a request to its answer |
 //! | `drafts` | models that are sent: where from, how much, for how long; and judging them |
@@ -27,7 +27,6 @@ mod listener;
 mod request_scope;
 mod route;
 mod routes;
-mod secrets;
 mod sessions;
 mod sign_in;
 mod state;

@@ -90,46 +90,22 @@ impl<'a> WebRoute<'a> {
 
     /// The namespace and the name of the one model that it is about.
     pub(super) fn model(&self) -> Option<(&str, &str)> {
-        match self {
-            Self::Model(namespace, name) => Some((namespace, name)),
-            Self::Document(_, request) | Self::Draft(_, request) => match request.path.as_slice() {
-                [namespace, name] => Some((namespace, name)),
-                _ => None,
-            },
-            Self::Asset(_)
-            | Self::Enter
-            | Self::SignIn
-            | Self::SignOut
-            | Self::Models
-            | Self::NewModel
-            | Self::EditModel(..)
-            | Self::Sources
-            | Self::Capacity
-            | Self::ApiPage
-            | Self::Problem(_)
-            | Self::Stream => None,
+        if let Self::Model(namespace, name) = self {
+            return Some((namespace, name));
+        }
+        let (Self::Document(_, request) | Self::Draft(_, request)) = self else { return None };
+        match request.path.as_slice() {
+            [namespace, name] => Some((namespace, name)),
+            _ => None,
         }
     }
 
     /// The form that it is.
     pub(super) fn form(&self) -> Option<FormPlace<'a>> {
-        match self {
-            Self::NewModel => Some(FormPlace::New),
-            Self::EditModel(namespace, name) => Some(FormPlace::Edit { namespace, name }),
-            Self::Asset(_)
-            | Self::Enter
-            | Self::SignIn
-            | Self::SignOut
-            | Self::Models
-            | Self::Model(..)
-            | Self::Sources
-            | Self::Capacity
-            | Self::ApiPage
-            | Self::Problem(_)
-            | Self::Stream
-            | Self::Document(..)
-            | Self::Draft(..) => None,
+        if let Self::EditModel(namespace, name) = self {
+            return Some(FormPlace::Edit { namespace, name });
         }
+        matches!(self, Self::NewModel).then_some(FormPlace::New)
     }
 }
 
@@ -174,28 +150,13 @@ impl WebRouteKind {
 pub fn route_rules() -> Vec<RouteRule> {
     use strum::VariantArray as _;
     let of_kind = |kind: &WebRouteKind| -> Vec<RouteRule> {
-        let of_endpoints = |takes_body: bool| {
-            let endpoints = ENDPOINTS.iter().filter(|one| one.answer.takes_body() == takes_body);
-            let apart = endpoints.filter(|one| one.path != STREAM_PATH);
-            apart.map(|one| RouteRule { path: one.path, ..kind.rule() }).collect()
-        };
-        match kind {
-            WebRouteKind::Document => of_endpoints(false),
-            WebRouteKind::Draft => of_endpoints(true),
-            WebRouteKind::Asset
-            | WebRouteKind::Enter
-            | WebRouteKind::SignIn
-            | WebRouteKind::SignOut
-            | WebRouteKind::Models
-            | WebRouteKind::Model
-            | WebRouteKind::NewModel
-            | WebRouteKind::EditModel
-            | WebRouteKind::Sources
-            | WebRouteKind::Capacity
-            | WebRouteKind::ApiPage
-            | WebRouteKind::Problem
-            | WebRouteKind::Stream => vec![kind.rule()],
+        if !matches!(kind, WebRouteKind::Document | WebRouteKind::Draft) {
+            return vec![kind.rule()];
         }
+        let takes_body = matches!(kind, WebRouteKind::Draft);
+        let endpoints = ENDPOINTS.iter().filter(|one| one.answer.takes_body() == takes_body);
+        let apart = endpoints.filter(|one| one.path != STREAM_PATH);
+        apart.map(|one| RouteRule { path: one.path, ..kind.rule() }).collect()
     };
     WebRouteKind::VARIANTS.iter().flat_map(of_kind).collect()
 }

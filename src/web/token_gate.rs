@@ -1,8 +1,7 @@
 //! Pages of a cluster belong to whoever its API server knows, each as far as they may list models there. A token signs in: a
 //! program sends it with every request, a browser once and has a cookie that says nothing.
 
-use super::secrets::{cookie_values, random_token};
-use super::sessions::SessionStore;
+use super::sessions::{SessionStore, cookie_values, random_token};
 use crate::server::tls::CertificateFiles;
 use crate::server::{AccessQuestion, AccessReviewer, Peer, ReviewError, ReviewedUser, bearer_token};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

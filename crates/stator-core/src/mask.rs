@@ -310,7 +310,7 @@ static YAML_ENTRY_REGEX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// A line of a YAML file with tokens and the values of secrets starred out, one star a character, so that columns stay. A
-/// key in several lines is told only in their whole text, by [`star_tokens`].
+/// key in several lines is recognised only in their whole text, by [`star_tokens`].
 pub fn redact_source_line(line: &str) -> String {
     replace_secrets(&star_tokens(line), |text| text.chars().map(|_| '*').collect())
 }

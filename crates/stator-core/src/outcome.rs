@@ -9,7 +9,7 @@ use std::fmt;
 
 /// How a sync ended. The sync of one model never ends as `Invalid` or `Unsigned`: these are said of it, or of its commit, from
 /// what else is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 pub enum SyncOutcome {
     /// Everything is applied; health was not waited for.
     Synced,
@@ -32,6 +32,7 @@ pub enum SyncOutcome {
     /// Something must not be touched: a conflict, an object of somebody else. No approval helps.
     Blocked,
     /// Everything is applied, and did not become Healthy in time. Trying again changes nothing before the cluster does.
+    #[strum(serialize = "Failed")]
     Unhealthy,
     /// Something failed, by stator, the cluster or the network.
     Failed,
@@ -42,7 +43,8 @@ pub enum SyncOutcome {
 }
 
 /// Outcomes by what is to be done about them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum OutcomeClass {
     /// Nothing: this is what was asked for.
     Success,
@@ -59,13 +61,8 @@ impl OutcomeClass {
     pub const ALL: [Self; 4] = [Self::Success, Self::Failure, Self::Error, Self::Cancelled];
 
     /// The label `result` of `stator_syncs_total`.
-    pub const fn metric_label(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Failure => "failure",
-            Self::Error => "error",
-            Self::Cancelled => "cancelled",
-        }
+    pub fn metric_label(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -88,22 +85,8 @@ impl SyncOutcome {
     }
 
     /// The one word for it, wherever people and programs read it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Synced => "Synced",
-            Self::Unchanged => "Unchanged",
-            Self::Healthy => "Healthy",
-            Self::Deferred => "Deferred",
-            Self::Deleting => "Deleting",
-            Self::Deleted => "Deleted",
-            Self::Invalid => "Invalid",
-            Self::Unsigned => "Unsigned",
-            Self::Held => "Held",
-            Self::Blocked => "Blocked",
-            Self::Unhealthy | Self::Failed => "Failed",
-            Self::Cancelled => "Cancelled",
-            Self::Superseded => "Superseded",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// `status.history[].result` of a record whose sync ended so; `is_waiting` while health is waited for yet.

@@ -8,8 +8,9 @@ use stator_core::dynamo::registry::{PLANNER_IMAGE, env};
 /// Every engine's table.
 pub const ALL: [&EngineTable; 5] = [&VLLM, &SGLANG, &TRTLLM, &MOCKER, &CUSTOM];
 
-/// A setting of the intent that some engine takes as a flag or an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A setting of the intent that some engine takes as a flag or an option. Its text is the intent's field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "camelCase")]
 pub enum EngineSetting {
     /// `spec.model`.
     Model,
@@ -46,75 +47,24 @@ pub enum EngineSetting {
     /// `prefill` or `decode`, only where the two are apart.
     DisaggregationMode,
     /// The largest `maxRank` of the adapters, only where there are any.
+    #[strum(serialize = "maxRank")]
     AdapterRank,
 }
 
 impl EngineSetting {
     /// The intent's word for settings of a worker; none for those that every engine has.
     pub fn worker_field(self) -> Option<&'static str> {
-        match self {
-            Self::TensorParallel => Some("tensorParallel"),
-            Self::PipelineParallel => Some("pipelineParallel"),
-            Self::DataParallel => Some("dataParallel"),
-            Self::ExpertParallel => Some("expertParallel"),
-            Self::Dtype => Some("dtype"),
-            Self::MaxSequences => Some("maxSequences"),
-            Self::MaxLength => Some("maxLength"),
-            Self::MemoryFraction => Some("memoryFraction"),
-            Self::BlockSize => Some("blockSize"),
-            Self::Eager => Some("eager"),
-            Self::TrustRemoteCode => Some("trustRemoteCode"),
-            Self::ToolCallParser => Some("toolCallParser"),
-            Self::ReasoningParser => Some("reasoningParser"),
-            Self::EngineConfig => Some("engineConfig"),
-            Self::Model | Self::ServedName | Self::DisaggregationMode | Self::AdapterRank => None,
-        }
+        Self::WORKER_SETTINGS.contains(&self).then(|| self.into())
     }
 
     /// The intent's field that says it, wherever that stands; none for what follows from other fields.
     pub fn field(self) -> Option<&'static str> {
-        match self {
-            Self::Model => Some("model"),
-            Self::ServedName => Some("servedName"),
-            Self::AdapterRank => Some("maxRank"),
-            Self::TensorParallel
-            | Self::PipelineParallel
-            | Self::DataParallel
-            | Self::ExpertParallel
-            | Self::Dtype
-            | Self::MaxSequences
-            | Self::MaxLength
-            | Self::MemoryFraction
-            | Self::BlockSize
-            | Self::Eager
-            | Self::TrustRemoteCode
-            | Self::ToolCallParser
-            | Self::ReasoningParser
-            | Self::EngineConfig
-            | Self::DisaggregationMode => self.worker_field(),
-        }
+        (self != Self::DisaggregationMode).then(|| self.into())
     }
 
     /// Whether it multiplies the GPUs of a replica.
     pub fn counts_gpus(self) -> bool {
-        match self {
-            Self::TensorParallel | Self::PipelineParallel | Self::DataParallel => true,
-            Self::Model
-            | Self::ServedName
-            | Self::ExpertParallel
-            | Self::Dtype
-            | Self::MaxSequences
-            | Self::MaxLength
-            | Self::MemoryFraction
-            | Self::BlockSize
-            | Self::Eager
-            | Self::TrustRemoteCode
-            | Self::ToolCallParser
-            | Self::ReasoningParser
-            | Self::EngineConfig
-            | Self::DisaggregationMode
-            | Self::AdapterRank => false,
-        }
+        matches!(self, Self::TensorParallel | Self::PipelineParallel | Self::DataParallel)
     }
 
     /// Every setting that a worker may carry.

@@ -3,13 +3,12 @@
 mod follower;
 mod log_sources;
 
-use super::args::{ClusterArgs, EnvironmentArgs, duration};
+use super::args::{ClusterArgs, EnvironmentArgs, duration, to_yaml};
+use super::connect;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::status::view_environment;
 use super::targets::TargetArgs;
-use super::yaml::to_yaml;
-use super::{connect, signals};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use log_sources::{LogSource, PodSelection};
@@ -169,11 +168,7 @@ fn harmless(text: &str) -> String {
 }
 
 pub async fn run(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let work = show(arguments, output);
-    tokio::select! {
-        result = connect::with_timeout(&arguments.cluster, work) => result,
-        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
-    }
+    connect::with_interrupt(&arguments.cluster, show(arguments, output)).await
 }
 
 async fn show(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliError> {

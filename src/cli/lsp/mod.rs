@@ -110,7 +110,7 @@ fn watches_files(client: &ClientCapabilities) -> bool {
     watching.is_some_and(|watching| watching.dynamic_registration == Some(true))
 }
 
-/// Asks to be told of files that change beside those that are open: a pull, a checkout, another program.
+/// Asks for notifications of files that change beside those that are open: a pull, a checkout, another program.
 fn watch_yaml_files() -> Result<Request, CliError> {
     let watcher = FileSystemWatcher { glob_pattern: GlobPattern::String("**/*.yaml".to_owned()), kind: None };
     let options = DidChangeWatchedFilesRegistrationOptions { watchers: vec![watcher] };

@@ -1,13 +1,11 @@
 //! `stator get sources`.
 
 use super::{ListedSource, SourceClient, parse_source_name};
-use crate::cli::args::ClusterArgs;
+use crate::cli::args::{ClusterArgs, to_yaml};
 use crate::cli::connect;
 use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use crate::cli::output::Output;
-use crate::cli::signals;
-use crate::cli::yaml::to_yaml;
 use crate::controller::sources::objects::MODEL_SOURCE;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
@@ -39,11 +37,7 @@ pub struct GetSourcesArgs {
 }
 
 pub async fn run(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let work = show(arguments, output);
-    tokio::select! {
-        result = connect::with_timeout(&arguments.cluster, work) => result,
-        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
-    }
+    connect::with_interrupt(&arguments.cluster, show(arguments, output)).await
 }
 
 async fn show(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus, CliError> {

@@ -11,6 +11,7 @@ use k8s_openapi::api::coordination::v1::Lease as ApiLease;
 use kube::Api;
 use kube::runtime::watcher;
 use stator_cluster::cluster::{ClockReading, Fence};
+use stator_core::text::error_chain;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -305,7 +306,7 @@ async fn watch_replica_leases(api: Api<ApiLease>, seen: mpsc::Sender<Result<Leas
             }
             Ok(LeaseWatchEvent::Set(lease)) => store::parse_lease(&lease).map(LeaseEvent::Seen).map(Ok),
             Ok(LeaseWatchEvent::Deleted(lease)) => store::parse_lease(&lease).map(LeaseEvent::Deleted).map(Ok),
-            Err(error) => Some(Err(store::describe_error_chain(&error))),
+            Err(error) => Some(Err(error_chain(&error))),
         };
         let Some(event) = event else { continue };
         let broke = event.is_err();

@@ -60,9 +60,9 @@ impl LeaseManager {
         };
         let machine = LeaseMachine::new(ReplicaConfig { identity: identity.clone(), shards, terms });
         let (publish, held) = watch::channel(OwnedShards::shards(0, shards, Default::default()));
-        let (tell, facts) = watch::channel(LeaseFacts { identity, shards, ..LeaseFacts::default() });
+        let (facts_sender, facts) = watch::channel(LeaseFacts { identity, shards, ..LeaseFacts::default() });
         let (commands, heard) = mpsc::unbounded_channel();
-        let task = tokio::spawn(LeaseDriver::new(machine, store, terms, publish, tell, heard).run());
+        let task = tokio::spawn(LeaseDriver::new(machine, store, terms, publish, facts_sender, heard).run());
         Self { held, facts, commands, task }
     }
 

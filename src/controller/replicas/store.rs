@@ -7,6 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease as ApiLease;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
+use stator_core::text::error_chain;
 use std::time::Duration;
 
 /// Where leases are kept, and what is written into one beside its holder.
@@ -151,21 +152,7 @@ pub(super) fn describe_kube_error(error: &kube::Error) -> LeaseFailure {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }
-    describe_error_chain(error)
-}
-
-/// An error with everything that it says it comes from, each said once.
-pub(super) fn describe_error_chain(error: &(dyn std::error::Error + 'static)) -> LeaseFailure {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        next = cause.source();
-    }
-    text
+    error_chain(error)
 }
 
 #[cfg(test)]

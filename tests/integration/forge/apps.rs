@@ -4,7 +4,7 @@ use super::status;
 use crate::forge_fake::{FakeForgeHost, ForgeFlavor, ForgeReply, PullRequestOrigin, app_key, http, sha};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use stator_git::forge::github::app::BlockingTokenProvider;
+use stator_git::forge::github_app::BlockingTokenProvider;
 use stator_git::forge::{AnyForge, ForgeApi as _, ForgeError, StatusState};
 use stator_git::source::credentials::{AppInstallation, GithubApp, TokenProvider as _};
 

@@ -10,7 +10,6 @@ pub use super::admission::ChangeRemedy;
 use super::release::Release;
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// What a change disrupts, from harmless to worst.
 #[derive(
@@ -141,16 +140,6 @@ pub fn classify_change(old: &Object, new: &Object, release: Release) -> ChangeIm
     }
 }
 
-/// The components of a graph whose pods a change replaces; every worker when `workers` says that they roll.
-pub fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
-    graph::rolled_components(old, new, workers)
-}
-
-/// Whether a change restarts the components of a graph by `spec.restart.id`, and how.
-pub(super) fn requested_restart(old: &Object, new: &Object) -> Option<RestartOrder> {
-    graph::requested_restart(old, new)
-}
-
 /// In which order a restart takes the components of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RestartOrder {
@@ -185,3 +174,6 @@ fn classify_adapter_change(old: &Object, new: &Object, release: Release) -> Chan
 
 #[cfg(test)]
 mod tests;
+
+pub(super) use graph::requested_restart;
+pub use graph::rolled_components;

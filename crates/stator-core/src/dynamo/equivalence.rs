@@ -14,6 +14,7 @@
 //!   operator's webhook fills in;
 //! - how a quantity (`1Gi`, `1024Mi`) or a number (`10`, `10.0`) is spelled.
 
+use super::conversion::container_merge::is_empty;
 use super::graph_components::components_mut;
 use super::list_order::is_order_significant;
 use super::{kinds, registry};
@@ -128,15 +129,7 @@ fn drop_empty(value: &mut Value, depth: usize) {
     match value {
         Value::Object(fields) => fields.retain(|name, value| {
             drop_empty(value, depth + 1);
-            let zero = match value {
-                Value::Null => true,
-                Value::Bool(flag) => !*flag,
-                Value::Number(number) => number.as_f64() == Some(0.0),
-                Value::String(text) => text.is_empty(),
-                Value::Array(items) => items.is_empty(),
-                Value::Object(fields) => fields.is_empty(),
-            };
-            !(zero && EMPTY_SAYS_NOTHING.contains(&name.as_str()))
+            !(is_empty(value) && EMPTY_SAYS_NOTHING.contains(&name.as_str()))
         }),
         Value::Array(items) => items.iter_mut().for_each(|item| drop_empty(item, depth + 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

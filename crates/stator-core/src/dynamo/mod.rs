@@ -1,7 +1,7 @@
 //! What is true of Dynamo: its kinds, its admission rules, how it shows health, and what a change disrupts.
 //!
 //! Pure. Facts carry their source; most come from the releases 1.2 and 1.5 and the recordings under `tests/data/dynamo/`.
-//! What differs between releases is told by [`release`].
+//! What differs between releases is in [`release`].
 
 pub mod addresses;
 pub mod admission;

@@ -233,9 +233,9 @@ mod tests {
         let worker = |name: &str, kind: &str| json!({"name": name, "type": kind, "replicas": 3});
         let adapted = json!({"name": "adapted", "type": "worker", "replicas": 2, "scalingAdapter": {}});
         let unsaid = json!({"name": "unsaid", "type": "worker"});
-        let told = |components| intents_of(components).into_iter().map(|(_, intent)| intent).collect::<Vec<_>>();
-        assert_eq!(told(vec![adapted, unsaid, worker("written", "worker")]), [Seed(2), Delegated, Git(3)]);
-        let beside = |config: &str| told(vec![worker("d", "decode"), worker("p", "prefill"), planner(config)]);
+        let intents = |components| intents_of(components).into_iter().map(|(_, intent)| intent).collect::<Vec<_>>();
+        assert_eq!(intents(vec![adapted, unsaid, worker("written", "worker")]), [Seed(2), Delegated, Git(3)]);
+        let beside = |config: &str| intents(vec![worker("d", "decode"), worker("p", "prefill"), planner(config)]);
         assert_eq!(beside(r#"{"environment":"kubernetes"}"#), [Seed(3), Seed(3), Yielding(1)]);
         assert_eq!(beside(r#"{"environment":"kubernetes","mode":"prefill"}"#), [Yielding(3), Seed(3), Yielding(1)]);
         assert_eq!(beside("/etc/planner.yaml"), [Yielding(3), Yielding(3), Yielding(1)]);

@@ -13,7 +13,7 @@ crate::rules! {
 }
 
 impl<P> Finding<P> {
-    /// Stands for findings that are not told one by one, at least one of them.
+    /// Stands for findings that are not reported one by one, at least one of them.
     fn left_out(left_out: LeftOut, place: P) -> Self {
         let LeftOut { count, severity } = left_out;
         let message = if count == 1 {

@@ -4,8 +4,7 @@ use super::api::{CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest
 use super::azure::AzureDevOps;
 use super::bitbucket_cloud::BitbucketCloud;
 use super::bitbucket_data_center::BitbucketDataCenter;
-use super::github::Github;
-use super::github_family::Gitea;
+use super::github_family::{Gitea, Github};
 use super::gitlab::Gitlab;
 use super::repository_client::RepositoryClient;
 

@@ -1,12 +1,12 @@
-//! Bitbucket Cloud.
+//! Bitbucket Cloud, and what Data Center shares with it: little but the statuses of commits.
 
-use super::api::{CommitStatus, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestState};
-use super::bitbucket::{self, BitbucketStatus};
+use super::api::{CommitStatus, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestState, StatusState};
 use super::client::ForgeRequest;
 use super::pages::{NextPage, PageStyle};
 use super::repository_client::{
     CommentAccount, CommentEdit, ForgeRepository, HostComment, HostDialect, StateWords, describe_commit,
 };
+use super::status_text::bitbucket_status_key;
 use http::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -147,7 +147,7 @@ impl HostDialect for BitbucketCloud {
     const NAME: &'static str = "Bitbucket";
     /// No limit of comments is documented; 200 kB were taken, and more refused. HTML is shown as text.
     const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 100_000, html: false };
-    const STATES: StateWords = bitbucket::STATES;
+    const STATES: StateWords = BITBUCKET_STATES;
     const PAGES: PageStyle = PageStyle { size: ("pagelen", 100), next: NextPage::Linked };
     /// Pull requests come fifty at most.
     const PULL_REQUEST_PAGES: PageStyle = PageStyle { size: ("pagelen", 50), ..Self::PAGES };
@@ -172,7 +172,7 @@ impl HostDialect for BitbucketCloud {
     }
 
     fn new_status<'a>(at: &'a ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest<'a> {
-        at.post(&["commit", commit, "statuses", "build"], bitbucket::new_status(status))
+        at.post(&["commit", commit, "statuses", "build"], new_bitbucket_status(status))
     }
 
     fn statuses<'a>(at: &'a ForgeRepository, commit: &str) -> ForgeRequest<'a> {
@@ -180,7 +180,7 @@ impl HostDialect for BitbucketCloud {
     }
 
     fn read_status(one: BitbucketStatus) -> Option<CommitStatus> {
-        bitbucket::read_status(one)
+        read_bitbucket_status(one)
     }
 
     fn open_onto<'a>(list: ForgeRequest<'a>, base: &str) -> ForgeRequest<'a> {
@@ -239,4 +239,41 @@ impl HostDialect for BitbucketCloud {
         let path = [Self::PULL_REQUESTS, edit.number, "comments", edit.id];
         Ok(at.request(Method::PUT, &path).body(json!({"content": {"raw": edit.body}})))
     }
+}
+
+/// Others may have stopped or cancelled a build, which is neither's fault.
+pub(super) const BITBUCKET_STATES: StateWords = StateWords {
+    pending: "INPROGRESS",
+    success: "SUCCESSFUL",
+    failure: "FAILED",
+    error: "FAILED",
+    further: &[],
+    unknown: StatusState::Error,
+};
+
+#[derive(Deserialize)]
+pub(super) struct BitbucketStatus {
+    key: String,
+    state: String,
+    #[serde(default)]
+    name: String,
+    description: Option<String>,
+    url: Option<String>,
+}
+
+/// Only what is known by its context: another's name may be anything.
+pub(super) fn read_bitbucket_status(one: BitbucketStatus) -> Option<CommitStatus> {
+    let ours = one.key == bitbucket_status_key(&one.name);
+    BITBUCKET_STATES.status(one.name, &one.state, one.description, one.url).filter(|_| ours)
+}
+
+/// The body that posts a status.
+pub(super) fn new_bitbucket_status(status: &CommitStatus) -> Value {
+    json!({
+        "key": bitbucket_status_key(&status.context),
+        "state": BITBUCKET_STATES.word(status.state),
+        "name": status.context,
+        "description": status.description,
+        "url": status.target_url,
+    })
 }

@@ -3,7 +3,7 @@
 use super::api::{
     CommitStatus, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
 };
-use super::bitbucket::{self, BitbucketStatus};
+use super::bitbucket_cloud::{BITBUCKET_STATES, BitbucketStatus, new_bitbucket_status, read_bitbucket_status};
 use super::client::{ForgeClient, ForgeRequest};
 use super::pages::{NextPage, PageStyle};
 use super::repository_client::{CommentAccount, CommentEdit, ForgeRepository, HostComment, HostDialect, StateWords};
@@ -128,7 +128,7 @@ fn server_url<'a>(at: &ForgeRepository, path: impl IntoIterator<Item = &'a str>)
 impl HostDialect for BitbucketDataCenter {
     const NAME: &'static str = "Bitbucket";
     const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 32_768, html: false };
-    const STATES: StateWords = bitbucket::STATES;
+    const STATES: StateWords = BITBUCKET_STATES;
     const PAGES: PageStyle = PageStyle { size: ("limit", 100), next: NextPage::Start };
     const PULL_REQUESTS: &'static str = "pull-requests";
 
@@ -157,7 +157,7 @@ impl HostDialect for BitbucketDataCenter {
     }
 
     fn new_status<'a>(at: &'a ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest<'a> {
-        at.post(&["commits", commit, "builds"], bitbucket::new_status(status))
+        at.post(&["commits", commit, "builds"], new_bitbucket_status(status))
     }
 
     /// Only the server's older API lists the statuses of a commit.
@@ -166,7 +166,7 @@ impl HostDialect for BitbucketDataCenter {
     }
 
     fn read_status(one: BitbucketStatus) -> Option<CommitStatus> {
-        bitbucket::read_status(one)
+        read_bitbucket_status(one)
     }
 
     fn open_onto<'a>(list: ForgeRequest<'a>, base: &str) -> ForgeRequest<'a> {

@@ -3,7 +3,7 @@
 use super::any::ConnectedForge;
 use super::auth::ForgeAuth;
 use super::endpoint::{self, ForgeBackend, ForgeEndpoint};
-use super::github::app::{GithubTokenScope, InstallationTokens};
+use super::github_app::{GithubTokenScope, InstallationTokens};
 use super::repository_client::RepositoryClient;
 use super::{AnyForge, ForgeError, ForgeHttp};
 use crate::source::credentials::GithubApp;

@@ -200,6 +200,29 @@ impl<F: GithubFamily> HostDialect for F {
     }
 }
 
+/// A repository at GitHub, in the cloud or on premises. Every shape that is read or written is held against GitHub's own
+/// description in the tests.
+#[derive(Default)]
+pub(super) struct Github;
+
+impl GithubFamily for Github {
+    const NAME: &'static str = "GitHub";
+    const LIMITS: ForgeLimits = ForgeLimits { description: 140, comment: 65_536, html: true };
+    /// A hundred of a page are the most that GitHub gives.
+    const PAGES: PageStyle = PageStyle { size: ("per_page", 100), next: NextPage::Numbered };
+    const COMMENT_PAGES: PageStyle = <Self as GithubFamily>::PAGES;
+    const OLDEST_FIRST: &'static [(&'static str, &'static str)] = &[("sort", "created"), ("direction", "asc")];
+
+    fn prepare(client: ForgeClient) -> ForgeClient {
+        with_api_version(client)
+    }
+}
+
+/// With the version of GitHub's API that is meant.
+pub(super) fn with_api_version(client: ForgeClient) -> ForgeClient {
+    client.with_header("x-github-api-version", "2022-11-28")
+}
+
 /// A repository at a Gitea or Forgejo server.
 #[derive(Default)]
 pub(super) struct Gitea;

@@ -6,12 +6,12 @@
 use super::auth::ForgeAuth;
 use super::client::ForgeClient;
 use super::endpoint::ForgeBackend;
-use super::github::app::GithubTokenScope;
+use super::github_app::GithubTokenScope;
 use super::{ForgeError, ForgeHttp, connect};
 use crate::source::model_source;
 use crate::source::secret::SecretValues;
 use crate::source::transport::TransportError;
-use crate::source::transport::packet_line::read_packet_line;
+use crate::source::transport::git_stream::read_packet_line;
 use crate::source::transport::ref_advertisement::read_ref_list;
 use crate::source::url::{RepositoryUrl, UrlScheme};
 use ::http::Method;

@@ -6,11 +6,11 @@ use super::pod_security::{PodField, PodSecurityLevel};
 use crate::intent::model::ApiVersion;
 use crate::intent::repository::PolicyRule;
 use crate::intent::scalar::{DnsName, Quantity};
-use crate::intent::structural::{printer_column, structural_schema};
+use crate::intent::structural::{ResourceKind, printer_column, resource_definition, structural_schema};
 use crate::windows::Window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::kinds::FLEET_POLICY;
 use std::collections::BTreeMap;
@@ -196,42 +196,19 @@ pub struct Quotas {
 
 /// The definition of `fleetpolicies.stator.dev`, as `crds/stator.dev_fleetpolicies.yaml` holds it.
 pub fn custom_resource_definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{}.{}", FLEET_POLICY.plural, FLEET_POLICY.group)},
-        "spec": {
-            "group": FLEET_POLICY.group,
-            "names": {
-                "kind": FLEET_POLICY.kind,
-                "listKind": format!("{}List", FLEET_POLICY.kind),
-                "plural": FLEET_POLICY.plural,
-                "singular": FLEET_POLICY.kind.to_lowercase(),
-                "shortNames": [FLEET_POLICY.short],
-                "categories": ["stator"],
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": FLEET_POLICY.version,
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": [
-                    printer_column("Namespaces", "string", ".spec.appliesTo.namespaces", false),
-                    printer_column("Level", "string", ".spec.pods.level", false),
-                    printer_column("Age", "date", ".metadata.creationTimestamp", false),
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "Limits that administrators set for the sources of tenants.",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "metadata": {"type": "object"},
-                        "spec": structural_schema::<FleetPolicySpec>(),
-                    },
-                }},
-            }],
-        },
+    resource_definition(ResourceKind {
+        kind: FLEET_POLICY,
+        singular: FLEET_POLICY.kind.to_lowercase(),
+        short_name: Some(FLEET_POLICY.short),
+        scope: "Cluster",
+        description: "Limits that administrators set for the sources of tenants.",
+        columns: vec![
+            printer_column("Namespaces", "string", ".spec.appliesTo.namespaces", false),
+            printer_column("Level", "string", ".spec.pods.level", false),
+            printer_column("Age", "date", ".metadata.creationTimestamp", false),
+        ],
+        required: &["spec"],
+        spec: structural_schema::<FleetPolicySpec>(),
+        status: None,
     })
 }

@@ -94,7 +94,7 @@ pub fn complete_model(model: &mut Model, target: &Value, kind: OverrideKind) {
 }
 
 /// An object without what an intent cannot say, or says elsewhere. Labels and annotations are always there, so that
-/// what one of two lacks is told label by label.
+/// what one of two lacks is reported label by label.
 fn user_fields(object: &Value) -> Map<String, Value> {
     let mut all = Map::new();
     if let Some(spec) = object.get("spec").filter(|spec| spec.as_object().is_some_and(|spec| !spec.is_empty())) {

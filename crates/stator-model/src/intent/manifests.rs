@@ -1,8 +1,9 @@
 //! Other objects of a model (`spec.manifests`): read from the model or from files of its folder, and held to what a model
 //! may have.
 
+use super::git_secrets::{secret_finding, secrets_of_file};
 use super::model::{Manifest, Model};
-use super::mounted_files::{MAX_MANIFESTS, check_path, find_file, join_path, secret_finding, secrets_of_file};
+use super::mounted_files::{MAX_MANIFESTS, check_path, find_file, join_path};
 use super::yaml::{YamlNode, parse_yaml_documents};
 use super::{FieldOrigins, SourceFile, rules};
 use serde_json::{Map, Value};

@@ -1,13 +1,12 @@
 //! Files that models mount (`spec.files`): which of a repository are named, and what they hold.
 
-use super::git_secrets::token_findings;
+use super::git_secrets::{secret_finding, secret_line, secrets_of_file};
 use super::model::Model;
 use super::workspace::LFS_POINTER_START;
 use super::yaml::{YamlNode, parse_yaml};
 use super::{FieldOrigins, FileRole, SourceFile, SourceTree, rules};
 use rayon::prelude::*;
-use stator_core::finding::{Finding, Location};
-use stator_core::mask::{redact_source_line, star_tokens};
+use stator_core::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -197,35 +196,3 @@ pub(super) fn find_file<'a>(there: &'a [SourceFile], path: &str) -> Result<&'a A
 
 /// Of a file that nobody looked for: more are named than a model may mount.
 const NOT_READ: &str = "the model names too many files";
-
-/// A warning about each token in a file, and about the first other line that looks like a secret.
-pub(super) fn secrets_of_file(path: &str, bytes: &[u8]) -> Vec<Finding> {
-    token_findings(path, bytes).into_iter().chain(first_secret(path, bytes)).collect()
-}
-
-fn first_secret(path: &str, bytes: &[u8]) -> Option<Finding> {
-    let (number, column) = secret_line(std::str::from_utf8(bytes).ok()?)?;
-    Some(secret_finding(Location {
-        file: path.to_owned(),
-        line: u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1),
-        column: u32::try_from(column).unwrap_or(0).saturating_add(1),
-        length: 1,
-    }))
-}
-
-/// How many lines are before the first that looks like a secret, and how many blanks are at its begin. A token of a known
-/// form is reported on its own.
-fn secret_line(text: &str) -> Option<(usize, usize)> {
-    let starred = star_tokens(text);
-    let (number, line) = starred.lines().enumerate().find(|(_, line)| redact_source_line(line) != *line)?;
-    Some((number, line.chars().take_while(|c| c.is_whitespace()).count()))
-}
-
-pub(super) fn secret_finding(location: Location) -> Finding {
-    Finding::warning(
-        rules::MODEL_FILE_SECRET,
-        location,
-        "this looks like a secret in plain text in git, and becomes part of a ConfigMap",
-        "Put it into a Secret, and give it to the pods as a variable under `env`.",
-    )
-}

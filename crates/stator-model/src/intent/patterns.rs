@@ -1,7 +1,7 @@
 //! `include` and `exclude`: which models they take, and which patterns take none.
 
 use super::rules;
-use super::workspace::{Workspace, list_items};
+use super::workspace::Workspace;
 use super::yaml::YamlNode;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use stator_core::finding::{Finding, closest_match};
@@ -23,7 +23,7 @@ pub(super) fn unmatched_patterns(workspace: &Workspace, environment: &str) -> Ve
         models.iter().flat_map(|path| path.match_indices('/').filter_map(|(end, _)| path.get(..end))).collect();
     let mut findings = Vec::new();
     for (field, is_always_said) in [("include", true), ("exclude", false)] {
-        for node in list_items(settings.get(field)) {
+        for node in YamlNode::items_of(settings.get(field)) {
             let Some(pattern) = node.as_str() else { continue };
             let globs = compile_globs(&[pattern.to_owned()]).unwrap_or_default();
             if models.iter().any(|path| globs.is_match(path)) {

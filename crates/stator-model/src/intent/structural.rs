@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+use stator_core::dynamo::kinds::ObjectKind;
 
 /// What may stay of a schema as it is.
 const KEPT_KEYWORDS: [&str; 11] = [
@@ -36,6 +37,74 @@ pub fn structural_schema<T: JsonSchema>() -> Value {
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
         }
     }
+}
+
+/// A kind of stator's own, as [`resource_definition`] writes it.
+#[derive(Clone, Debug)]
+pub struct ResourceKind {
+    /// The kind, with its group, version and plural.
+    pub kind: ObjectKind,
+    /// The singular, in lower case.
+    pub singular: String,
+    /// Its abbreviation.
+    pub short_name: Option<&'static str>,
+    /// `Namespaced` or `Cluster`.
+    pub scope: &'static str,
+    /// What an object of the kind is.
+    pub description: &'static str,
+    /// The columns of the table that `kubectl get` prints.
+    pub columns: Vec<Value>,
+    /// Fields that every object has.
+    pub required: &'static [&'static str],
+    /// The schema of `spec`.
+    pub spec: Value,
+    /// The schema of `status`, where there is one.
+    pub status: Option<Value>,
+}
+
+/// The custom resource definition of a kind.
+pub fn resource_definition(of: ResourceKind) -> Value {
+    let ObjectKind { group, version, kind, plural, .. } = of.kind;
+    let mut names = json!({
+        "kind": kind,
+        "listKind": format!("{kind}List"),
+        "plural": plural,
+        "singular": of.singular,
+        "categories": ["stator"],
+    });
+    if let Some(short) = of.short_name {
+        names["shortNames"] = json!([short]);
+    }
+    let mut schema = json!({
+        "type": "object",
+        "description": of.description,
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": of.spec,
+        },
+    });
+    if !of.required.is_empty() {
+        schema["required"] = json!(of.required);
+    }
+    let mut version = json!({
+        "name": version,
+        "served": true,
+        "storage": true,
+        "additionalPrinterColumns": of.columns,
+    });
+    if let Some(status) = of.status {
+        version["subresources"] = json!({"status": {}});
+        schema["properties"]["status"] = status;
+    }
+    version["schema"] = json!({"openAPIV3Schema": schema});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "names": names, "scope": of.scope, "versions": [version]},
+    })
 }
 
 /// A column of the table that `kubectl get` prints; a `wide` one with `-o wide` only.

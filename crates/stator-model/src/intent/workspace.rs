@@ -8,7 +8,7 @@ use super::policy::{MAX_RULES, compile_expression};
 use super::repository::{Defaults, Repository, fallback_environments, fallback_repository, recover_repository};
 use super::scalar::ModelName;
 use super::schema::SchemaKind;
-use super::yaml::{FileId, YamlNode, YamlValue, parse_yaml};
+use super::yaml::{FileId, YamlNode, parse_yaml};
 use super::{BrokenIntent, FileRole, SourceFile, SourceTree, UnreadCause, UnreadPlace, rules};
 use rayon::prelude::*;
 use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
@@ -307,7 +307,7 @@ impl Workspace {
         let before = self.findings.len();
         let environments = spec.get("environments").map(YamlNode::entries).unwrap_or_default();
         for holder in std::iter::once(spec).chain(environments.iter().map(|entry| &entry.value)) {
-            let policy = list_items(holder.get("policy"));
+            let policy = YamlNode::items_of(holder.get("policy"));
             if let Some(superfluous) = policy.get(MAX_RULES) {
                 self.findings.push(Finding::error(
                     rules::POLICY_COMPILE,
@@ -327,7 +327,9 @@ impl Workspace {
                     ));
                 }
             }
-            for pattern in list_items(holder.get("include")).iter().chain(list_items(holder.get("exclude"))) {
+            for pattern in
+                YamlNode::items_of(holder.get("include")).iter().chain(YamlNode::items_of(holder.get("exclude")))
+            {
                 if let Err(error) = globset::Glob::new(pattern.as_str().unwrap_or_default()) {
                     self.findings.push(Finding::error(
                         rules::LAYOUT_GLOB,
@@ -438,14 +440,4 @@ pub(super) fn document_model_name(document: &ParsedFile) -> Option<String> {
         return None;
     }
     document.node.as_ref()?.get("metadata")?.get("name")?.as_str().map(str::to_owned)
-}
-
-pub(super) fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
-    match node.map(|node| &node.value) {
-        Some(YamlValue::List(items)) => items,
-        Some(
-            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) | YamlValue::Map(_),
-        )
-        | None => &[],
-    }
 }

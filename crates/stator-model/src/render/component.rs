@@ -61,15 +61,10 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     pod.mount_files(&context.files, &[name, "frontend"], false);
     pod.set_image_pull_secrets(written.secrets.as_ref().or(graph.spec.secrets.as_ref()));
     pod.set_probes(written.probes.as_ref());
-    let own = LaterFields {
-        image: written.image.as_ref(),
-        runtime_version: written.runtime_version.as_ref(),
-        min_available: written.min_available,
-        is_engines: true,
-    };
+    let version = engine_version(graph, written.image.as_ref(), written.runtime_version.as_ref());
     ComponentSpec {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
-        rest: own.render(context, graph, Map::new()),
+        rest: later_fields(context, version, written.min_available, Map::new()),
         pod_template: Some(
             pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_deref()], written.template.as_ref()),
         ),
@@ -151,17 +146,17 @@ pub(super) fn render_worker(
     pod.set_node_placement(spec.hardware.as_ref(), shape.gpus > 0);
     pod.set_rollout(worker.rollout.clone().or_else(|| spec.rollout.as_ref().map(ModelRollout::pods)).as_ref());
 
-    let own = LaterFields {
-        image: worker.image.as_ref(),
-        runtime_version: worker.runtime_version.as_ref(),
-        min_available: worker.min_available,
-        is_engines: true,
-    };
+    let version = engine_version(graph, worker.image.as_ref(), worker.runtime_version.as_ref());
     ComponentSpec {
         replicas: Some(starting_replicas(worker.replicas, worker.scaling)),
         multinode: multinode(shape),
         shared_memory_size: worker.shared_memory.as_ref().map(|size| size.as_str().into()),
-        rest: own.render(context, graph, compilation_cache(worker.compilation_cache.as_ref())),
+        rest: later_fields(
+            context,
+            version,
+            worker.min_available,
+            compilation_cache(worker.compilation_cache.as_ref()),
+        ),
         model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
         scaling_adapter: worker.scaling.map(|_| Map::new()),
         frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
@@ -343,18 +338,21 @@ pub(super) fn render_further_component(
     pod.set_node_placement(spec.hardware.as_ref().filter(|_| shape.gpus > 0), shape.gpus > 0);
     pod.set_rollout(written.rollout.as_ref());
 
-    let own = LaterFields {
-        image: written.image.as_ref(),
-        runtime_version: written.runtime_version.as_ref(),
-        min_available: written.min_available,
-        is_engines: !matches!(written.component_type, Some(ComponentType::Planner | ComponentType::Epp)),
-    };
+    // These do not run the model's image.
+    let is_apart = matches!(written.component_type, Some(ComponentType::Planner | ComponentType::Epp));
+    let version = written.runtime_version.as_ref();
+    let version = if is_apart { version } else { engine_version(graph, written.image.as_ref(), version) };
     ComponentSpec {
         replicas: Some(starting_replicas(written.replicas, written.scaling)),
         multinode: multinode(shape),
         shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
         scaling_adapter: written.scaling.map(|_| Map::new()),
-        rest: own.render(context, graph, compilation_cache(written.compilation_cache.as_ref())),
+        rest: later_fields(
+            context,
+            version,
+            written.min_available,
+            compilation_cache(written.compilation_cache.as_ref()),
+        ),
         epp_config,
         pod_template: Some(
             pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_deref()], written.template.as_ref()),
@@ -363,34 +361,29 @@ pub(super) fn render_further_component(
     }
 }
 
-/// What a component says for fields that releases after 1.2 brought.
-struct LaterFields<'a> {
-    image: Option<&'a ImageReference>,
-    runtime_version: Option<&'a DynamoVersion>,
-    min_available: Option<u32>,
-    /// Whether it runs the model's image where it has none of its own.
-    is_engines: bool,
+/// The version of a component that runs the model's image where it has none of its own.
+fn engine_version<'a>(
+    graph: &GraphContext<'a>,
+    image: Option<&ImageReference>,
+    own: Option<&'a DynamoVersion>,
+) -> Option<&'a DynamoVersion> {
+    own.or(graph.spec.runtime_version.as_ref().filter(|_| image.is_none() && graph.spec.image.is_some()))
 }
 
-impl LaterFields<'_> {
-    fn render(
-        self,
-        context: &RenderContext<'_>,
-        graph: &GraphContext<'_>,
-        mut fields: Map<String, Value>,
-    ) -> Map<String, Value> {
-        let of_model = graph.spec.runtime_version.as_ref();
-        let of_model = of_model.filter(|_| self.is_engines && self.image.is_none() && graph.spec.image.is_some());
-        let version = self.runtime_version.or(of_model);
-        if let Some(version) = version.filter(|_| context.target.platform.release().has(Behaviour::RuntimeVersionRead))
-        {
-            fields.insert("runtimeVersionOverride".to_owned(), version.as_str().into());
-        }
-        if let Some(least) = self.min_available {
-            fields.insert("minAvailable".to_owned(), least.into());
-        }
-        fields
+/// What a component says for fields that releases after 1.2 brought, beside other fields.
+fn later_fields(
+    context: &RenderContext<'_>,
+    version: Option<&DynamoVersion>,
+    min_available: Option<u32>,
+    mut fields: Map<String, Value>,
+) -> Map<String, Value> {
+    if let Some(version) = version.filter(|_| context.target.platform.release().has(Behaviour::RuntimeVersionRead)) {
+        fields.insert("runtimeVersionOverride".to_owned(), version.as_str().into());
     }
+    if let Some(least) = min_available {
+        fields.insert("minAvailable".to_owned(), least.into());
+    }
+    fields
 }
 
 /// `compilationCache` of a component, as Dynamo has it.

@@ -67,25 +67,8 @@ fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker,
     let mut last = None;
     for one in given.iter().filter(|one| one.setting.counts_gpus()) {
         let Ok(size) = one.value.parse::<u32>() else { return };
-        match one.setting {
-            EngineSetting::TensorParallel => meant.tensor_parallel = Some(size),
-            EngineSetting::PipelineParallel => meant.pipeline_parallel = Some(size),
-            EngineSetting::DataParallel => meant.data_parallel = Some(size),
-            EngineSetting::Model
-            | EngineSetting::ServedName
-            | EngineSetting::ExpertParallel
-            | EngineSetting::Dtype
-            | EngineSetting::MaxSequences
-            | EngineSetting::MaxLength
-            | EngineSetting::MemoryFraction
-            | EngineSetting::BlockSize
-            | EngineSetting::Eager
-            | EngineSetting::TrustRemoteCode
-            | EngineSetting::ToolCallParser
-            | EngineSetting::ReasoningParser
-            | EngineSetting::EngineConfig
-            | EngineSetting::DisaggregationMode
-            | EngineSetting::AdapterRank => {}
+        if let Some(written) = meant.parallel_size_mut(one.setting) {
+            *written = Some(size);
         }
         last = Some(one);
     }
@@ -291,31 +274,16 @@ fn is_same(field: &str, argument: &str) -> bool {
 
 /// What the intent calls a setting, and where it stands.
 fn field_of(setting: EngineSetting, path: &str, role: WorkerRole) -> (&'static str, String) {
-    match setting {
-        EngineSetting::Model => ("model", "spec.model".to_owned()),
-        EngineSetting::ServedName => ("servedName", "spec.servedName".to_owned()),
-        EngineSetting::DisaggregationMode => match role {
+    if let Some(field) = setting.worker_field() {
+        return (field, format!("{path}.{field}"));
+    }
+    match setting.field() {
+        Some(_) if setting == EngineSetting::AdapterRank => ("adapters[].maxRank", "spec.adapters".to_owned()),
+        Some(field) => (field, format!("spec.{field}")),
+        None => match role {
             WorkerRole::Aggregated => ("worker", path.to_owned()),
             WorkerRole::Prefill => ("prefill", path.to_owned()),
             WorkerRole::Decode => ("decode", path.to_owned()),
         },
-        EngineSetting::AdapterRank => ("adapters[].maxRank", "spec.adapters".to_owned()),
-        EngineSetting::TensorParallel
-        | EngineSetting::PipelineParallel
-        | EngineSetting::DataParallel
-        | EngineSetting::ExpertParallel
-        | EngineSetting::Dtype
-        | EngineSetting::MaxSequences
-        | EngineSetting::MaxLength
-        | EngineSetting::MemoryFraction
-        | EngineSetting::BlockSize
-        | EngineSetting::Eager
-        | EngineSetting::TrustRemoteCode
-        | EngineSetting::ToolCallParser
-        | EngineSetting::ReasoningParser
-        | EngineSetting::EngineConfig => {
-            let field = setting.worker_field().unwrap_or_default();
-            (field, format!("{path}.{field}"))
-        }
     }
 }

@@ -23,7 +23,6 @@ mod pod;
 pub mod profiling_result;
 mod request;
 mod route;
-pub mod rules;
 pub mod strategic_merge;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -46,6 +45,18 @@ use stator_core::dynamo::v1beta1::{GraphSpec, to_value};
 use stator_core::finding::{self, Finding, Location, Rule};
 use stator_core::object::{JsonText, Object};
 use std::collections::BTreeMap;
+
+/// The rules that rendering judges by; those of Dynamo's admission are in [`stator_core::dynamo::admission::rules::ALL`].
+pub mod rules {
+    stator_core::rules! {
+        BLOCK_SIZE = "render/block-size", "Prefill and decode use KV blocks of one size.";
+        COMMAND_LINE = "render/command-line", "A setting that a command line names has a value.";
+        NOT_WITH_SLA = "render/not-with-sla", "Fields of a graph cannot be combined with `sla`.";
+        PARALLEL_SIZE = "render/parallel-size", "A parallel size that an engine only switches on has the size that follows from the others.";
+        PLANNER_SCALING = "render/planner-scaling", "A worker that a planner scales has `scaling` bounds.";
+        SETTING_IGNORED = "render/setting-ignored", "A setting is one that its engine or component accepts.";
+    }
+}
 
 /// When an object is applied; pruning goes the other way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

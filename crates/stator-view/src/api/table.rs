@@ -114,97 +114,70 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         operation: "listModels",
         summary: "Models: filtered, sorted, counted, a page at a time.",
         parameters: LIST,
-        answer: ApiAnswer::Json {
-            schema: schema_of::<ModelListView>,
-            body: |all, asked| {
-                let page = all.models(&ModelQuery::parse(&asked.query)?)?;
-                Ok(document(&page.to_list(all.notices())))
-            },
-        },
+        answer: json::<ModelListView>(|all, asked| {
+            let page = all.models(&ModelQuery::parse(&asked.query)?)?;
+            Ok(document(&page.to_list(all.notices())))
+        }),
     },
     of_model(
         "/api/v1/models/{namespace}/{name}",
         "getModel",
         "All details of one model.",
-        ApiAnswer::Json { schema: schema_of::<ModelView>, body: |all, asked| of_one(all, asked, ModelView::new) },
+        json::<ModelView>(|all, asked| of_one(all, asked, ModelView::new)),
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/status",
         "getModelStatus",
         "The status of one model.",
-        ApiAnswer::Json {
-            schema: schema_of::<ModelStanding>,
-            body: |all, asked| of_one(all, asked, ModelStanding::new),
-        },
+        json::<ModelStanding>(|all, asked| of_one(all, asked, ModelStanding::new)),
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/objects",
         "listModelObjects",
         "The objects of one model, each with its next change and its health.",
-        ApiAnswer::Json {
-            schema: schema_of::<ItemList<ObjectView>>,
-            body: |all, asked| checked(all, asked, check_objects, objects),
-        },
+        json::<ItemList<ObjectView>>(|all, asked| checked(all, asked, check_objects, objects)),
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/drift",
         "listModelDrift",
         "The drifted fields of one model, with the field managers that own them.",
-        ApiAnswer::Json {
-            schema: schema_of::<ItemList<DriftView>>,
-            body: |all, asked| checked(all, asked, check_objects, drift),
-        },
+        json::<ItemList<DriftView>>(|all, asked| checked(all, asked, check_objects, drift)),
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/history",
         "listModelHistory",
         "The last ten syncs of one model that did anything, newest first.",
-        ApiAnswer::Json {
-            schema: schema_of::<ItemList<SyncHistoryEntry>>,
-            body: |all, asked| items(all, asked, history),
-        },
+        json::<ItemList<SyncHistoryEntry>>(|all, asked| items(all, asked, history)),
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/events",
         "listModelEvents",
         "Kubernetes Events of one model's objects and of their pods, newest first. The embedded cluster has no events.",
-        ApiAnswer::Json {
-            schema: schema_of::<ItemList<EventView>>,
-            body: |all, asked| checked(all, asked, check_events, events),
-        },
+        json::<ItemList<EventView>>(|all, asked| checked(all, asked, check_events, events)),
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/manifest",
         "listModelManifests",
         "The live objects of one model as YAML. Values that look like secrets are hidden.",
-        ApiAnswer::Json {
-            schema: schema_of::<ItemList<ManifestView>>,
-            body: |all, asked| checked(all, asked, check_objects, manifests),
-        },
+        json::<ItemList<ManifestView>>(|all, asked| checked(all, asked, check_objects, manifests)),
     ),
     of_all(
         "/api/v1/sources",
         "listSources",
         "Sources: the commits seen, attempted and applied of each, and its problems.",
-        ApiAnswer::Json {
-            schema: schema_of::<ItemList<SourceView>>,
-            body: |all, asked| {
-                asked.refuse_query()?;
-                Ok(document(&ItemList { items: sources(all) }))
-            },
-        },
+        json::<ItemList<SourceView>>(|all, asked| {
+            asked.refuse_query()?;
+            Ok(document(&ItemList { items: sources(all) }))
+        }),
     ),
     of_all(
         "/api/v1/capacity",
         "getCapacity",
         "GPUs that models hold by SKU, and their cost.",
-        ApiAnswer::Json {
-            schema: schema_of::<CapacityView>,
-            body: |all, asked| {
-                asked.refuse_query()?;
-                Ok(document(&capacity(all)))
-            },
-        },
+        json::<CapacityView>(|all, asked| {
+            asked.refuse_query()?;
+            Ok(document(&capacity(all)))
+        }),
     ),
     ApiEndpoint {
         path: "/api/v1/render",
@@ -241,6 +214,13 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     ),
     of_all(OPENAPI_PATH, "getOpenApi", "This description of the API.", ApiAnswer::OpenApi),
 ];
+
+type ReadAnswer = fn(&FleetObservation, &ApiRequest) -> Result<String, ProblemDetails>;
+
+/// An answer of this type.
+const fn json<T: JsonSchema>(body: ReadAnswer) -> ApiAnswer {
+    ApiAnswer::Json { schema: schema_of::<T>, body }
+}
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()

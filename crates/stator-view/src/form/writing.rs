@@ -88,7 +88,7 @@ impl TextWriter {
     fn edit(&mut self, pointer: &str, edit: DocumentEdit) {
         match edit_document(&self.text, &[edit]) {
             Ok(text) => self.text = text,
-            // The text has an error of its own, which is told with its place.
+            // The text has an error of its own, which is reported with its place.
             Err(EditError::Format(FormatError::Syntax { .. })) => {}
             Err(error) => self.faults.push(RequestFault {
                 pointer: format!("#{pointer}"),

@@ -44,8 +44,8 @@ pub fn problem_page(problem: &ProblemDetails) -> String {
 
 /// The page that a kind of problem has for itself; `None` where there is no such kind.
 pub fn problem_kind_page(slug: &str) -> Option<String> {
-    let kind = KINDS.into_iter().find(|kind| kind.slug() == slug)?;
-    Some(problem_page(&ProblemDetails::new(kind)))
+    let kind = KINDS.iter().find(|kind| kind.slug() == slug)?;
+    Some(problem_page(&ProblemDetails::new(*kind)))
 }
 
 #[derive(Template)]

@@ -186,7 +186,7 @@ fn sources_capacity_and_problems_have_pages() {
     there is no parameter `helth`; allowed: q , health , sync , namespace , source , gpu , drift , sort , limit , continue ; did you mean `health`?
     Correct the named parameter, or omit it.
     ");
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         assert!(problem_kind_page(kind.slug()).unwrap().contains(kind.title()));
         assert_eq!(ProblemDetails::new(kind).kind, format!("/problems/{}", kind.slug()));
     }

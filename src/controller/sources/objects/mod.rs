@@ -19,11 +19,7 @@ pub use source_index::{ControllerRole, DesiredSources, RelayedSource};
 
 use ::kube::api::{ApiResource, DynamicObject};
 use ::kube::{Api, Client};
-use stator_core::dynamo::kinds::ObjectKind;
-
-/// `ModelSource`.
-pub const MODEL_SOURCE: ObjectKind =
-    ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "ModelSource", plural: "modelsources", short: "msrc" };
+pub use stator_git::source::model_source::crd::MODEL_SOURCE;
 
 /// The field manager of what a controller writes to sources and leases, statuses included.
 pub(in crate::controller) const CONTROLLER_FIELD_MANAGER: &str = "stator-controller";

@@ -40,7 +40,7 @@ pub struct ModelName {
 }
 
 /// What may happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 pub enum SourceEventKind {
     /// A commit was synced, and its models are healthy.
     Synced,
@@ -65,26 +65,14 @@ pub enum SourceEventKind {
     /// It is suspended no longer.
     Resumed,
     /// Somebody asked for something that cannot be done.
+    #[strum(serialize = "RequestNotMet")]
     RequestRejected,
 }
 
 impl SourceEventKind {
     /// In one word in CamelCase: the reason of an event.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Synced => "Synced",
-            Self::Failed(reason) => reason.as_str(),
-            Self::Recovered => "Recovered",
-            Self::Held => "Held",
-            Self::Approved => "Approved",
-            Self::Drifted => "Drifted",
-            Self::Healed => "Healed",
-            Self::OutsideWindows => "OutsideWindows",
-            Self::WindowClosed => "WindowClosed",
-            Self::Suspended => "Suspended",
-            Self::Resumed => "Resumed",
-            Self::RequestRejected => "RequestNotMet",
-        }
+        if let Self::Failed(reason) = self { reason.as_str() } else { self.into() }
     }
 
     /// Whether somebody should look.

@@ -100,16 +100,6 @@ fn namespace_of<P>(node: &YamlNode<P>) -> String {
     given.unwrap_or("default").to_owned()
 }
 
-fn list_items<P>(node: Option<&YamlNode<P>>) -> &[YamlNode<P>] {
-    match node.map(|node| &node.value) {
-        Some(YamlValue::List(items)) => items,
-        Some(
-            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) | YamlValue::Map(_),
-        )
-        | None => &[],
-    }
-}
-
 struct SourceSpecReader<'a, P> {
     known: SourceSecretLookup<'a>,
     namespace: String,
@@ -266,7 +256,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
     }
 
     fn read_windows(&mut self, spec: &YamlNode<P>) -> Vec<SyncWindow> {
-        let nodes = list_items(spec.get("windows"));
+        let nodes = YamlNode::items_of(spec.get("windows"));
         if let Some(node) = nodes.get(MAX_WINDOWS) {
             let message = format!("there are {} windows; at most {MAX_WINDOWS} are allowed", nodes.len());
             self.push_error(rules::SCHEDULE, node.span, message, "Put several times into one schedule.");
@@ -358,7 +348,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
     fn read_notifications(&mut self, spec: &YamlNode<P>) -> Vec<SecretValues> {
         let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == YamlValue::Bool(true));
         let mut secrets = Vec::new();
-        for one in list_items(spec.get("notifications")) {
+        for one in YamlNode::items_of(spec.get("notifications")) {
             let Some(secret) = self.find_secret(one.entry("secretRef"), &["url"]) else { continue };
             match notification_target::target_url(&secret, insecure) {
                 // That it is missing was already reported.

@@ -1,6 +1,5 @@
 //! One request: its URL, its deadline, and a body that ends.
 
-use super::connect::error_chain;
 use crate::cluster::ClusterError;
 use ::kube::Client;
 use ::kube::client::Body;
@@ -9,6 +8,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::text::error_chain;
 use std::time::Duration;
 
 /// The most that one answer of the API server may hold. An object is at most 3 MiB; a page is a few hundred of them.

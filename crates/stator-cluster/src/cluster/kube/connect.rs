@@ -7,6 +7,7 @@ use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use stator_core::text::error_chain;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -304,7 +305,7 @@ pub(super) async fn client_on_thread(
     gate: &Arc<ConnectionGate>,
     what: &str,
 ) -> Result<Client, ConnectError> {
-    let (tell, finished) = tokio::sync::oneshot::channel();
+    let (result_sender, finished) = tokio::sync::oneshot::channel();
     let (runtime, own, name) = (tokio::runtime::Handle::current(), options.clone(), what.to_owned());
     let (observed, gate) = (observed.clone(), Arc::clone(gate));
     let unusable = |message: &str| ConnectError::Unusable { what: what.to_owned(), message: message.to_owned() };
@@ -313,7 +314,7 @@ pub(super) async fn client_on_thread(
         .spawn(move || {
             let _guard = runtime.enter();
             // Nobody waits any more after the time is over.
-            let _ = tell.send(build_client(config, &own, &observed, &gate, &name));
+            let _ = result_sender.send(build_client(config, &own, &observed, &gate, &name));
         })
         .map_err(|error| unusable(&error.to_string()))?;
     match tokio::time::timeout(EXEC_PLUGIN_TIMEOUT, finished).await {
@@ -342,19 +343,4 @@ pub(super) fn build_client(
     let builder = ClientBuilder::try_from((config, ConnectionExecutor(Arc::clone(gate))))
         .map_err(|error| ConnectError::Unusable { what: what.to_owned(), message: error_chain(&error) })?;
     Ok(builder.with_layer(observed).build())
-}
-
-/// An error with everything that it says it comes from, each said once.
-pub(super) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        next = cause.source();
-    }
-    text
 }

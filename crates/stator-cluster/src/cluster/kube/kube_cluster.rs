@@ -5,7 +5,6 @@ use super::api_error::{ApiCall, parse_status};
 use super::connect::{self, ConnectError, ConnectOptions, ImpersonatedUser, ServiceAccount};
 use super::connection::{DiscoveryCache, KubeConnection, parse_object, resolve_object};
 use super::connection_gate::ConnectionGate;
-use super::namespace_restriction::NamespaceRestriction;
 use super::request_observer::{ObserverSlot, RequestObserver};
 use super::resource_versions::ResourceVersionCache;
 use super::{api_client, api_error, paged_list, watch_stream};
@@ -36,6 +35,38 @@ pub struct KubeCluster {
     pub(super) fence: Option<Fence>,
     pub(super) restriction: NamespaceRestriction,
     asks_frontends: bool,
+}
+
+/// The only namespace that a connection reaches, whatever it is asked for; any, where there is none.
+///
+/// Whoever connects with rights in many namespaces, and works for somebody who has one, puts this around: it is looked at
+/// before a request is made, so that nothing that a repository says leads out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NamespaceRestriction(Option<Arc<str>>);
+
+impl NamespaceRestriction {
+    fn only(namespace: &str) -> Self {
+        Self(Some(namespace.into()))
+    }
+
+    /// Whether an object of that namespace may be read or written.
+    pub(super) fn check_namespace(&self, namespace: &str) -> Result<(), ClusterError> {
+        match self.0.as_deref() {
+            Some(only) if only != namespace => Err(ClusterError::Refused {
+                message: format!("this source may not use namespace {namespace}, only {only}"),
+                fix: "set `spec.serviceAccountName` of the source to an account that has rights there".to_owned(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Where to list or watch: of all namespaces there is only the one.
+    pub(super) fn resolve_namespace<'a>(&'a self, namespace: Option<&'a str>) -> Result<Option<&'a str>, ClusterError> {
+        match namespace {
+            Some(namespace) => self.check_namespace(namespace).map(|()| Some(namespace)),
+            None => Ok(self.0.as_deref()),
+        }
+    }
 }
 
 impl fmt::Debug for KubeCluster {
@@ -311,7 +342,7 @@ const FRONTEND_DEADLINE: Duration = Duration::from_secs(5);
 /// The most that a list of models may hold: some thousands of them.
 const MAX_MODEL_LIST_SIZE: usize = 1 << 20;
 
-/// What a frontend serves, or why that cannot be told. It is asked through the API server, as whom the connection acts, whose
+/// What a frontend serves, or why that is unknown. It is asked through the API server, as whom the connection acts, whose
 /// rights decide.
 ///
 /// Whatever listens there may answer anything. So little of it is read, redirects are not followed, and nothing of it is
@@ -351,5 +382,26 @@ fn judge_frontend_answer(frontend: &FrontendService, answer: &ApiResponse) -> Fr
             FrontendAnswer::unknown_now(format!("{frontend} did not answer {MODELS_PATH} (HTTP {code})"))
         }
         (code, _) => FrontendAnswer::unknown(format!("{frontend} answers {MODELS_PATH} with HTTP {code}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leads_out_of_the_namespace() {
+        let one = NamespaceRestriction::only("a");
+        assert_eq!(one.check_namespace("a"), Ok(()));
+        insta::assert_snapshot!(one.check_namespace("b").unwrap_err(), @"this source may not use namespace b, only a");
+        assert_eq!((one.resolve_namespace(None), one.resolve_namespace(Some("a"))), (Ok(Some("a")), Ok(Some("a"))));
+        assert!(one.resolve_namespace(Some("b")).is_err());
+        assert_eq!(
+            (
+                NamespaceRestriction::default().resolve_namespace(None),
+                NamespaceRestriction::default().check_namespace("b")
+            ),
+            (Ok(None), Ok(()))
+        );
     }
 }

@@ -67,19 +67,21 @@ impl KubeCluster {
         namespace: &str,
         labels: &BTreeMap<String, String>,
         nudge: &Notify,
-        tell: WatchUpdateHandler<'_>,
+        on_update: WatchUpdateHandler<'_>,
     ) {
         let mut retries = ListRetries::new();
         loop {
             let inner = &self.inner;
             let page = |progress: ListProgress| match progress {
-                ListProgress::Started(version) => tell(WatchUpdate::ListStarted(version)),
-                ListProgress::Page(objects) => objects.into_iter().for_each(|object| tell(WatchUpdate::Listed(object))),
+                ListProgress::Started(version) => on_update(WatchUpdate::ListStarted(version)),
+                ListProgress::Page(objects) => {
+                    objects.into_iter().for_each(|object| on_update(WatchUpdate::Listed(object)))
+                }
             };
             match paged_list::list_pages(inner, kind, Some(namespace), labels, page).await {
                 Ok(resource_version) => {
                     retries.end_refusals();
-                    tell(WatchUpdate::ListComplete);
+                    on_update(WatchUpdate::ListComplete);
                     let from = resource_version.clone();
                     let mut cursor = WatchCursor {
                         kind: *kind,
@@ -88,13 +90,13 @@ impl KubeCluster {
                         resource_version,
                     };
                     let forward = |update: WatchUpdate| {
-                        tell(update);
+                        on_update(update);
                         ControlFlow::Continue(())
                     };
                     watch_stream::watch_until_lost(inner, &mut cursor, None, &forward).await;
                     // A list after every watch without an event would list without end.
                     let delay = (cursor.resource_version == from).then(|| retries.transient.next_delay());
-                    tell(WatchUpdate::WatchFailed(ClusterError::transient(format!(
+                    on_update(WatchUpdate::WatchFailed(ClusterError::transient(format!(
                         "events of {} were lost",
                         kind.plural
                     ))));
@@ -106,7 +108,7 @@ impl KubeCluster {
                 Err(error) => {
                     tracing::debug!(%error, kind = kind.kind, namespace, "nothing can be listed");
                     let delay = retries.next_delay(&error);
-                    tell(WatchUpdate::ListFailed(error));
+                    on_update(WatchUpdate::ListFailed(error));
                     tokio::select! {
                         () = tokio::time::sleep(delay) => {}
                         () = nudge.notified() => {}

@@ -15,7 +15,6 @@ mod events;
 mod field_paths;
 mod kube_cluster;
 mod list_watch;
-mod namespace_restriction;
 mod owned_objects;
 mod ownership_transfer;
 mod paged_list;

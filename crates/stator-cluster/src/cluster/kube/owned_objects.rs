@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 const MAX_CONCURRENT_CALLS: usize = 16;
 /// Objects of one page.
 const PAGE_SIZE: &str = "500";
-/// The most objects of one kind that are looked at: beyond that the rest is told as not looked at.
+/// The most objects of one kind that are looked at: beyond that the rest is reported as not looked at.
 const MAX_OBJECTS_OF_KIND: usize = 20_000;
 /// The most objects below the asked-for ones that are read whole; of others only the metadata is known.
 const MAX_READS: usize = 500;
@@ -111,7 +111,7 @@ impl KubeCluster {
     /// Everything in a namespace that is owned by objects of these uids, by what those own, and so on.
     ///
     /// # Errors
-    /// When the server does not say which kinds it serves. A kind that cannot be listed is told in the answer.
+    /// When the server does not say which kinds it serves. A kind that cannot be listed is reported in the answer.
     pub async fn owned_objects(&self, namespace: &str, roots: &BTreeSet<String>) -> Result<OwnedObjects, ClusterError> {
         let namespace = self.restriction.resolve_namespace(Some(namespace))?.unwrap_or(namespace);
         let (kinds, mut unlisted) = self.inner.listable_kinds().await?;

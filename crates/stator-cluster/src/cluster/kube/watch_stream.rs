@@ -152,7 +152,7 @@ pub(super) async fn watch_until_lost(
     inner: &KubeConnection,
     cursor: &mut WatchCursor,
     mut opened: Option<Body>,
-    tell: WatchListener<'_>,
+    on_update: WatchListener<'_>,
 ) {
     let mut backoff = reopen_backoff();
     loop {
@@ -162,10 +162,10 @@ pub(super) async fn watch_until_lost(
         };
         match opening {
             Ok(body) => {
-                if tell(WatchUpdate::WatchOpened).is_break() {
+                if on_update(WatchUpdate::WatchOpened).is_break() {
                     return;
                 }
-                match read_watch(inner, cursor, body, tell).await {
+                match read_watch(inner, cursor, body, on_update).await {
                     WatchEnd::Lost => return,
                     WatchEnd::Connection { received: true } => {
                         backoff.reset();
@@ -178,7 +178,8 @@ pub(super) async fn watch_until_lost(
                 tracing::debug!(%error, kind = cursor.kind.kind, "a watch is not opened");
                 let delay = error.retry_delay();
                 // 410 among what cannot pass: the version is too old to go on from.
-                let (ControlFlow::Continue(()), Some(delay)) = (tell(WatchUpdate::WatchFailed(error)), delay) else {
+                let (ControlFlow::Continue(()), Some(delay)) = (on_update(WatchUpdate::WatchFailed(error)), delay)
+                else {
                     return;
                 };
                 tokio::time::sleep(delay).await;
@@ -191,7 +192,7 @@ pub(super) async fn watch_until_lost(
     }
 }
 
-/// The delays between attempts to open a watch, or to list anew where watches tell nothing.
+/// The delays between attempts to open a watch, or to list anew where watches on_update nothing.
 pub(super) fn reopen_backoff() -> Backoff {
     Backoff::new(FIRST_REOPEN_DELAY, MAX_REOPEN_DELAY, random_bits())
 }
@@ -207,7 +208,7 @@ async fn read_watch(
     inner: &KubeConnection,
     cursor: &mut WatchCursor,
     mut body: Body,
-    tell: WatchListener<'_>,
+    on_update: WatchListener<'_>,
 ) -> WatchEnd {
     let mut line = Vec::new();
     let mut received = false;
@@ -223,7 +224,7 @@ async fn read_watch(
             line.extend_from_slice(before);
             rest = after.get(1..).unwrap_or_default();
             if !line.iter().all(u8::is_ascii_whitespace) {
-                if handle_line(inner, cursor, &line, tell).is_break() {
+                if handle_line(inner, cursor, &line, on_update).is_break() {
                     return WatchEnd::Lost;
                 }
                 received = true;
@@ -242,7 +243,7 @@ fn handle_line(
     inner: &KubeConnection,
     cursor: &mut WatchCursor,
     line: &[u8],
-    tell: WatchListener<'_>,
+    on_update: WatchListener<'_>,
 ) -> ControlFlow<()> {
     let Ok(RawWatchEvent { r#type, object: PackedObject(object) }) = serde_json::from_slice::<RawWatchEvent>(line)
     else {
@@ -275,7 +276,7 @@ fn handle_line(
         cursor.resource_version = version;
     }
     let version = cursor.resource_version.clone();
-    tell(match event {
+    on_update(match event {
         Some(event) => WatchUpdate::Event(event, version),
         None => WatchUpdate::Bookmark(version),
     })

@@ -20,7 +20,7 @@ pub(super) fn merge_over(base: &mut Map<String, Value>, over: &Map<String, Value
 }
 
 /// The zero value of its type.
-pub(super) fn is_empty(value: &Value) -> bool {
+pub(in crate::dynamo) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(flag) => !flag,

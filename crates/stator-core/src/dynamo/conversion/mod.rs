@@ -8,7 +8,7 @@
 //! manifests by both operators (`oracle/manifests.jsonl` under `tests/data/dynamo/`).
 
 mod component;
-mod container_merge;
+pub(super) mod container_merge;
 pub mod field_mappings;
 mod graph;
 pub(super) mod operator_objects;
@@ -24,7 +24,7 @@ use super::release::Release;
 use crate::fields::{self, ExpectedType};
 use crate::object::{FieldPath, JsonValueKind, KeyValue, PathSegment, json_type};
 use field_mappings::MappingTarget;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// A document at v1beta1, and what did not find a place in it.
@@ -212,4 +212,23 @@ impl UnmappedCollector {
     fn record_with_reason(&mut self, path: FieldPath, value: Value, why: &'static str) {
         self.0.push(UnmappedField { path, value, reason: why });
     }
+
+    /// The end of a conversion, with the status where there is one.
+    fn finish(mut self, mut document: Value, status: Option<Map<String, Value>>) -> ConvertedDocument {
+        if let Some(status) = status {
+            document["status"] = Value::Object(status);
+        }
+        self.0.sort_by(|a, b| a.path.cmp(&b.path));
+        ConvertedDocument { document, unmapped: self.0 }
+    }
+}
+
+/// The metadata of a document without annotations, and these.
+fn split_metadata(document: &Value) -> (Map<String, Value>, Map<String, Value>) {
+    let mut metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let annotations = match metadata.remove("annotations") {
+        Some(Value::Object(annotations)) => annotations,
+        Some(_) | None => Map::new(),
+    };
+    (metadata, annotations)
 }

@@ -1,12 +1,14 @@
 //! What the operator makes for a graph: DynamoComponentDeployment and DynamoGraphDeploymentScalingAdapter.
 
 use super::pod::insert_map;
-use super::{BETA, ConversionError, ConvertedDocument, UnmappedCollector, component, graph, preserved_spec};
+use super::{
+    BETA, ConversionError, ConvertedDocument, UnmappedCollector, component, graph, preserved_spec, split_metadata,
+};
 use crate::dynamo::release::Release;
 use crate::dynamo::v1alpha1::AlphaServiceSpec;
 use crate::object::FieldPath;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The kind of one component's object.
 pub(in crate::dynamo) const COMPONENT: &str = "DynamoComponentDeployment";
@@ -33,11 +35,7 @@ pub(super) fn convert_component_deployment(
     let spec = document.get("spec").filter(|spec| !spec.is_null()).cloned().unwrap_or_else(|| json!({}));
     let mut service = AlphaServiceSpec::deserialize(&spec).map_err(|error| ConversionError::malformed(&error))?;
     let backend = service.rest.remove("backendFramework");
-    let mut metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    let mut annotations = match metadata.remove("annotations") {
-        Some(Value::Object(annotations)) => annotations,
-        Some(_) | None => Map::new(),
-    };
+    let (mut metadata, mut annotations) = split_metadata(document);
     let hub = annotations.get(COMPONENT_SPEC).and_then(Value::as_str).and_then(preserved_spec::unwrap_spec);
     annotations.remove(COMPONENT_SPEC);
     annotations.remove(COMPONENT_STATUS);
@@ -67,10 +65,6 @@ pub(super) fn convert_component_deployment(
         beta
     });
     insert_map(&mut metadata, "annotations", &annotations);
-    let mut beta = json!({"apiVersion": BETA, "kind": COMPONENT, "metadata": metadata, "spec": converted.fields});
-    if let (Some(status), Some(fields)) = (status, beta.as_object_mut()) {
-        fields.insert("status".to_owned(), Value::Object(status));
-    }
-    aside.0.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(ConvertedDocument { document: beta, unmapped: aside.0 })
+    Ok(aside
+        .finish(json!({"apiVersion": BETA, "kind": COMPONENT, "metadata": metadata, "spec": converted.fields}), status))
 }

@@ -6,7 +6,7 @@
 use super::container_merge::is_empty;
 use super::field_mappings::LOST_IMAGE;
 use super::pod::insert_map;
-use super::{BETA, ConversionError, ConvertedDocument, UnmappedCollector};
+use super::{BETA, ConversionError, ConvertedDocument, UnmappedCollector, split_metadata};
 use crate::dynamo::kinds;
 use crate::object::FieldPath;
 use serde_json::{Map, Value, json};
@@ -149,19 +149,11 @@ pub(super) fn to_v1beta1(document: &Value) -> Result<ConvertedDocument, Conversi
     }
 
     let status = convert_status(document.get("status"), &mut kept);
-    let mut metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    let mut annotations = match metadata.remove("annotations") {
-        Some(Value::Object(annotations)) => annotations,
-        Some(_) | None => Map::new(),
-    };
+    let (mut metadata, mut annotations) = split_metadata(document);
     annotations.extend(kept);
     insert_map(&mut metadata, "annotations", &annotations);
-    let mut beta = json!({"apiVersion": BETA, "kind": kinds::REQUEST.kind, "metadata": metadata, "spec": spec});
-    if let (Some(status), Some(fields)) = (status, beta.as_object_mut()) {
-        fields.insert("status".to_owned(), Value::Object(status));
-    }
-    aside.0.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(ConvertedDocument { document: beta, unmapped: aside.0 })
+    Ok(aside
+        .finish(json!({"apiVersion": BETA, "kind": kinds::REQUEST.kind, "metadata": metadata, "spec": spec}), status))
 }
 
 /// The fields of a v1alpha1 spec.

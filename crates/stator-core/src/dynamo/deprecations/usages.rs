@@ -222,16 +222,7 @@ fn find_in_part(part: NamedPart<'_>, trail: &Trail<'_>, subject: DeprecatedItem,
         (NamedPart::Words(words), DeprecatedItem::Flag(_) | DeprecatedItem::FlagValue(..)) => {
             find_flag(words, trail, subject, add);
         }
-        (
-            NamedPart::Labels(_) | NamedPart::Annotations(_) | NamedPart::Variables(_) | NamedPart::Words(_),
-            DeprecatedItem::Version(..)
-            | DeprecatedItem::Field(..)
-            | DeprecatedItem::Label(_)
-            | DeprecatedItem::Annotation(_)
-            | DeprecatedItem::Variable(_)
-            | DeprecatedItem::Flag(_)
-            | DeprecatedItem::FlagValue(..),
-        ) => {}
+        (_, _) => {}
     }
 }
 

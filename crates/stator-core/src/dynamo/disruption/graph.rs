@@ -77,8 +77,8 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object, release: Release
     judgement
 }
 
-/// Whether a change restarts the components. A graph that is new is not restarted, whatever its id says.
-pub(super) fn requested_restart(old: &Object, new: &Object) -> Option<RestartOrder> {
+/// Whether a change restarts the components by `spec.restart.id`, and how. A graph that is new is not restarted, whatever its id says.
+pub(in crate::dynamo) fn requested_restart(old: &Object, new: &Object) -> Option<RestartOrder> {
     let id = new.spec().pointer("/restart/id").filter(|id| old.spec().pointer("/restart/id") != Some(id))?;
     if id.is_null() {
         return None;
@@ -89,8 +89,8 @@ pub(super) fn requested_restart(old: &Object, new: &Object) -> Option<RestartOrd
     }
 }
 
-/// The components whose pods a change replaces; every worker when they roll.
-pub(super) fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
+/// The components of a graph whose pods a change replaces; every worker when `workers` says that they roll.
+pub fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
     let before: BTreeMap<&str, &Value> = named_components(old.spec()).collect();
     let shared = shared_pod_fields(old) != shared_pod_fields(new);
     let rolls = |name: &str, component: &Value| match before.get(name) {

@@ -83,7 +83,7 @@ impl Definitions {
         Ok(Self(Arc::new(Inner { release, versions: Some(versions), schemas: served })))
     }
 
-    /// The release that they are from: of served ones, told by the fields of graphs.
+    /// The release that they are from: of served ones, recognised by the fields of graphs.
     pub fn release(&self) -> Release {
         self.0.release
     }

@@ -6,65 +6,40 @@
 
 use super::ModelSourceSpec;
 use super::status::ModelSourceStatus;
-use serde_json::{Value, json};
-use stator_model::intent::structural::{add_validation_rule, printer_column, structural_schema};
+use serde_json::Value;
+use stator_core::dynamo::kinds::ObjectKind;
+use stator_model::intent::structural::{
+    ResourceKind, add_validation_rule, printer_column, resource_definition, structural_schema,
+};
 
-/// The group of stator's own kinds.
-pub const GROUP: &str = "stator.dev";
-/// The only version so far.
-pub const VERSION: &str = "v1alpha1";
-/// The plural, as it is in paths.
-pub const PLURAL: &str = "modelsources";
+/// `ModelSource`.
+pub const MODEL_SOURCE: ObjectKind =
+    ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "ModelSource", plural: "modelsources", short: "msrc" };
 
 /// The definition of `modelsources.stator.dev`, as `crds/stator.dev_modelsources.yaml` holds it.
 pub fn custom_resource_definition() -> Value {
     let condition = |kind: &str, field: &str| format!(".status.conditions[?(@.type==\"{kind}\")].{field}");
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{PLURAL}.{GROUP}")},
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": "ModelSource",
-                "listKind": "ModelSourceList",
-                "plural": PLURAL,
-                "singular": "modelsource",
-                "shortNames": ["msrc"],
-                "categories": ["stator"],
-            },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": {"status": {}},
-                "additionalPrinterColumns": [
-                    printer_column("URL", "string", ".spec.url", true),
-                    printer_column("Ref", "string", ".spec.ref.*", false),
-                    printer_column("Environment", "string", ".status.environment", true),
-                    printer_column("Revision", "string", ".status.commit", false),
-                    printer_column("Models", "string", ".status.models.ready", false),
-                    printer_column("GPUs", "integer", ".status.plan.gpus.after", true),
-                    printer_column("Suspended", "boolean", ".spec.suspend", true),
-                    printer_column("Ready", "string", &condition("Ready", "status"), false),
-                    printer_column("Status", "string", &condition("Ready", "message"), false),
-                    printer_column("Age", "date", ".metadata.creationTimestamp", false),
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "A repository to sync into the cluster.",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "metadata": {"type": "object"},
-                        "spec": spec_schema(),
-                        "status": structural_schema::<ModelSourceStatus>(),
-                    },
-                }},
-            }],
-        },
+    resource_definition(ResourceKind {
+        kind: MODEL_SOURCE,
+        singular: MODEL_SOURCE.kind.to_lowercase(),
+        short_name: Some(MODEL_SOURCE.short),
+        scope: "Namespaced",
+        description: "A repository to sync into the cluster.",
+        columns: vec![
+            printer_column("URL", "string", ".spec.url", true),
+            printer_column("Ref", "string", ".spec.ref.*", false),
+            printer_column("Environment", "string", ".status.environment", true),
+            printer_column("Revision", "string", ".status.commit", false),
+            printer_column("Models", "string", ".status.models.ready", false),
+            printer_column("GPUs", "integer", ".status.plan.gpus.after", true),
+            printer_column("Suspended", "boolean", ".spec.suspend", true),
+            printer_column("Ready", "string", &condition("Ready", "status"), false),
+            printer_column("Status", "string", &condition("Ready", "message"), false),
+            printer_column("Age", "date", ".metadata.creationTimestamp", false),
+        ],
+        required: &["spec"],
+        spec: spec_schema(),
+        status: Some(structural_schema::<ModelSourceStatus>()),
     })
 }
 

@@ -339,7 +339,7 @@ proptest! {
         let _ = verify_revision(VerifyMode::Head, &head(data("commit-openpgp-ed")), &mine, later());
     }
 
-    /// A signature that was damaged anywhere is told as one, or is still the same signature.
+    /// A signature that was damaged anywhere is reported as one, or is still the same signature.
     #[test]
     fn damaged_keys_and_signatures_do_no_harm(at in any::<prop::sample::Index>(), to in any::<u8>()) {
         for file in ["openpgp-owner.asc", "openpgp-lost-revoked.asc", "ssh-rsa.sshpub"] {

@@ -8,10 +8,9 @@
 //! stop, whatever the other side does.
 
 mod error;
-mod git_stream;
+pub(crate) mod git_stream;
 pub mod http;
 mod pack_inspector;
-pub(crate) mod packet_line;
 pub(crate) mod ref_advertisement;
 pub mod retry_after;
 mod session;

@@ -1,4 +1,4 @@
-//! What a pack would unpack to, told from the stream before libgit2 has it.
+//! What a pack would unpack to, found out from the stream before libgit2 has it.
 //!
 //! libgit2 trusts the sizes in a pack: it unpacks an object, and puts a delta together, in memory of that size, two
 //! gibibytes at most. A few kilobytes can ask for that. So the stream is read along here: each object's size stands in

@@ -1,6 +1,6 @@
 //! Git's list of refs as it comes over the wire (`gitprotocol-pack(5)`, versions 0 and 1).
 
-use super::packet_line::{PacketLineError, read_packet_line};
+use super::git_stream::{PacketLineError, read_packet_line};
 use super::{GitSession, TransportError};
 use git2::Oid;
 use std::io::Read;

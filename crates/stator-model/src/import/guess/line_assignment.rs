@@ -145,27 +145,8 @@ fn set_engine_options(worker: &mut Worker, one: &PlacedWorker<'_>, table: &engin
     let line = one.target.command_line().unwrap_or_default();
     let Some(program) = line.program() else { return };
     for (setting, flag, factors) in table.switches() {
-        let size = |setting| match setting {
-            EngineSetting::TensorParallel => worker.tensor_parallel,
-            EngineSetting::DataParallel => worker.data_parallel,
-            EngineSetting::PipelineParallel => worker.pipeline_parallel,
-            EngineSetting::Model
-            | EngineSetting::ServedName
-            | EngineSetting::ExpertParallel
-            | EngineSetting::Dtype
-            | EngineSetting::MaxSequences
-            | EngineSetting::MaxLength
-            | EngineSetting::MemoryFraction
-            | EngineSetting::BlockSize
-            | EngineSetting::Eager
-            | EngineSetting::TrustRemoteCode
-            | EngineSetting::ToolCallParser
-            | EngineSetting::ReasoningParser
-            | EngineSetting::EngineConfig
-            | EngineSetting::DisaggregationMode
-            | EngineSetting::AdapterRank => None,
-        };
-        let implied = factors.iter().filter_map(|factor| size(*factor)).fold(1_u32, u32::saturating_mul);
+        let sizes = factors.iter().filter_map(|factor| *worker.parallel_size_mut(*factor)?);
+        let implied = sizes.fold(1_u32, u32::saturating_mul);
         let value = (with_switches && program.has_flag(flag) && implied > 1).then_some(implied);
         if setting == EngineSetting::ExpertParallel {
             worker.expert_parallel = value;

@@ -17,7 +17,7 @@ pub use request::request;
 use super::command_line;
 use crate::intent::model::{
     Adapter, ApiVersion, BackendFramework, Engine, EnvValue, Frontend, Metadata, Model, ModelKind, ModelSpec,
-    RouterMode, Secrets, Serving, Worker,
+    RouterMode, Serving, Worker,
 };
 use crate::intent::scalar::{EnvName, ModelName};
 use crate::render::engine::{self, EngineSetting, WorkerRole};
@@ -239,11 +239,6 @@ fn take_router_mode(env: &mut BTreeMap<EnvName, EnvValue>, serving: &Serving) ->
     }
     env.retain(|name, _| name.as_str() != names::ROUTER_MODE);
     Some(mode)
-}
-
-/// The names of secrets that are not there.
-pub fn no_secrets() -> Secrets {
-    Secrets::default()
 }
 
 /// The engine that a component's command line starts, if one.

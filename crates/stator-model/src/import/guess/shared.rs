@@ -2,7 +2,7 @@
 
 use super::component::{ComponentManifest, most_common, runtime_of_image};
 use super::roles::ComponentRoles;
-use super::{no_secrets, worker_field};
+use super::worker_field;
 use crate::intent::model::{
     Cache, ComponentType, CountOrPercent, EnvValue, ExternalScaling, GpuSku, Hardware, ModelSpec, Rollout,
     RolloutStrategy, Scaling, Secrets,
@@ -108,7 +108,7 @@ pub fn lift_images(spec: &mut ModelSpec, shape: &ComponentRoles<'_>, table: &Eng
 
 /// The secrets that most workers have; components that have others name their own.
 pub fn lift_secrets(spec: &mut ModelSpec, shape: &ComponentRoles<'_>) {
-    let of = |target: ComponentManifest<'_>| target.secrets().unwrap_or_else(no_secrets);
+    let of = |target: ComponentManifest<'_>| target.secrets().unwrap_or_default();
     let of_workers: Vec<Secrets> = shape.workers.iter().map(|(_, target)| of(*target)).collect();
     let of_others = || shape.extra.iter().map(|target| of(*target)).collect::<Vec<_>>();
     let common = most_common(&of_workers).or_else(|| most_common(&of_others())).unwrap_or_default();

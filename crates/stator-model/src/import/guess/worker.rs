@@ -55,6 +55,11 @@ fn apply_settings(target: ComponentManifest<'_>, common: GraphSettings<'_>, work
     named
 }
 
+fn set_text(field: &mut Option<String>, text: &str) -> bool {
+    *field = Some(text.to_owned()).filter(|text| !text.is_empty());
+    field.is_some()
+}
+
 /// Sets the field, when its text would be rendered as it stands.
 fn apply_setting(found: &FoundSetting, common: GraphSettings<'_>, worker: &mut Worker) -> bool {
     let text = found.value.as_str();
@@ -68,23 +73,11 @@ fn apply_setting(found: &FoundSetting, common: GraphSettings<'_>, worker: &mut W
         EngineSetting::Model => return text == common.model,
         EngineSetting::ServedName => return Some(text) == common.served_name,
         EngineSetting::DisaggregationMode | EngineSetting::AdapterRank => return false,
-        EngineSetting::Dtype => {
-            worker.dtype = Some(text.to_owned()).filter(|text| !text.is_empty());
-            return worker.dtype.is_some();
-        }
+        EngineSetting::Dtype => return set_text(&mut worker.dtype, text),
         EngineSetting::Eager | EngineSetting::TrustRemoteCode => return false,
-        EngineSetting::ToolCallParser => {
-            worker.tool_call_parser = Some(text.to_owned()).filter(|text| !text.is_empty());
-            return worker.tool_call_parser.is_some();
-        }
-        EngineSetting::ReasoningParser => {
-            worker.reasoning_parser = Some(text.to_owned()).filter(|text| !text.is_empty());
-            return worker.reasoning_parser.is_some();
-        }
-        EngineSetting::EngineConfig => {
-            worker.engine_config = Some(text.to_owned()).filter(|text| !text.is_empty());
-            return worker.engine_config.is_some();
-        }
+        EngineSetting::ToolCallParser => return set_text(&mut worker.tool_call_parser, text),
+        EngineSetting::ReasoningParser => return set_text(&mut worker.reasoning_parser, text),
+        EngineSetting::EngineConfig => return set_text(&mut worker.engine_config, text),
         EngineSetting::MemoryFraction => {
             let share = text.parse::<f64>().ok().filter(|share| (0.01..=1.0).contains(share));
             worker.memory_fraction =

@@ -323,19 +323,10 @@ impl<P: Copy> SchemaChecker<'_, P> {
             | (SchemaShape::Bool, YamlValue::Bool(_)) => true,
             (_, _) => false,
         };
-        let likeness = |id: &&ShapeId| match self.shapes.get(**id) {
-            SchemaShape::Map(shape) => {
-                let fields = || shape.fields.keys().map(String::as_str);
-                node.entries().iter().filter(|entry| closest_match(&entry.key, fields()).is_some()).count()
-            }
-            SchemaShape::Any
-            | SchemaShape::List(_)
-            | SchemaShape::Text(_)
-            | SchemaShape::Enum(_)
-            | SchemaShape::Integer { .. }
-            | SchemaShape::Number { .. }
-            | SchemaShape::Bool
-            | SchemaShape::Choice(..) => 0,
+        let likeness = |id: &&ShapeId| {
+            let SchemaShape::Map(shape) = self.shapes.get(**id) else { return 0 };
+            let fields = || shape.fields.keys().map(String::as_str);
+            node.entries().iter().filter(|entry| closest_match(&entry.key, fields()).is_some()).count()
         };
         // The first of the likeliest: `max_by_key` would take the last.
         let best = options.iter().rev().filter(fits).max_by_key(likeness).copied();
@@ -365,16 +356,9 @@ impl<P: Copy> SchemaChecker<'_, P> {
                     }
                     (_, _) => false,
                 });
-                let example = options.iter().find_map(|id| match self.shapes.get(*id) {
-                    SchemaShape::Text(shape) => shape.example.as_deref(),
-                    SchemaShape::Any
-                    | SchemaShape::Map(_)
-                    | SchemaShape::List(_)
-                    | SchemaShape::Enum(_)
-                    | SchemaShape::Integer { .. }
-                    | SchemaShape::Number { .. }
-                    | SchemaShape::Bool
-                    | SchemaShape::Choice(..) => None,
+                let example = options.iter().find_map(|id| {
+                    let SchemaShape::Text(shape) = self.shapes.get(*id) else { return None };
+                    shape.example.as_deref()
                 });
                 let help = match example {
                     _ if quoted => "Put the value in quotes.".to_owned(),

@@ -5,11 +5,9 @@
 
 mod env;
 mod hardware;
-mod manifests;
 mod overrides;
 mod pod;
 mod replica;
-mod route;
 mod scaling;
 mod serving;
 mod sla;
@@ -20,11 +18,9 @@ mod weights_source;
 pub use super::scalar::CountOrPercent;
 pub use env::{EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret, EnvValue, GraphVariable, Secrets};
 pub use hardware::{GpuSku, Hardware};
-pub use manifests::Manifest;
 pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, is_identity_path};
 pub use pod::{ImagePullPolicy, MountedFile, PodSettings};
 pub use replica::ReplicaSize;
-pub use route::{Route, RouteCanary, RouteGateway};
 pub use scaling::{
     ExternalScaling, ModelRollout, ReplacementOrder, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds,
 };
@@ -35,11 +31,12 @@ pub use weights::{Weights, WeightsClaim, WeightsLoad};
 pub use weights_source::{WeightsRevision, WeightsSource, WeightsSourceFault};
 
 use crate::intent::scalar::{
-    ComponentName, DnsName, DynamoVersion, EnvName, FieldPathText, FileName, ImageReference, ImageRegistry, LabelValue,
-    ModelName, RuntimeVersion,
+    ComponentName, DnsName, DynamoVersion, EnvName, FieldPathText, FileName, Hostname, ImageReference, ImageRegistry,
+    LabelValue, ModelName, RoutePath, RouteTimeout, RuntimeVersion, VolumeName,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::registry;
 use std::collections::BTreeMap;
@@ -206,4 +203,99 @@ pub enum BackendFramework {
     Declared,
     /// It does not: Dynamo's operator reads it off the workers' command lines.
     Detected,
+}
+
+/// An object of the namespace that belongs to the model, as it is: a ConfigMap, a PersistentVolumeClaim, a
+/// ResourceClaimTemplate or a ComputeDomain, which come before the graph, or a Service or an HTTPRoute, which follow it. With
+/// `from`, a YAML file of such objects.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Manifest {
+    /// Path of a YAML file of objects, relative to the folder of `model.yaml`, instead of the object itself. It may
+    /// hold several documents. At most 1 MiB.
+    #[schemars(length(min = 1, max = 1024))]
+    pub from: Option<String>,
+    /// The group and version of the object: `v1`.
+    #[schemars(length(min = 1))]
+    pub api_version: Option<String>,
+    /// The kind of the object.
+    #[schemars(length(min = 1))]
+    pub kind: Option<String>,
+    /// Its name, labels and annotations. The namespace is the environment's.
+    pub metadata: Option<Map<String, Value>>,
+    /// Its spec; a ConfigMap has none.
+    pub spec: Option<Map<String, Value>>,
+    /// The texts of a ConfigMap.
+    pub data: Option<Map<String, Value>>,
+    /// The bytes of a ConfigMap, in base64.
+    pub binary_data: Option<Map<String, Value>>,
+    /// Whether a ConfigMap is immutable. Defaults to false.
+    pub immutable: Option<bool>,
+}
+
+impl Manifest {
+    /// The object, without the path of a file.
+    pub fn to_object(&self) -> Map<String, Value> {
+        let object = Self { from: None, ..self.clone() };
+        // It was read from YAML, so its keys are texts, and writing it cannot fail.
+        match serde_json::to_value(object) {
+            Ok(Value::Object(fields)) => fields,
+            Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) | Err(_) => {
+                Map::new()
+            }
+        }
+    }
+}
+
+/// HTTP requests of a gateway to route to the model: becomes an HTTPRoute of the Gateway API, applied once the graph is
+/// Healthy. They go to the graph's frontend, or to the InferencePool of its endpoint picker if it has one.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Route {
+    /// The Gateway that takes the requests.
+    pub gateway: RouteGateway,
+    /// The hosts that clients ask for: `chat.example.com`, `*.example.com`. Defaults to those of the gateway's listeners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub hostnames: Vec<Hostname>,
+    /// Path prefix of the HTTP requests. Defaults to `/`.
+    pub path: Option<RoutePath>,
+    /// Timeout of an HTTP request, including its whole answer: `300s`. Defaults to the gateway's.
+    pub timeout: Option<RouteTimeout>,
+    /// A share of the requests that goes to another model.
+    pub canary: Option<RouteCanary>,
+}
+
+/// The Gateway of a route, as in `parentRefs` of an HTTPRoute.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RouteGateway {
+    /// The Gateway's name.
+    pub name: DnsName,
+    /// Its namespace. Defaults to the environment's.
+    pub namespace: Option<VolumeName>,
+    /// Its listener. Defaults to all listeners that accept the hosts.
+    pub section_name: Option<DnsName>,
+}
+
+/// Another model that gets a share of the requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RouteCanary {
+    /// The other model, of the same environment.
+    #[schemars(extend("x-stator-refers-to" = "model"))]
+    pub model: ModelName,
+    /// Percentage of the HTTP requests that go to it; the others go to this model.
+    #[schemars(range(min = 0, max = 100))]
+    pub weight: u32,
+}
+
+impl Route {
+    /// What the paths of the requests begin with.
+    pub fn path(&self) -> &str {
+        self.path.as_ref().map_or("/", RoutePath::as_str)
+    }
 }

@@ -1,6 +1,7 @@
 //! What one replica takes: GPUs and nodes, as written or as they follow from the parallel sizes.
 
 use super::{Component, Engine, Hardware, Worker};
+use crate::engine_tables::EngineSetting;
 
 /// GPUs and nodes of one replica of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,5 +65,17 @@ impl Worker {
     pub fn parallel_size(&self, engine: Engine) -> u32 {
         let data = self.data_parallel.filter(|_| engine.data_parallel_has_own_gpus());
         [self.tensor_parallel, self.pipeline_parallel, data].into_iter().flatten().fold(1, u32::saturating_mul)
+    }
+
+    /// The size that a setting is; none for settings that do not multiply GPUs.
+    pub fn parallel_size_mut(&mut self, setting: EngineSetting) -> Option<&mut Option<u32>> {
+        let size = if setting == EngineSetting::TensorParallel {
+            &mut self.tensor_parallel
+        } else if setting == EngineSetting::PipelineParallel {
+            &mut self.pipeline_parallel
+        } else {
+            &mut self.data_parallel
+        };
+        setting.counts_gpus().then_some(size)
     }
 }

@@ -92,24 +92,17 @@ impl<P: Copy> YamlEntry<P> {
 impl<P> YamlNode<P> {
     /// The entries of a map, none for anything else.
     pub fn entries(&self) -> &[YamlEntry<P>] {
-        match &self.value {
-            YamlValue::Map(entries) => entries,
-            YamlValue::Invalid
-            | YamlValue::Bool(_)
-            | YamlValue::Number(_)
-            | YamlValue::Text(_)
-            | YamlValue::List(_) => &[],
-        }
+        if let YamlValue::Map(entries) = &self.value { entries } else { &[] }
     }
 
     /// The items of a list, none for anything else.
     pub fn items(&self) -> &[Self] {
-        match &self.value {
-            YamlValue::List(items) => items,
-            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) | YamlValue::Map(_) => {
-                &[]
-            }
-        }
+        if let YamlValue::List(items) = &self.value { items } else { &[] }
+    }
+
+    /// The items of a list that may not be there.
+    pub fn items_of(node: Option<&Self>) -> &[Self] {
+        node.map_or(&[], Self::items)
     }
 
     /// The entry of a map with this key.
@@ -124,12 +117,7 @@ impl<P> YamlNode<P> {
 
     /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
-        match &self.value {
-            YamlValue::Text(text) => Some(text),
-            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::List(_) | YamlValue::Map(_) => {
-                None
-            }
-        }
+        if let YamlValue::Text(text) = &self.value { Some(text) } else { None }
     }
 
     /// The same value as JSON; what was refused becomes `null`.

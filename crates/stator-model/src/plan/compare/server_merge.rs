@@ -5,7 +5,7 @@
 //! has no part in is called drift, and before an object is taken over, the cluster is asked by a dry run.
 
 use super::dry_run::{MergedObject, compared_sides, field_changes, is_ownership_lost};
-use crate::plan::{Action, ApplyStep, Change, ChangeReason, Plan, PlanStep, PlannedWrite};
+use crate::plan::{Action, ApplyStep, Change, ChangeReason, Plan, PlannedWrite};
 use stator_core::fields::{self, StructuralSchema};
 use stator_core::object::{FieldPath, Object, PathSegment};
 
@@ -49,15 +49,9 @@ impl Plan {
     /// before: where the object is deleted first, the model would be down afterwards.
     pub fn replacements(&self) -> impl Iterator<Item = (&ApplyStep, bool)> {
         let replaced = self.changes.iter().filter(|change| change.action == Action::Replace);
-        replaced.filter_map(|change| match &change.step {
-            PlanStep::Write(PlannedWrite::Replace { delete, apply })
-            | PlanStep::Held { by: _, would: PlannedWrite::Replace { delete, apply } } => {
-                Some((apply, delete.after.is_some()))
-            }
-            PlanStep::Write(PlannedWrite::Apply(_) | PlannedWrite::Delete(_))
-            | PlanStep::Held { by: _, would: PlannedWrite::Apply(_) | PlannedWrite::Delete(_) }
-            | PlanStep::NoWrite
-            | PlanStep::AwaitGone { .. } => None,
+        replaced.filter_map(|change| {
+            let PlannedWrite::Replace { delete, apply } = change.step.any_write()? else { return None };
+            Some((apply, delete.after.is_some()))
         })
     }
 }
@@ -77,15 +71,8 @@ fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
             return None;
         }
     };
-    match &change.step {
-        PlanStep::Write(PlannedWrite::Apply(apply)) | PlanStep::Held { by: _, would: PlannedWrite::Apply(apply) } => {
-            Some((cause, apply))
-        }
-        PlanStep::Write(PlannedWrite::Replace { .. } | PlannedWrite::Delete(_))
-        | PlanStep::Held { by: _, would: PlannedWrite::Replace { .. } | PlannedWrite::Delete(_) }
-        | PlanStep::NoWrite
-        | PlanStep::AwaitGone { .. } => None,
-    }
+    let PlannedWrite::Apply(apply) = change.step.any_write()? else { return None };
+    Some((cause, apply))
 }
 
 /// The merge as the cluster carries it out: only what `result`, the answer to a dry run, has otherwise than the live object is

@@ -2,7 +2,7 @@
 
 use super::applyset::IS_PARENT_TYPE;
 use super::{RecordCondition, SyncHistoryEntry};
-use crate::intent::structural::{printer_column, structural_schema};
+use crate::intent::structural::{ResourceKind, printer_column, resource_definition, structural_schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -66,65 +66,40 @@ pub(super) struct InventoryStatusEntry {
 
 /// The definition of `models.stator.dev`, as `crds/stator.dev_models.yaml` holds it.
 pub fn custom_resource_definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": format!("{}.{}", RECORD.plural, RECORD.group),
-            "labels": {IS_PARENT_TYPE: "true"},
-        },
-        "spec": {
-            "group": RECORD.group,
-            "names": {
-                "kind": RECORD.kind,
-                "listKind": format!("{}List", RECORD.kind),
-                "plural": RECORD.plural,
-                "singular": RECORD.short,
-                "shortNames": ["stm"],
-                "categories": ["stator"],
-            },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": RECORD.version,
-                "served": true,
-                "storage": true,
-                "subresources": {"status": {}},
-                "additionalPrinterColumns": [
-                    printer_column("Sync", "string", ".status.sync", false),
-                    printer_column("Health", "string", ".status.health", false),
-                    printer_column("GPUs", "integer", ".status.gpus", false),
-                    printer_column("Revision", "string", ".status.commit", false),
-                    printer_column("Age", "date", ".metadata.creationTimestamp", false),
-                    printer_column("SKU", "string", ".status.gpuSku", true),
-                    printer_column("Serves", "string", ".spec.model", true),
-                    printer_column("Engine", "string", ".spec.engine", true),
-                    printer_column("Source", "string", ".status.source", true),
-                    printer_column("Last", "string", ".status.history[0].result", true),
-                    printer_column("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message", true),
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "The record of one synced model: its intent, the applied objects, and the results of the last syncs. Written by stator; editing it does not change live objects.",
-                    "properties": {
-                        "apiVersion": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "metadata": {"type": "object"},
-                        "spec": {
-                            "type": "object",
-                            // Written as a whole by one manager: an owner for each field only costs the server time.
-                            "x-kubernetes-map-type": "atomic",
-                            "description": "The intent's `spec` as it is in git, with defaults and the environment's \
-                                            overlay merged, at the last sync that changed anything. Values that look like \
-                                            secrets are hidden. `stator explain model.spec` documents its fields.",
-                            // Any stator's intents can be kept in it: what is valid was decided before this is written.
-                            "x-kubernetes-preserve-unknown-fields": true,
-                        },
-                        "status": status_schema(),
-                    },
-                }},
-            }],
-        },
-    })
+    let mut definition = resource_definition(ResourceKind {
+        kind: RECORD,
+        singular: RECORD.short.to_owned(),
+        short_name: Some("stm"),
+        scope: "Namespaced",
+        description: "The record of one synced model: its intent, the applied objects, and the results of the last syncs. Written by stator; editing it does not change live objects.",
+        columns: vec![
+            printer_column("Sync", "string", ".status.sync", false),
+            printer_column("Health", "string", ".status.health", false),
+            printer_column("GPUs", "integer", ".status.gpus", false),
+            printer_column("Revision", "string", ".status.commit", false),
+            printer_column("Age", "date", ".metadata.creationTimestamp", false),
+            printer_column("SKU", "string", ".status.gpuSku", true),
+            printer_column("Serves", "string", ".spec.model", true),
+            printer_column("Engine", "string", ".spec.engine", true),
+            printer_column("Source", "string", ".status.source", true),
+            printer_column("Last", "string", ".status.history[0].result", true),
+            printer_column("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message", true),
+        ],
+        required: &[],
+        spec: json!({
+            "type": "object",
+            // Written as a whole by one manager: an owner for each field only costs the server time.
+            "x-kubernetes-map-type": "atomic",
+            "description": "The intent's `spec` as it is in git, with defaults and the environment's \
+                            overlay merged, at the last sync that changed anything. Values that look like \
+                            secrets are hidden. `stator explain model.spec` documents its fields.",
+            // Any stator's intents can be kept in it: what is valid was decided before this is written.
+            "x-kubernetes-preserve-unknown-fields": true,
+        }),
+        status: Some(status_schema()),
+    });
+    definition["metadata"]["labels"] = json!({IS_PARENT_TYPE: "true"});
+    definition
 }
 
 /// The schema of the status. Its lists are described and not checked item by item, and it has one owner as a whole:

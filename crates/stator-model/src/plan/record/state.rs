@@ -142,7 +142,7 @@ pub enum SyncState {
     OutOfSync,
     /// A sync cannot make it so: somebody else is in the way, or the model has errors.
     Blocked,
-    /// It cannot be told.
+    /// It is unknown.
     #[default]
     Unknown,
 }

@@ -114,7 +114,7 @@ fn what_somebody_has_is_not_left_behind() {
     ]);
     input.owner = Some(SourceClaim::new(own));
     assert_eq!(lines(&build_plan(&input)), [] as [&str; 0]);
-    // A record whose model has a line is told there.
+    // A record whose model has a line is reported there.
     let mut record = left("here", "production", "prod", &here()).split_off(1);
     assert_eq!(lines(&build_plan(&super::left::input([std::mem::take(&mut record)]))), [] as [&str; 0]);
     // A part of the models, or a root file that cannot be read, is no ground to say so.

@@ -34,7 +34,7 @@ pub fn with_snippets(findings: &[Finding], source: &dyn Fn(&str) -> Option<Strin
     out
 }
 
-/// A key in several lines is told from their whole text only.
+/// A key in several lines is recognised from their whole text only.
 fn star_tokens(text: String) -> String {
     mask::star_tokens(&text).into_owned()
 }

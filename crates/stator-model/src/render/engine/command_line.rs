@@ -6,26 +6,7 @@ use serde_json::Value;
 
 /// The word that stands for a setting between `<` and `>`: the intent's own field name.
 pub fn placeholder_name(setting: EngineSetting) -> Option<&'static str> {
-    match setting {
-        EngineSetting::Model => Some("model"),
-        EngineSetting::ServedName => Some("servedName"),
-        EngineSetting::TensorParallel
-        | EngineSetting::PipelineParallel
-        | EngineSetting::DataParallel
-        | EngineSetting::ExpertParallel
-        | EngineSetting::Dtype
-        | EngineSetting::MaxSequences
-        | EngineSetting::MaxLength
-        | EngineSetting::MemoryFraction
-        | EngineSetting::BlockSize
-        | EngineSetting::Eager
-        | EngineSetting::TrustRemoteCode
-        | EngineSetting::ToolCallParser
-        | EngineSetting::ReasoningParser
-        | EngineSetting::EngineConfig
-        | EngineSetting::DisaggregationMode
-        | EngineSetting::AdapterRank => setting.worker_field(),
-    }
+    setting.field().filter(|_| setting != EngineSetting::AdapterRank)
 }
 
 /// The settings that a command line may name.

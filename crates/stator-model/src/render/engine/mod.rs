@@ -88,6 +88,37 @@ impl WorkerInputs<'_> {
     }
 }
 
+/// The arguments that rows of a table give.
+fn row_args<'a>(rows: impl IntoIterator<Item = &'a EngineRow>, inputs: &WorkerInputs<'_>) -> Vec<String> {
+    let mut args = Vec::new();
+    for row in rows {
+        match *row {
+            EngineRow::Flag(setting, flag) => {
+                if let Some(value) = inputs.setting_value(setting) {
+                    args.extend([flag.to_owned(), format_argument(&value)]);
+                }
+            }
+            EngineRow::Switch(setting, flag, _) => {
+                if inputs.setting_value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
+                    args.push(flag.to_owned());
+                }
+            }
+            EngineRow::Toggle(setting, flag) => {
+                if inputs.setting_value(setting) == Some(Value::Bool(true)) {
+                    args.push(flag.to_owned());
+                }
+            }
+            EngineRow::Fixed(when, fixed) => {
+                if inputs.matches_condition(when) {
+                    args.extend(fixed.iter().map(|&argument| argument.to_owned()));
+                }
+            }
+            EngineRow::OptionField(..) | EngineRow::FixedOptions(..) => {}
+        }
+    }
+    args
+}
+
 impl EngineTable {
     /// The component type of a role.
     pub fn component_type(&self, role: WorkerRole) -> &'static str {
@@ -104,33 +135,7 @@ impl EngineTable {
         if names_flags(&inputs.worker.args) {
             return self.fill_args(inputs, &inputs.worker.args, &mut UnknownNames::default());
         }
-        let mut args = Vec::new();
-        for row in self.rows {
-            match *row {
-                EngineRow::Flag(setting, flag) => {
-                    if let Some(value) = inputs.setting_value(setting) {
-                        args.push(flag.to_owned());
-                        args.push(format_argument(&value));
-                    }
-                }
-                EngineRow::Switch(setting, flag, _) => {
-                    if inputs.setting_value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
-                        args.push(flag.to_owned());
-                    }
-                }
-                EngineRow::Toggle(setting, flag) => {
-                    if inputs.setting_value(setting) == Some(Value::Bool(true)) {
-                        args.push(flag.to_owned());
-                    }
-                }
-                EngineRow::Fixed(when, fixed) => {
-                    if inputs.matches_condition(when) {
-                        args.extend(fixed.iter().map(|&argument| argument.to_owned()));
-                    }
-                }
-                EngineRow::OptionField(..) | EngineRow::FixedOptions(..) => {}
-            }
-        }
+        let mut args = row_args(self.rows, inputs);
         args.extend(self.options_flag.and_then(|flag| self.flag_words(flag, inputs)).into_iter().flatten());
         args.extend(inputs.worker.args.iter().cloned());
         args
@@ -166,26 +171,14 @@ impl EngineTable {
         if names_flags(&inputs.worker.args) {
             return self.fill_args(inputs, &inputs.worker.args, &mut UnknownNames::default());
         }
-        let mut args = Vec::new();
-        for row in self.rows {
-            match *row {
-                EngineRow::Flag(setting, flag) if setting != EngineSetting::Model => {
-                    if let Some(value) = inputs.setting_value(setting) {
-                        args.extend([flag.to_owned(), format_argument(&value)]);
-                    }
-                }
-                EngineRow::Toggle(setting, flag) => {
-                    if inputs.setting_value(setting) == Some(Value::Bool(true)) {
-                        args.push(flag.to_owned());
-                    }
-                }
-                EngineRow::Flag(..)
-                | EngineRow::Switch(..)
-                | EngineRow::OptionField(..)
-                | EngineRow::Fixed(..)
-                | EngineRow::FixedOptions(..) => {}
+        let is_setting = |row: &&EngineRow| match row {
+            EngineRow::Flag(setting, _) => *setting != EngineSetting::Model,
+            EngineRow::Toggle(..) => true,
+            EngineRow::Switch(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
+                false
             }
-        }
+        };
+        let mut args = row_args(self.rows.iter().filter(is_setting), inputs);
         args.extend(inputs.worker.args.iter().cloned());
         args
     }
@@ -219,45 +212,28 @@ impl EngineTable {
     /// field, the size written, the size it will have.
     pub fn mismatched_switches(&self, inputs: &WorkerInputs<'_>) -> Vec<(&'static str, u64, u64)> {
         let size = |setting| inputs.setting_value(setting).and_then(|value| value.as_u64()).unwrap_or(1);
-        self.rows
-            .iter()
-            .filter_map(|row| match row {
-                EngineRow::Switch(setting, _, factors) => {
-                    let implied = factors.iter().map(|factor| size(*factor)).fold(1, u64::saturating_mul);
-                    let written = size(*setting);
-                    let field = setting.worker_field()?;
-                    (written > 1 && written != implied).then_some((field, written, implied))
-                }
-                EngineRow::Flag(..)
-                | EngineRow::Toggle(..)
-                | EngineRow::OptionField(..)
-                | EngineRow::Fixed(..)
-                | EngineRow::FixedOptions(..) => None,
-            })
-            .collect()
+        let mismatch = |(setting, _, factors): (EngineSetting, _, &[EngineSetting])| {
+            let implied = factors.iter().map(|factor| size(*factor)).fold(1, u64::saturating_mul);
+            let written = size(setting);
+            let field = setting.worker_field()?;
+            (written > 1 && written != implied).then_some((field, written, implied))
+        };
+        self.switches().filter_map(mismatch).collect()
     }
 
     /// Settings that the engine takes as a switch: setting, flag, and the settings that its size is the product of.
     pub fn switches(&self) -> impl Iterator<Item = (EngineSetting, &'static str, &'static [EngineSetting])> {
-        self.rows.iter().filter_map(|row| match *row {
-            EngineRow::Switch(setting, flag, factors) => Some((setting, flag, factors)),
-            EngineRow::Flag(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::OptionField(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
+        self.rows.iter().filter_map(|row| {
+            let EngineRow::Switch(setting, flag, factors) = *row else { return None };
+            Some((setting, flag, factors))
         })
     }
 
     /// Settings that are true or false, and the flag that is there when they are true.
     pub fn toggles(&self) -> impl Iterator<Item = (EngineSetting, &'static str)> {
-        self.rows.iter().filter_map(|row| match *row {
-            EngineRow::Toggle(setting, flag) => Some((setting, flag)),
-            EngineRow::Flag(..)
-            | EngineRow::Switch(..)
-            | EngineRow::OptionField(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
+        self.rows.iter().filter_map(|row| {
+            let EngineRow::Toggle(setting, flag) = *row else { return None };
+            Some((setting, flag))
         })
     }
 
@@ -283,39 +259,29 @@ impl EngineTable {
 
     /// The setting that a flag carries, in any of the engine's spellings.
     pub fn setting_of_flag(&self, flag: &str) -> Option<EngineSetting> {
-        let rows = self.rows.iter().filter_map(|row| match *row {
-            EngineRow::Flag(setting, name) => Some((setting, name)),
-            EngineRow::Switch(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::OptionField(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
+        let rows = self.rows.iter().filter_map(|row| {
+            let EngineRow::Flag(setting, name) = *row else { return None };
+            Some((setting, name))
         });
         rows.chain(self.aliases.iter().copied()).find(|(_, name)| *name == flag).map(|(setting, _)| setting)
     }
 
+    /// The settings that are fields of the engine's options.
+    fn option_fields(&self) -> impl Iterator<Item = (EngineSetting, &'static str)> {
+        self.rows.iter().filter_map(|row| {
+            let EngineRow::OptionField(setting, field) = *row else { return None };
+            Some((setting, field))
+        })
+    }
+
     /// The setting that an engine option carries.
     pub fn setting_of_option(&self, option: &str) -> Option<EngineSetting> {
-        self.rows.iter().find_map(|row| match *row {
-            EngineRow::OptionField(setting, field) => (field == option).then_some(setting),
-            EngineRow::Flag(..)
-            | EngineRow::Switch(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
-        })
+        self.option_fields().find(|(_, field)| *field == option).map(|(setting, _)| setting)
     }
 
     /// The engine option that carries a setting.
     fn option_of_setting(&self, wanted: EngineSetting) -> Option<&'static str> {
-        self.rows.iter().find_map(|row| match *row {
-            EngineRow::OptionField(setting, field) => (setting == wanted).then_some(field),
-            EngineRow::Flag(..)
-            | EngineRow::Switch(..)
-            | EngineRow::Toggle(..)
-            | EngineRow::Fixed(..)
-            | EngineRow::FixedOptions(..) => None,
-        })
+        self.option_fields().find(|(setting, _)| *setting == wanted).map(|(_, field)| field)
     }
 
     fn supports_setting(&self, wanted: EngineSetting) -> bool {

@@ -16,12 +16,10 @@
 //! writes.
 
 mod adapter_script;
-mod claim_script;
 mod component;
-mod download_script;
-mod gateway_script;
 mod graph_script;
 mod graph_status;
+mod other_controllers;
 mod request_script;
 mod scaling;
 mod script;
@@ -171,11 +169,11 @@ impl OperatorDriver {
             let frames = if object.kind() == GRAPH.kind {
                 graph_script::build_script(object, before)
             } else if object.kind() == CLAIM.kind {
-                claim_script::build_script(object)
+                other_controllers::claim_script(object)
             } else if object.kind() == JOB.kind {
-                download_script::build_script(object)
+                other_controllers::download_script(object)
             } else if object.kind() == HTTP_ROUTE.kind {
-                gateway_script::build_script(object, &gateway_script::missing_backends(object, &self.objects))
+                other_controllers::route_script(object, &other_controllers::missing_backends(object, &self.objects))
             } else if object.kind() == REQUEST.kind {
                 request_script::build_script(object, self.objects.get(&request_script::graph_of(object)))
             } else {
@@ -198,13 +196,13 @@ impl OperatorDriver {
             return Some((own, Vec::new()));
         }
         if object.kind() == CLAIM.kind {
-            return Some((format!("{own} {}", claim_script::is_bound(object)), Vec::new()));
+            return Some((format!("{own} {}", other_controllers::is_claim_bound(object)), Vec::new()));
         }
         if object.kind() == JOB.kind {
-            return Some((format!("{own} {}", download_script::is_over(object)), Vec::new()));
+            return Some((format!("{own} {}", other_controllers::is_job_over(object)), Vec::new()));
         }
         if object.kind() == HTTP_ROUTE.kind {
-            let missing = gateway_script::missing_backends(object, &self.objects);
+            let missing = other_controllers::missing_backends(object, &self.objects);
             return Some((format!("{own} {missing:?}"), Vec::new()));
         }
         if object.kind() == REQUEST.kind {

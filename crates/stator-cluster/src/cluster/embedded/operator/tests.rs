@@ -11,7 +11,7 @@
 
 use super::component::{self, DeployedComponents};
 use super::script::{ScriptStep, with_times};
-use super::{adapter_script, download_script, graph_script, request_script};
+use super::{adapter_script, graph_script, other_controllers, request_script};
 use serde_json::{Value, json};
 use stator_core::dynamo::health;
 use stator_core::object::Object;
@@ -387,11 +387,11 @@ fn downloaded(image: &str, repository: &str) -> Vec<String> {
     }))
     .unwrap();
     let mut said = Vec::new();
-    for step in download_script::build_script(&job) {
+    for step in other_controllers::download_script(&job) {
         job = perform(job, &step);
         said.push(health::assess_health(&job, None).message);
     }
-    assert_eq!(download_script::build_script(&job), [], "a Job that is over stays so");
+    assert_eq!(other_controllers::download_script(&job), [], "a Job that is over stays so");
     said
 }
 

@@ -126,7 +126,7 @@ async fn a_kind_that_is_not_served_is_silent_and_one_that_is_forbidden_is_an_err
 async fn delays_before_lists(answers: Vec<Reply>) -> Vec<Duration> {
     let cluster = Server::new(answers).cluster();
     let (moments, listed, nudge) = (Mutex::new(vec![Instant::now()]), Notify::new(), Notify::new());
-    let tell = |update: WatchUpdate| {
+    let on_update = |update: WatchUpdate| {
         if let WatchUpdate::ListFailed(_) | WatchUpdate::ListComplete = update {
             moments.lock().unwrap().push(Instant::now());
         }
@@ -136,7 +136,7 @@ async fn delays_before_lists(answers: Vec<Reply>) -> Vec<Duration> {
     };
     let everything = BTreeMap::new();
     tokio::select! {
-        () = cluster.list_and_watch(&GRAPH, "prod", &everything, &nudge, &tell) => {}
+        () = cluster.list_and_watch(&GRAPH, "prod", &everything, &nudge, &on_update) => {}
         () = listed.notified() => {}
     }
     let moments = moments.into_inner().unwrap();

@@ -134,18 +134,12 @@ fn unacceptable_form(signature: &KnownSignature) -> Option<String> {
     if signature.kind() != SignatureKind::Binary {
         return Some("it is not one over bytes".to_owned());
     }
-    match signature.hash() {
-        HashKind::Unknown => return Some("it is by an unknown hash algorithm".to_owned()),
-        weak if !weak.is_secure() => return Some(format!("it is by {weak}, which is no longer secure")),
-        HashKind::Md5
-        | HashKind::Sha1
-        | HashKind::Ripemd160
-        | HashKind::Sha256
-        | HashKind::Sha384
-        | HashKind::Sha512
-        | HashKind::Sha224
-        | HashKind::Sha3With256
-        | HashKind::Sha3With512 => {}
+    let hash = signature.hash();
+    if hash == HashKind::Unknown {
+        return Some("it is by an unknown hash algorithm".to_owned());
+    }
+    if !hash.is_secure() {
+        return Some(format!("it is by {hash}, which is no longer secure"));
     }
     let note = || signature.has_critical_note().then(|| "it has a critical note".to_owned());
     signature.unknown_critical_part().or_else(note)

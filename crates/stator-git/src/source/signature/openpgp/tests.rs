@@ -94,7 +94,7 @@ fn the_standards_certificate_of_version_6_holds() {
     let [binding] = subkey.signatures.as_slice() else { panic!("{certificate:?}") };
     assert_eq!(certificate.own_binding(&subkey.key, binding).unwrap().allows_signing(), Some(false));
     assert_eq!(subkey.key.unsupported_reason().unwrap(), "keys of the kind X25519 are not read");
-    // A statement that was damaged anywhere is told.
+    // A statement that was damaged anywhere is reported.
     let bytes = decoded(SAMPLE_V6_CERTIFICATE);
     let mut damaged = bytes.clone();
     *damaged.get_mut(60).unwrap() ^= 1;
@@ -253,7 +253,7 @@ proptest! {
         prop_assert!(!is_signed(&keyring("openpgp-ed.asc"), &body, b"x"));
     }
 
-    /// A certificate that was damaged is told as one, or can be read.
+    /// A certificate that was damaged is reported as one, or can be read.
     #[test]
     fn damaged_certificates_are_read(name in prop::sample::select(SIGNED.to_vec()), at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let mut bytes = armored(&format!("openpgp-{name}.asc"));

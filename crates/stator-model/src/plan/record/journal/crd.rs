@@ -1,6 +1,6 @@
 //! The custom resource definition of the journal, generated from its Rust types.
 
-use crate::intent::structural::{printer_column, structural_schema};
+use crate::intent::structural::{ResourceKind, printer_column, resource_definition, structural_schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -52,40 +52,19 @@ pub fn journal_definition() -> Value {
     let mut spec = structural_schema::<JournalSpec>();
     // Written once, as a whole and by one manager.
     spec["x-kubernetes-map-type"] = json!("atomic");
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{}.{}", JOURNAL.plural, JOURNAL.group)},
-        "spec": {
-            "group": JOURNAL.group,
-            "names": {
-                "kind": JOURNAL.kind,
-                "listKind": format!("{}List", JOURNAL.kind),
-                "plural": JOURNAL.plural,
-                "singular": JOURNAL.short,
-                "categories": ["stator"],
-            },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": JOURNAL.version,
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": [
-                    printer_column("Repository", "string", r".metadata.labels.stator\.dev/repository", false),
-                    printer_column("Environment", "string", r".metadata.labels.stator\.dev/environment", false),
-                    printer_column("Age", "date", ".metadata.creationTimestamp", false),
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "The objects that a running sync may create and that no record names yet. stator writes the journal before the sync creates them, and deletes it once the records of the models are written. A journal that remains is from an interrupted sync: the next sync reads and deletes it.",
-                    "properties": {
-                        "apiVersion": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "metadata": {"type": "object"},
-                        "spec": spec,
-                    },
-                }},
-            }],
-        },
+    resource_definition(ResourceKind {
+        kind: JOURNAL,
+        singular: JOURNAL.short.to_owned(),
+        short_name: None,
+        scope: "Namespaced",
+        description: "The objects that a running sync may create and that no record names yet. stator writes the journal before the sync creates them, and deletes it once the records of the models are written. A journal that remains is from an interrupted sync: the next sync reads and deletes it.",
+        columns: vec![
+            printer_column("Repository", "string", r".metadata.labels.stator\.dev/repository", false),
+            printer_column("Environment", "string", r".metadata.labels.stator\.dev/environment", false),
+            printer_column("Age", "date", ".metadata.creationTimestamp", false),
+        ],
+        required: &[],
+        spec,
+        status: None,
     })
 }

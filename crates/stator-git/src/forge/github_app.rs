@@ -222,7 +222,8 @@ impl InstallationTokens {
         let claim = sign_claims(&self.key, &claims).ok_or_else(unusable_key_error)?;
         self.remember_secret(&claim);
         let login = ForgeAuth::bearer(&claim)?;
-        let client = super::with_api_version(ForgeClient::new(self.http.clone(), self.api.clone(), login));
+        let client =
+            super::github_family::with_api_version(ForgeClient::new(self.http.clone(), self.api.clone(), login));
         let mut request = client.request(method.clone(), path.iter().copied()).resource(what);
         if let Some(body) = body {
             request = request.body(body.clone());
