@@ -80,11 +80,17 @@ pub fn gpu_change(old: Option<&Object>, new: Option<&Object>, disruption: Disrup
 /// replace one at a time in place).
 fn surging_components(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> BTreeSet<String> {
     let (Some(old), Some(new)) = (old, new) else { return BTreeSet::new() };
-    let surges = matches!(disruption, Disruption::ManagedRoll | Disruption::FrontendRoll | Disruption::RollingRestart);
-    if !surges {
-        return BTreeSet::new();
+    match disruption {
+        Disruption::ManagedRoll | Disruption::FrontendRoll | Disruption::RollingRestart => {
+            disruption::rolled_components(old, new, disruption == Disruption::ManagedRoll)
+        }
+        Disruption::None
+        | Disruption::AdapterOnly
+        | Disruption::Scale
+        | Disruption::NativeRoll
+        | Disruption::Recreate
+        | Disruption::Delete => BTreeSet::new(),
     }
-    disruption::rolled_components(old, new, disruption == Disruption::ManagedRoll)
 }
 
 /// Sums the worst moment of every component.

@@ -30,7 +30,27 @@ pub fn gpu_products(sku: GpuSku) -> &'static [&'static str] {
 
 /// The extended resource that a GPU is counted by.
 pub fn gpu_resource(sku: Option<GpuSku>) -> &'static str {
-    if matches!(sku, Some(GpuSku::Mi200 | GpuSku::Mi300)) { "amd.com/gpu" } else { "nvidia.com/gpu" }
+    match sku {
+        Some(GpuSku::Mi200 | GpuSku::Mi300) => "amd.com/gpu",
+        Some(
+            GpuSku::Gb200Sxm
+            | GpuSku::Gb10
+            | GpuSku::B200Sxm
+            | GpuSku::H200Sxm
+            | GpuSku::H100Sxm
+            | GpuSku::H100Pcie
+            | GpuSku::A100Sxm
+            | GpuSku::A100Pcie
+            | GpuSku::A30
+            | GpuSku::L40s
+            | GpuSku::L40
+            | GpuSku::L4
+            | GpuSku::V100Sxm
+            | GpuSku::V100Pcie
+            | GpuSku::T4,
+        )
+        | None => "nvidia.com/gpu",
+    }
 }
 
 #[cfg(test)]
