@@ -77,7 +77,7 @@ pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus,
 }
 
 /// Every rule that a finding may name, by what it is about.
-pub const RULE_ROOMS: [(&str, &[Rule]); 8] = [
+pub const RULE_GROUPS: [(&str, &[Rule]); 8] = [
     ("Intents", stator_model::intent::rules::ALL),
     ("Dynamo", stator_core::dynamo::admission::rules::ALL),
     ("Rendering", stator_model::render::rules::ALL),
@@ -96,7 +96,7 @@ fn find_rule(word: &str) -> Result<Option<Rule>, CliError> {
     if !word.contains('/') {
         return Ok(None);
     }
-    let rules = || RULE_ROOMS.iter().flat_map(|(_, rules)| rules.iter());
+    let rules = || RULE_GROUPS.iter().flat_map(|(_, rules)| rules.iter());
     match rules().find(|rule| rule.id == word) {
         Some(rule) => Ok(Some(*rule)),
         None => {

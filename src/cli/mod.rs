@@ -46,7 +46,7 @@ mod wait;
 mod web;
 
 pub use error::{CliError, CliErrorKind, ExitStatus};
-pub use explain::RULE_ROOMS;
+pub use explain::RULE_GROUPS;
 
 use crate::telemetry::traces::TracePipeline;
 use crate::telemetry::{self, LogEncoding, LogSettings};

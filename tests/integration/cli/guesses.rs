@@ -250,7 +250,7 @@ fn right_guesses_are_right() {
 fn every_rule_can_be_explained() {
     let bench = fleet();
     let page = include_str!("../../../docs/rules.md");
-    for rule in stator::cli::RULE_ROOMS.iter().flat_map(|(_, rules)| rules.iter()) {
+    for rule in stator::cli::RULE_GROUPS.iter().flat_map(|(_, rules)| rules.iter()) {
         assert!(page.contains(&format!("<a id=\"{}\"></a>", rule.id)), "{}", rule.id);
     }
     bench.replace("models/mock/model.yaml", "engine: mocker", "engine: null");

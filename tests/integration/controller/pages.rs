@@ -9,7 +9,7 @@ use crate::web::scene::{Answer, Pages};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use stator::server::Caller;
 
@@ -63,7 +63,7 @@ struct Fleet<'a> {
     green: String,
     _operators: [Operator; 2],
     _git: crate::git_server::GitServer,
-    _bench: crate::workbench::Workbench,
+    bench: crate::workbench::Workbench,
 }
 
 impl<'a> Fleet<'a> {
@@ -85,7 +85,7 @@ impl<'a> Fleet<'a> {
             "controller",
             &more,
         ));
-        Self { stage, pages, blue, green, _operators: operators, _git: git, _bench: bench }
+        Self { stage, pages, blue, green, _operators: operators, _git: git, bench }
     }
 
     /// Waits until a reader sees so many models that are healthy.
@@ -175,6 +175,67 @@ fn each_sees_what_the_api_server_lets_them_list() {
     assert_eq!(planned.status, 200, "{planned:?}");
     assert_eq!(plan(&alice, &format!("{green}/fleet")).json()["type"], "/problems/invalid-parameter");
     assert_eq!(plan(&bob, &format!("{green}/fleet")).json()["type"], "/problems/invalid-parameter");
+}
+
+/// The pages look at those models alone that may be different, and show all.
+#[test]
+fn what_changes_is_shown_beside_what_does_not() {
+    let Some(plane) = testbed::shared() else { return };
+    let stage = Stage::on(plane);
+    let fleet = Fleet::start(&stage, "changes");
+    let Fleet { pages, blue, bench, .. } = &fleet;
+    let alice = token(&stage, blue, "alice", everything(), "stator");
+    fleet.settled(&alice, 2);
+    // Name, health, and whether it is as git wants it, of each.
+    let shows = |what: &str, wanted: &[&str]| {
+        until(what, || {
+            let list = read(pages, &alice, "/api/v1/models").json();
+            let words = |one: &Value| ["name", "health", "sync"].map(|field| one[field].as_str().unwrap().to_owned());
+            let found = list["items"].as_array().unwrap().iter().map(|one| words(one).join(" ")).collect::<Vec<_>>();
+            found == wanted
+        });
+    };
+    let graphs = stage.objects(blue, "DynamoGraphDeployment");
+    let set_ready = |status: &str, state: &str| {
+        let ready = json!({"type": "Ready", "status": status, "reason": state, "message": "",
+            "lastTransitionTime": "2026-05-01T00:00:00Z"});
+        let status = json!({"status": {"state": state, "conditions": [ready]}});
+        let manager = PatchParams { field_manager: Some("manager".to_owned()), ..PatchParams::default() };
+        stage.runtime.block_on(graphs.patch_status("mock-0", &manager, &Patch::Merge(&status))).unwrap();
+    };
+    set_ready("False", "failed");
+    shows("one that failed", &["mock-0 Failed Synced", "mock-1 Healthy Synced"]);
+    set_ready("True", "successful");
+    shows("both well again", &["mock-0 Healthy Synced", "mock-1 Healthy Synced"]);
+
+    (2..5).for_each(|number| super::add(bench, number));
+    bench.commit("three more");
+    let all = [0, 1, 2, 3, 4].map(|number| format!("mock-{number} Healthy Synced"));
+    shows("five models", &all.each_ref().map(String::as_str));
+
+    // What a draft is held against is read when somebody drafts, and again when something changed.
+    let draft = |replicas: u32| {
+        let headers = [
+            ("Host", pages.address.clone()),
+            ("Authorization", format!("Bearer {alice}")),
+            ("Content-Type", "application/yaml".to_owned()),
+        ];
+        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let text = bench.read("models/mock-1/model.yaml");
+        let at = text.rfind("replicas:").unwrap();
+        let path = format!("/api/v1/plan?source={blue}/fleet");
+        let answer = pages.post_bare(&path, &headers, &format!("{}replicas: {replicas}\n", &text[..at]));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()["changes"][0]["action"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(draft(3), "update");
+    super::scale(bench, 1, 3);
+    until("the draft to be what git has", || draft(3) == "keep");
+
+    bench.remove("models/mock-3/model.yaml");
+    bench.commit("one less");
+    let rest = [0, 1, 2, 4].map(|number| format!("mock-{number} Healthy Synced"));
+    shows("four models", &rest.each_ref().map(String::as_str));
 }
 
 #[test]
