@@ -181,6 +181,10 @@ async fn measure(
     print_line("| what | result | goal |");
     print_line("|-|-:|-:|");
 
+    if with_pages {
+        // The pages look once more half a minute after the last change.
+        tokio::time::sleep(Duration::from_secs(75)).await;
+    }
     let (before, cpu, start) = (counts.now().await?, controller.cpu()?, Instant::now());
     tokio::time::sleep(rest).await;
     let share = 100.0 * (controller.cpu()? - cpu).as_secs_f64() / start.elapsed().as_secs_f64();

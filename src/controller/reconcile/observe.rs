@@ -113,8 +113,10 @@ impl ReconcileContext {
                 look_at = Some(Instant::now() + if watched.is_some() { DEBOUNCE } else { LOOK_INTERVAL });
             }
             tokio::time::sleep(DEBOUNCE.max(began.elapsed().saturating_mul(REST_FACTOR))).await;
-            let is_drafted = async {
-                while !board.lacks_draft_basis(namespace, name) || memory.failure.is_some() {
+            // A draft of what cannot be read is refused at once.
+            let can_draft = memory.commit.is_some() && memory.failure.is_none();
+            let drafting = async {
+                while !(can_draft && board.lacks_draft_basis(namespace, name)) {
                     let _ = drafts.changed().await;
                 }
             };
@@ -130,7 +132,7 @@ impl ReconcileContext {
             };
             tokio::select! {
                 _ = states.changed() => {}
-                () = is_drafted => {}
+                () = drafting => {}
                 is_open = change => {
                     look_at = Some(Instant::now());
                     if !is_open {

@@ -10,7 +10,7 @@ use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 
-/// A cluster of either make; clones share one and the same.
+/// A cluster of either kind; clones share one and the same.
 #[derive(Clone, Debug)]
 pub enum AnyCluster {
     /// A folder of files.

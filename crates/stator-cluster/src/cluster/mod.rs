@@ -1,6 +1,6 @@
-//! Where live objects are: the trait, and its makes.
+//! Where live objects are: the trait, and its two implementations.
 //!
-//! A make behaves as a Kubernetes API server does under server-side apply; `tests/integration/cluster/` says how.
+//! Both behave as a Kubernetes API server does under server-side apply; `tests/integration/cluster/` says how.
 
 mod any;
 mod api_conventions;
