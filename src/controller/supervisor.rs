@@ -19,6 +19,7 @@ use crate::controller::sources::registry::{PreviousState, RegisteredSource, Sour
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
 use crate::controller::sources::source_order::SourceOrder;
 use crate::controller::sources::sync_windows::WindowClock;
+use crate::controller::waiting::send_if_new;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
 use stator_cluster::cluster::AnyCluster;
@@ -241,11 +242,7 @@ impl Controller {
     /// Says what people ask of a source now. Nothing, where it does not run.
     pub fn set_requests(&self, source: &SourceKey, requests: ManualRequests) {
         if let Some(running) = self.running.get(source) {
-            running.requests.send_if_modified(|known| {
-                let news = *known != requests;
-                *known = requests;
-                news
-            });
+            send_if_new(&running.requests, requests);
         }
     }
 

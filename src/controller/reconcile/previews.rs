@@ -7,6 +7,7 @@ use crate::controller::report::commit_statuses::{DEFAULT_CONTEXT_PREFIX, SourceF
 use crate::controller::report::preview::{DEFAULT_PREVIEW_LIMIT, PreviewRunner, PreviewSettings};
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::waiting::send_if_new;
 use stator_cluster::fleet_policies::SourcePolicyReader;
 use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
@@ -86,7 +87,6 @@ impl ReconcileContext {
                 .as_ref()
                 .and_then(|forge| forge.context.clone())
                 .unwrap_or_else(|| DEFAULT_CONTEXT_PREFIX.to_owned()),
-            link: None,
             forks: spec.preview_forks,
             limit: spec.preview_limit.map_or(DEFAULT_PREVIEW_LIMIT, usize::from),
             poll_interval: self.source.interval.unwrap_or(POLL_INTERVAL),
@@ -107,12 +107,7 @@ impl ReconcileContext {
 /// Passes on which commit is the newest.
 async fn pass_on_commits(mut commits: watch::Receiver<Option<PolledCommit>>, tips: watch::Sender<Option<String>>) {
     loop {
-        let newest = commits.borrow_and_update().as_ref().map(|found| found.commit.clone());
-        tips.send_if_modified(|tip| {
-            let moved = *tip != newest;
-            *tip = newest;
-            moved
-        });
+        send_if_new(&tips, commits.borrow_and_update().as_ref().map(|found| found.commit.clone()));
         let ended = tokio::select! {
             // The sender outlives the previews, so their end is what ends this.
             () = tips.closed() => true,

@@ -15,8 +15,8 @@ use crate::controller::sources::manual_requests::{ALLOW, HoldApproval};
 use crate::controller::sources::registry::ModelHealthCounts;
 use crate::controller::sources::registry::source_events::{self, ModelName};
 use crate::controller::sources::registry::{
-    AcceptedApproval, ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem,
-    SourceState, TimestampedRevision,
+    ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem, SourceState,
+    TimestampedRevision,
 };
 use crate::controller::status_wording::{CommitStage, CommitVerdict, commit_label};
 use futures_util::FutureExt as _;
@@ -54,7 +54,7 @@ impl ReconcileContext {
                 let revision = commit_label(&commit);
                 tracing::info!(source = %self.source.key, revision, "live objects were changed");
             }
-            ReconcileEffect::AcceptApproval { commit, approval } => self.board.accept_approval(commit, approval),
+            ReconcileEffect::AcceptApproval(approval) => self.board.accept_approval(approval),
             // Work, its plan and the end are the runner's.
             ReconcileEffect::CheckGate { .. }
             | ReconcileEffect::StartAttempt { .. }
@@ -136,14 +136,12 @@ impl SourceBoard {
         }
     }
 
-    fn accept_approval(&self, commit: String, approval: HoldApproval) {
-        let HoldApproval { kinds: guards, plan, by, revision: _ } = approval;
-        let accepted = AcceptedApproval { revision: commit, plan, guards, by };
-        if self.state.borrow().approval.as_ref() != Some(&accepted) {
-            let revision = commit_label(&accepted.revision);
-            tracing::warn!(source = %self.source.key, revision, "{}", accepted.sentence());
+    fn accept_approval(&self, approval: HoldApproval) {
+        if self.state.borrow().approval.as_ref() != Some(&approval) {
+            let revision = commit_label(&approval.revision);
+            tracing::warn!(source = %self.source.key, revision, "{}", approval.sentence());
         }
-        self.update_state(|state| state.approval = Some(accepted));
+        self.update_state(|state| state.approval = Some(approval));
     }
 
     /// What a plan says before it is carried out; `is_news` whether it is shown although it says nothing.

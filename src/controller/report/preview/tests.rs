@@ -168,7 +168,6 @@ impl Place {
             environment: Some("prod".into()),
             namespace: None,
             prefix: "stator".into(),
-            link: None,
             forks: self.forks,
             limit: self.limit,
             poll_interval: Duration::from_secs(300),

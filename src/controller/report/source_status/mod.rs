@@ -8,9 +8,10 @@ pub mod status_writer;
 #[cfg(test)]
 mod tests;
 
+use crate::controller::sources::manual_requests::HoldApproval;
 use crate::controller::sources::registry::source_state::{
-    AcceptedApproval, ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus,
-    SourcePhase, SourceProblem, SourceState, TimestampedRevision,
+    ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus, SourcePhase,
+    SourceProblem, SourceState, TimestampedRevision,
 };
 use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
 use crate::controller::sources::resolved_source::SourceKey;
@@ -76,7 +77,7 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
             .as_deref()
             .map(|request| truncate_line(request, MAX_MESSAGE_LENGTH))
             .or_else(|| before.last_handled_request.clone()),
-        phase: reported_phase(state).to_owned(),
+        phase: reported_phase(state).to_string(),
         environment: state
             .environment
             .as_deref()
@@ -117,12 +118,11 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
     }
 }
 
-fn approved_revision(approval: &AcceptedApproval) -> ApprovedRevision {
-    let guards: Vec<&str> = approval.guards.iter().map(|kind| kind.as_str()).collect();
+fn approved_revision(approval: &HoldApproval) -> ApprovedRevision {
     ApprovedRevision {
         revision: truncate_line(&approval.revision, 64),
         plan: truncate_line(&approval.plan, 64),
-        guards: guards.join(","),
+        guards: approval.guard_words(),
         by: approval.by.as_deref().map(|by| truncate_line(by, 253)),
     }
 }
@@ -139,7 +139,7 @@ pub fn build_rejected_status(held: &NotRun, about: &SourceStatusInput<'_>) -> Mo
     ModelSourceStatus {
         observed_generation: Some(about.generation),
         conditions: summary.conditions(&SourceState::default(), about),
-        phase: phase_name(SourcePhase::Idle).to_owned(),
+        phase: SourcePhase::Idle.to_string(),
         next_window: None,
         ..about.previous.clone()
     }
@@ -382,20 +382,9 @@ fn format_time(time: Timestamp) -> String {
 }
 
 /// What is done. A poll that finds nothing new is not reported, because each would be a write.
-fn reported_phase(state: &SourceState) -> &'static str {
+fn reported_phase(state: &SourceState) -> SourcePhase {
     let judged = state.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, state.seen.as_ref()));
-    if judged && state.phase == SourcePhase::Reading { phase_name(SourcePhase::Idle) } else { phase_name(state.phase) }
-}
-
-fn phase_name(phase: SourcePhase) -> &'static str {
-    match phase {
-        SourcePhase::Idle => "Idle",
-        SourcePhase::Reading => "Reading",
-        SourcePhase::Syncing => "Syncing",
-        SourcePhase::Retrying => "Retrying",
-        SourcePhase::WindowClosed => "Window",
-        SourcePhase::Suspended => "Suspended",
-    }
+    if judged && state.phase == SourcePhase::Reading { SourcePhase::Idle } else { state.phase }
 }
 
 fn phase_description(phase: SourcePhase) -> &'static str {
@@ -444,18 +433,8 @@ fn posted_status(shown: &ShownStatus) -> PostedStatus {
     PostedStatus {
         context: truncate_line(&shown.status.context, 255),
         revision: truncate_line(&shown.revision, 64),
-        state: status_state_name(shown).to_owned(),
+        state: shown.status.state.to_string(),
         description: bound_message(&shown.status.description),
-    }
-}
-
-fn status_state_name(shown: &ShownStatus) -> &'static str {
-    use stator_git::forge::StatusState::{Error, Failure, Pending, Success};
-    match shown.status.state {
-        Pending => "pending",
-        Success => "success",
-        Failure => "failure",
-        Error => "error",
     }
 }
 

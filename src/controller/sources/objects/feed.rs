@@ -14,6 +14,7 @@ use crate::controller::sources::owned_shards::OwnedShards;
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::controller::sources::tenancy::TenancyPolicy;
+use crate::controller::waiting::wait_for_change;
 use stator_cluster::cluster::kube::KubeCluster;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -219,7 +220,7 @@ impl SourceFeed {
                         self.mark_dirty();
                     }
                 }
-                () = claims_changed(&mut self.claimed) => self.update_claims(),
+                () = wait_for_change(self.claimed.as_mut()) => self.update_claims(),
                 Ok(()) = self.unclaimed_changes.changed() => self.mark_dirty(),
                 () = tokio::time::sleep_until(wakes) => {}
             }
@@ -335,15 +336,5 @@ fn not_listed_reason(namespace: Option<&str>) -> String {
     match namespace {
         Some(namespace) => format!("the ModelSource objects of namespace {namespace} have not been listed yet"),
         None => "the ModelSource objects have not been listed yet".to_owned(),
-    }
-}
-
-async fn claims_changed(marks: &mut Option<namespace_claims::ClaimedNamespaces>) {
-    let moved = match marks {
-        Some(marks) => marks.changed().await.is_ok(),
-        None => false,
-    };
-    if !moved {
-        std::future::pending().await
     }
 }
