@@ -68,7 +68,7 @@ impl SourceBoard {
             state.phase = phase_of(&stage);
             change(state);
         });
-        self.statuses.report_progress(commit, stage);
+        self.statuses.update_ledger(|ledger| ledger.record_progress(commit, stage));
     }
 
     /// The commits that an earlier process, or another replica, may have said something of: what the mirror last had, what

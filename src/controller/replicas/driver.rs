@@ -173,11 +173,10 @@ impl LeaseDriver {
                         let name = write.name.clone();
                         let (result, trouble) = match store.write(&write).await {
                             Ok(lease) => (Ok(lease), None),
-                            Err((refusal, trouble)) => (Err(refusal), Some((refusal, trouble))),
+                            // That somebody was faster is how it should be.
+                            Err((refusal @ LeaseWriteError::Conflict, _)) => (Err(refusal), None),
+                            Err((refusal @ LeaseWriteError::Other, trouble)) => (Err(refusal), Some(trouble)),
                         };
-                        // That somebody was faster is how it should be.
-                        let trouble = trouble.filter(|(refusal, _)| *refusal == LeaseWriteError::Other);
-                        let trouble = trouble.map(|(_, trouble)| trouble);
                         LeaseResponse { event: LeaseEvent::Written(name, result), requested_at: now, failure: trouble }
                     }));
                 }

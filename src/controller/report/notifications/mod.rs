@@ -19,7 +19,6 @@ use crate::controller::waiting::sleep_for_some;
 use decision::{NotificationDecision, NotificationHistory};
 use jiff::Timestamp;
 use message::NotificationMessage;
-use stator_git::source::model_source::NotificationKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -197,12 +196,9 @@ fn enqueue_notifications(
             source_event: decision.source_event.clone(),
         };
         if receiver.queue.try_send(message).is_err() {
-            count_dropped(metrics, receiver.target.kind, source, &receiver.target.name);
+            metrics.record_notification(receiver.target.kind, NotificationResult::Dropped);
+            let receiver = receiver.target.name;
+            tracing::warn!(%source, receiver, "a notification was dropped: too many are waiting for this receiver");
         }
     }
-}
-
-fn count_dropped(metrics: &Metrics, kind: NotificationKind, source: &SourceKey, receiver: &str) {
-    metrics.record_notification(kind, NotificationResult::Dropped);
-    tracing::warn!(%source, receiver, "a notification was dropped: too many are waiting for this receiver");
 }

@@ -126,6 +126,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         poster: Arc<StatusPoster<F>>,
         budget: Arc<ForgeWriteBudget>,
         settings: PreviewSettings,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let planner = PullRequestPlanner::new(settings.environment.clone(), settings.namespace.clone());
         let planner = Arc::new(Mutex::new(planner));
@@ -142,14 +143,9 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             settings,
             environment_name: None,
             last_outcome: None,
-            metrics: Arc::default(),
+            metrics,
             shutdown: CancellationToken::new(),
         }
-    }
-
-    /// Counts what it does there.
-    pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
-        Self { metrics, ..self }
     }
 
     /// Runs until it is asked to stop: on hints, when the base branch moves (`tip` is its newest commit), and every few

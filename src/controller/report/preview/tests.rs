@@ -175,7 +175,7 @@ impl Place {
             policies: Default::default(),
         };
         let mirror = Shared(Arc::new(Mutex::new(mirror)));
-        let previews = PreviewRunner::new(Arc::clone(&self.forge), mirror, poster, budget, settings);
+        let previews = PreviewRunner::new(Arc::clone(&self.forge), mirror, poster, budget, settings, Arc::default());
         tokio::spawn(previews.run(Arc::clone(&self.hints), self.tip.subscribe(), self.ending.clone()))
     }
 
