@@ -41,9 +41,10 @@ struct KindFollowers {
 }
 
 /// How well a kind is known.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum CacheSyncState {
     /// A list is under way.
+    #[default]
     Listing,
     /// Everything is known.
     Synced,
@@ -53,7 +54,7 @@ enum CacheSyncState {
     Failed(ClusterError),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CachedKind {
     store: CachedObjectStore,
     sync_state: CacheSyncState,
@@ -63,7 +64,7 @@ struct CachedKind {
     has_synced: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct NamespaceCacheState {
     kinds: Vec<CachedKind>,
     watchers: Vec<CacheWatcher>,
@@ -108,17 +109,8 @@ pub(super) fn kept_labels(kind: &ObjectKind) -> BTreeMap<String, String> {
 impl NamespaceCache {
     /// Begins to keep a namespace.
     pub(super) fn start(cluster: &KubeCluster, namespace: &str) -> Self {
-        let row = || CachedKind {
-            store: CachedObjectStore::default(),
-            sync_state: CacheSyncState::Listing,
-            failures: 0,
-            has_synced: false,
-        };
-        let state = NamespaceCacheState {
-            kinds: PLANNED_KINDS.iter().map(|_| row()).collect(),
-            watchers: Vec::new(),
-            opaque: false,
-        };
+        let kinds = PLANNED_KINDS.iter().map(|_| CachedKind::default()).collect();
+        let state = NamespaceCacheState { kinds, ..NamespaceCacheState::default() };
         let (turns, _) = watch::channel(0);
         let nudges = PLANNED_KINDS.iter().map(|_| Notify::new()).collect();
         let state =

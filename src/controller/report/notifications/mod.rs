@@ -38,7 +38,7 @@ struct ReceiverQueue {
 type ReceiverQueues = Arc<Mutex<BTreeMap<SourceKey, Vec<ReceiverQueue>>>>;
 
 /// Notifies people of what happens to sources. Without a source that has receivers, nothing runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Notifier {
     registry: Arc<SourceRegistry>,
     metrics: Arc<Metrics>,
@@ -54,15 +54,7 @@ pub struct Notifier {
 impl Notifier {
     /// Of the sources in a registry.
     pub fn new(registry: Arc<SourceRegistry>, metrics: Arc<Metrics>) -> Self {
-        Self {
-            registry,
-            metrics,
-            receivers: ReceiverQueues::default(),
-            tasks: TaskTracker::new(),
-            listening: OnceLock::new(),
-            shutdown: CancellationToken::new(),
-            flush: CancellationToken::new(),
-        }
+        Self { registry, metrics, ..Self::default() }
     }
 
     /// Notifies those whom a source names from now on, and no others of it. What waits for the others is still sent.
