@@ -79,8 +79,8 @@ pub struct MetricGroup {
     pub families: &'static [MetricDefinition],
 }
 
-const NAMESPACE: MetricLabel = MetricLabel { name: "namespace", values: "the source's namespace" };
-const SOURCE: MetricLabel = MetricLabel { name: "source", values: "the source's name" };
+pub(super) const NAMESPACE: MetricLabel = MetricLabel { name: "namespace", values: "the source's namespace" };
+pub(super) const SOURCE: MetricLabel = MetricLabel { name: "source", values: "the source's name" };
 const HOST: MetricLabel = MetricLabel { name: "host", values: "the git host; `other` from the 201st on" };
 const FORGE: MetricLabel = MetricLabel { name: "forge", values: "`github`, `gitlab`, `gitea`, `bitbucket`, `azure`" };
 

@@ -1,6 +1,6 @@
 //! Families that can forget: all series of one family, by the values of its labels.
 
-use super::definitions::MetricDefinition;
+use super::definitions::{MetricDefinition, NAMESPACE, SOURCE};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
@@ -70,6 +70,13 @@ impl<M: SeriesValue> MetricFamily<M> {
         }
         let mut cells = self.series.write().unwrap_or_else(PoisonError::into_inner);
         act(cells.entry(key).or_insert_with(|| M::from_definition(self.definition)))
+    }
+
+    /// Forgets the series of a source, in a family that has some for each.
+    pub(super) fn remove_source(&self, source: [&str; 2]) {
+        if self.definition.labels.starts_with(&[NAMESPACE, SOURCE]) {
+            self.remove_matching(&source);
+        }
     }
 
     /// Forgets the series whose first values are these.

@@ -62,6 +62,13 @@ macro_rules! metrics {
                 Self { registry, $($family,)* hosts: HostLabels::default(), queue_probes: Mutex::default() }
             }
         }
+
+        impl Metrics {
+            /// A source is gone, and its series with it.
+            pub fn remove_source(&self, source: &SourceKey) {
+                $(self.$family.remove_source(source_labels(source));)*
+            }
+        }
     };
 }
 
@@ -238,34 +245,6 @@ impl Metrics {
     /// A reading of the file of sources.
     pub fn record_reload(&self, well: bool) {
         increment_counter(&self.reloads, &[result_label(well)]);
-    }
-
-    /// A source is gone, and its series with it.
-    pub fn remove_source(&self, source: &SourceKey) {
-        let of = source_labels(source);
-        let levels = [
-            &self.ready_source,
-            &self.suspended,
-            &self.held,
-            &self.drifted,
-            &self.look_due,
-            &self.last_success,
-            &self.models,
-            &self.gpus,
-        ];
-        levels.into_iter().for_each(|series| series.remove_matching(&of));
-        let counts = [
-            &self.restarts,
-            &self.looks,
-            &self.syncs,
-            &self.writes,
-            &self.drift_seen,
-            &self.drift_repaired,
-            &self.git,
-            &self.git_bytes,
-        ];
-        counts.into_iter().for_each(|series| series.remove_matching(&of));
-        [&self.applied_seconds, &self.healthy_seconds].into_iter().for_each(|series| series.remove_matching(&of));
     }
 }
 

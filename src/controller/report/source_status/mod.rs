@@ -214,6 +214,7 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
             "syncing is suspended; resume it with `stator resume {} -n {}`",
             about.key.name, about.key.namespace
         );
+        // Problems are reported anyway.
         let ready = if state.problems.is_empty() { ready } else { ConditionStatus::False };
         return ConditionSummary::new(ready, "Suspended", message, ConditionProgress::Waiting);
     }
@@ -342,6 +343,7 @@ fn observed_or_previous(
     at: &Option<String>,
 ) -> (Option<String>, Option<String>) {
     let Some(now) = now else { return (before.clone(), at.clone()) };
+    // An earlier process may have known it.
     let known = at.clone().filter(|_| before.as_ref() == Some(&now.commit));
     (Some(truncate_line(&now.commit, 64)), known.or_else(|| Some(format_time(now.at))))
 }
