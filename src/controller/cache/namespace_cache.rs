@@ -26,7 +26,8 @@ const WATCHER_CAPACITY: usize = 4096;
 #[derive(Debug)]
 pub(super) struct NamespaceCache {
     state: Arc<SharedCacheState>,
-    denied_rights: DeniedRights,
+    /// The rights that writes lack.
+    pub(super) denied_rights: DeniedRights,
     cluster: KubeCluster,
     namespace: String,
     followers: Mutex<KindFollowers>,
@@ -196,11 +197,6 @@ impl NamespaceCache {
                 return;
             }
         }
-    }
-
-    /// The rights that writes lack.
-    pub(super) fn denied_rights(&self) -> &DeniedRights {
-        &self.denied_rights
     }
 
     /// Everything of a kind that may have these labels.

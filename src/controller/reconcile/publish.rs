@@ -50,7 +50,7 @@ impl ReconcileContext {
             }
             ReconcileEffect::AnswerRequests { handled, rejected } => self.board.answer_requests(handled, &rejected),
             ReconcileEffect::SetLastKnownGood(good) => self.board.update_state(|state| state.last_known_good = good),
-            ReconcileEffect::SetPhase(phase) => self.board.set_phase(phase),
+            ReconcileEffect::SetPhase(phase) => self.board.update_state(|state| state.phase = phase),
             ReconcileEffect::ReportDrift(commit) => {
                 let revision = commit_label(&commit);
                 tracing::info!(source = %self.source.key, revision, "live objects were changed");

@@ -57,10 +57,6 @@ impl SourceBoard {
         });
     }
 
-    pub(super) fn set_phase(&self, phase: SourcePhase) {
-        self.update_state(|state| state.phase = phase);
-    }
-
     /// Reports how far a commit is: the source's phase and the commit's status go together. `change` is what else of the
     /// state goes with it.
     pub(super) fn report_stage(&self, commit: &str, stage: CommitStage, change: impl FnOnce(&mut SourceState)) {
