@@ -53,11 +53,6 @@ impl PlanningBudget {
         // The semaphore is never closed.
         PlanningPermit { _permit: Arc::clone(&self.permits).acquire_many_owned(units).await.ok() }
     }
-
-    /// Waits until nothing else is read or planned, and keeps it so.
-    pub async fn reserve_all(&self) -> PlanningPermit {
-        self.reserve(usize::MAX).await
-    }
 }
 
 /// A commit that is being read or planned: the memory that it may take, and the mark of its trial. Both go when this is

@@ -219,7 +219,8 @@ impl MirrorHandle {
             TrialDecision::Beside(trial) => Ok(CommitReading { permit: None, _trial: trial }),
             TrialDecision::Alone(trial) => {
                 metrics.record_trial(TrialResult::Alone);
-                Ok(CommitReading { permit: Some(shared.budget.reserve_all().await), _trial: trial })
+                // Nothing else is read or planned beside it.
+                Ok(CommitReading { permit: Some(shared.budget.reserve(usize::MAX).await), _trial: trial })
             }
             TrialDecision::Refused(refusal) => {
                 metrics.record_trial(TrialResult::Refused);

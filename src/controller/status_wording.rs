@@ -16,9 +16,10 @@ const MAX_MESSAGE_CHARS: usize = 200;
 pub const OUTSIDE_WINDOWS: &str = "outside the sync windows, as requested";
 
 /// Where a commit is on its way. All of these are `pending`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CommitStage {
     /// It was seen, and nothing is done yet.
+    #[default]
     Queued,
     /// It is fetched, checked and rendered.
     Reading,

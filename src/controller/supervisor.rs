@@ -19,6 +19,7 @@ use crate::controller::sources::registry::{PreviousState, RegisteredSource, Sour
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
 use crate::controller::sources::source_order::SourceOrder;
 use crate::controller::sources::sync_windows::WindowClock;
+use crate::controller::waiting::send_if_new;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
 use stator_cluster::cluster::AnyCluster;
@@ -166,9 +167,7 @@ impl Controller {
             if wanted.contains_key(&name) {
                 applied.replaced.push(name);
             } else {
-                self.registry.unregister(&name);
-                self.metrics.remove_source(&name);
-                self.notifier.remove_source(&name);
+                self.forget_source(&name);
                 if let Some(board) = &self.options.observations {
                     board.remove_source(&name.namespace, &name.name);
                 }
@@ -214,38 +213,33 @@ impl Controller {
     /// that are held. Gives those that ended, sorted.
     pub async fn set_owned_shards(&mut self, held: OwnedShards) -> Vec<SourceKey> {
         let before = std::mem::replace(&mut self.owned_shards, held);
-        let over: Vec<SourceKey> =
-            self.running.keys().filter(|key| !self.owned_shards.continues_from(&before, key)).cloned().collect();
-        let left: Vec<SourceKey> =
-            self.leaving.keys().filter(|key| !self.owned_shards.continues_from(&before, key)).cloned().collect();
-        self.end_sources(&over).await;
-        let left = left.iter().filter_map(|key| self.leaving.remove(key));
-        let _ = join_all(left.collect::<Vec<_>>()).await;
-        for key in &over {
-            self.registry.unregister(key);
-            self.metrics.remove_source(key);
-            self.notifier.remove_source(key);
-        }
-        over
-    }
-
-    /// Ends sources between two writes, and waits until they are through.
-    async fn end_sources(&mut self, sources: &[SourceKey]) {
-        let ending = sources.iter().filter_map(|key| self.running.remove(key)).map(|running| {
+        let goes = |key: &&SourceKey| !self.owned_shards.continues_from(&before, key);
+        let over: Vec<SourceKey> = self.running.keys().filter(goes).cloned().collect();
+        let left: Vec<SourceKey> = self.leaving.keys().filter(goes).cloned().collect();
+        let ending = over.iter().filter_map(|key| self.running.remove(key)).map(|running| {
             running.shutdown.cancel();
             running.task
         });
         let _ = join_all(ending.collect::<Vec<_>>()).await;
+        let left = left.iter().filter_map(|key| self.leaving.remove(key));
+        let _ = join_all(left.collect::<Vec<_>>()).await;
+        for key in &over {
+            self.forget_source(key);
+        }
+        over
+    }
+
+    /// Takes a source that has ended off the board, with what is counted and sent of it.
+    fn forget_source(&self, key: &SourceKey) {
+        self.registry.unregister(key);
+        self.metrics.remove_source(key);
+        self.notifier.remove_source(key);
     }
 
     /// Says what people ask of a source now. Nothing, where it does not run.
     pub fn set_requests(&self, source: &SourceKey, requests: ManualRequests) {
         if let Some(running) = self.running.get(source) {
-            running.requests.send_if_modified(|known| {
-                let news = *known != requests;
-                *known = requests;
-                news
-            });
+            send_if_new(&running.requests, requests);
         }
     }
 

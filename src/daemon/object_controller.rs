@@ -68,14 +68,7 @@ impl ObjectController {
             ending.clone(),
         ));
         let events = Arc::clone(&registry);
-        tokio::spawn(kube_events::run_event_writer(
-            client,
-            events,
-            resources,
-            identity,
-            Arc::default(),
-            ending.clone(),
-        ));
+        tokio::spawn(kube_events::run_event_writer(client, events, resources, identity, ending.clone()));
         let addresses = listeners.addresses();
         let serving = listeners.serve(&registry, &controller.metrics(), &ending);
         Ok(Self { controller, feed, leases, addresses, serving })

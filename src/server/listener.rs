@@ -62,16 +62,11 @@ impl HttpListener {
         Ok(Self { socket, address, limits: ConnectionLimits::default(), age: MAX_CONNECTION_AGE, tls: None })
     }
 
-    /// With other limits than the usual ones.
+    /// With other limits than the usual ones, and connections that are asked to end after `age`, in place of the usual
+    /// minute.
     #[must_use]
-    pub fn with_limits(self, limits: ConnectionLimits) -> Self {
-        Self { limits, ..self }
-    }
-
-    /// With connections that are asked to end after that long, in place of the usual minute.
-    #[must_use]
-    pub fn with_age(self, age: Duration) -> Self {
-        Self { age, ..self }
+    pub fn with_limits(self, limits: ConnectionLimits, age: Duration) -> Self {
+        Self { limits, age, ..self }
     }
 
     /// Over TLS, where there is a configuration.

@@ -103,11 +103,6 @@ impl ServerState {
             ending,
         }
     }
-
-    /// Receivers with a secret that nobody knows, for paths that lead to no source.
-    fn decoy(&self) -> Arc<[SharedSecretGroup]> {
-        Arc::clone(&self.nobody)
-    }
 }
 
 /// What a listener says to probes.
@@ -169,7 +164,9 @@ pub fn routes_with(
         known.push("/metrics");
     }
     let none = json!({"error": format!("known paths: {}", and_list(&known))});
-    with_method_fallback(routes)
+    let wrong_method = "use POST for webhooks and GET for everything else";
+    routes
+        .method_not_allowed_fallback(async || MessageResponse::new(StatusCode::METHOD_NOT_ALLOWED, wrong_method))
         .fallback(move || async move { (StatusCode::NOT_FOUND, axum::Json(none)) })
         .with_state(ServerState::new(board, metrics, ending, parts))
 }
@@ -180,12 +177,6 @@ fn and_list(words: &[&str]) -> String {
         Some((last, _)) => (*last).to_owned(),
         None => "none".to_owned(),
     }
-}
-
-fn with_method_fallback(routes: Router<ServerState>) -> Router<ServerState> {
-    routes.method_not_allowed_fallback(|| async {
-        MessageResponse::new(StatusCode::METHOD_NOT_ALLOWED, "use POST for webhooks and GET for everything else")
-    })
 }
 
 /// That the process answers at all, and nothing else.

@@ -201,7 +201,7 @@ async fn accept_delivery(
     }
     let proof = DeliveryProof::from_headers(host, &headers)?;
     let nobody = receivers.is_empty();
-    let receivers = if nobody { shared.decoy() } else { receivers };
+    let receivers = if nobody { Arc::clone(&shared.nobody) } else { receivers };
     if !proof.covers_body() {
         find_receiver(&proof, &receivers, &[]).map_err(|error| no_receiver(nobody, error))?;
     }

@@ -46,6 +46,16 @@ pub(super) fn text(status: StatusCode, media_type: &'static str, body: String) -
     response
 }
 
+/// Leads on to an address of the pages, with a cookie to keep where there is one.
+pub(super) fn redirect(to: &str, cookie: Option<&str>) -> Response {
+    let mut response = text(StatusCode::SEE_OTHER, HTML, String::new());
+    insert(&mut response, header::LOCATION, to);
+    if let Some(cookie) = cookie {
+        insert(&mut response, header::SET_COOKIE, cookie);
+    }
+    response
+}
+
 /// A document with an entity tag; nothing of it where the asker has it already.
 pub(super) fn tagged(question: &WebRequest<'_>, media_type: &'static str, body: String) -> Response {
     let digest: String = hex::encode(Sha256::digest(&body)).chars().take(32).collect();

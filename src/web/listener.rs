@@ -59,7 +59,7 @@ impl WebListener {
         };
         let certificate = certificate.map(ReloadedCertificate::read).transpose()?;
         let tls = certificate.as_ref().map(ReloadedCertificate::server_config).transpose()?;
-        let socket = HttpListener::bind(address).await?.with_limits(limits).with_age(MAX_CONNECTION_AGE).with_tls(tls);
+        let socket = HttpListener::bind(address).await?.with_limits(limits, MAX_CONNECTION_AGE).with_tls(tls);
         let gate = AccessGate::new(access, socket.address()).ok_or(WebListenError::NoRandomNumbers)?;
         Ok(Self { socket, gate: Arc::new(gate), certificate })
     }

@@ -130,14 +130,11 @@ fn enter(state: &WebState, gate: &LinkGate, question: &WebRequest<'_>) -> Result
         return Err(ProblemDetails::new(ProblemKind::SignInRequired)
             .with_detail("The link was already used, or is incomplete."));
     }
-    let mut response = answer::text(StatusCode::SEE_OTHER, HTML, String::new());
-    answer::insert(&mut response, header::LOCATION, "/");
-    if let Some(cookie) = cookie {
-        answer::insert(&mut response, header::SET_COOKIE, &cookie);
+    if cookie.is_some() {
         // Full: somebody was notified already.
         let _ = state.entered.try_send(());
     }
-    Ok(response)
+    Ok(answer::redirect("/", cookie.as_deref()))
 }
 
 /// Judges a model that a program sends.

@@ -33,7 +33,7 @@ pub(super) async fn answer(
     // Nobody is signed in, or out, by another site.
     drafts::check_origin(question.headers, &gate.origins(host))?;
     if question.path == SIGN_OUT_PATH {
-        return Ok(lead(SIGN_IN_PATH, &gate.sign_out(question.headers)));
+        return Ok(answer::redirect(SIGN_IN_PATH, Some(&gate.sign_out(question.headers))));
     }
     drafts::check_media_type(question.headers, &FORM_TYPES)?;
     let (body, _turn) = drafts::read_body(state, question, body, MAX_SIGN_IN_BYTES).await?;
@@ -44,7 +44,7 @@ pub(super) async fn answer(
     };
     let to = own_address(&field("to")).unwrap_or("/").to_owned();
     match gate.sign_in(SecretString::from(field("token")), question.peer).await? {
-        Some(cookie) => Ok(lead(&to, &cookie)),
+        Some(cookie) => Ok(answer::redirect(&to, Some(&cookie))),
         None => Ok(page(gate, StatusCode::UNAUTHORIZED, &to, Some(&gate.refused_token()))),
     }
 }
@@ -67,13 +67,6 @@ pub(super) fn required(gate: &TokenGate, question: &WebRequest<'_>, problem: Pro
 
 fn page(gate: &TokenGate, status: StatusCode, to: &str, fault: Option<&str>) -> Response {
     answer::text(status, HTML, sign_in_page(to, gate.audience(), fault))
-}
-
-fn lead(to: &str, cookie: &str) -> Response {
-    let mut response = answer::text(StatusCode::SEE_OTHER, HTML, String::new());
-    answer::insert(&mut response, header::LOCATION, to);
-    answer::insert(&mut response, header::SET_COOKIE, cookie);
-    response
 }
 
 /// An address, where it is one of these pages and leads nowhere else: browsers take `//host` and `/\\host` for another host.

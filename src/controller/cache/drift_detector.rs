@@ -160,9 +160,7 @@ impl DriftDetector {
             }
         }
     }
-}
 
-impl DriftDetector {
     /// Waits until a sync that is under way is better begun anew. Deletions that are planned, and those that were under way
     /// when the sync was planned, are foreseen. `interrupts` says of which objects a change of `spec` is a reason. Whatever
     /// else changes and is not written by the sync is the next signal once it is over. May be dropped while it waits.

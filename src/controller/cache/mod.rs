@@ -205,7 +205,7 @@ impl CachedCluster {
         };
         tokio::select! {
             () = cache.wait_for_recovery() => {}
-            () = cache.denied_rights().wait_until_granted(cluster, &namespace) => {}
+            () = cache.denied_rights.wait_until_granted(cluster, &namespace) => {}
         }
     }
 
@@ -364,7 +364,7 @@ impl Cluster for CachedCluster {
             let is_new = cache.get(at, &reference.name).0.is_none();
             let create = is_new.then_some(AccessRight { verb: "create", ..patch });
             let needed: Vec<AccessRight> = [Some(patch), create].into_iter().flatten().collect();
-            cache.denied_rights().note_write(&needed, &result);
+            cache.denied_rights.note_write(&needed, &result);
         }
         match &result {
             // The last finalizer took the object along: the answer is its last state.
@@ -388,7 +388,7 @@ impl Cluster for CachedCluster {
         let result = self.cluster.delete(object, preconditions).await;
         if let Some(kind) = PLANNED_KINDS.get(at) {
             let needed = AccessRight { kind: *kind, subresource: None, verb: "delete" };
-            cache.denied_rights().note_write(&[needed], &result);
+            cache.denied_rights.note_write(&[needed], &result);
         }
         match &result {
             Ok(DeleteOutcome::Gone | DeleteOutcome::Absent) if !uid.is_empty() => {

@@ -26,7 +26,8 @@ const WATCHER_CAPACITY: usize = 4096;
 #[derive(Debug)]
 pub(super) struct NamespaceCache {
     state: Arc<SharedCacheState>,
-    denied_rights: DeniedRights,
+    /// The rights that writes lack.
+    pub(super) denied_rights: DeniedRights,
     cluster: KubeCluster,
     namespace: String,
     followers: Mutex<KindFollowers>,
@@ -41,9 +42,10 @@ struct KindFollowers {
 }
 
 /// How well a kind is known.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum CacheSyncState {
     /// A list is under way.
+    #[default]
     Listing,
     /// Everything is known.
     Synced,
@@ -53,7 +55,7 @@ enum CacheSyncState {
     Failed(ClusterError),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CachedKind {
     store: CachedObjectStore,
     sync_state: CacheSyncState,
@@ -63,7 +65,7 @@ struct CachedKind {
     has_synced: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct NamespaceCacheState {
     kinds: Vec<CachedKind>,
     watchers: Vec<CacheWatcher>,
@@ -108,17 +110,8 @@ pub(super) fn kept_labels(kind: &ObjectKind) -> BTreeMap<String, String> {
 impl NamespaceCache {
     /// Begins to keep a namespace.
     pub(super) fn start(cluster: &KubeCluster, namespace: &str) -> Self {
-        let row = || CachedKind {
-            store: CachedObjectStore::default(),
-            sync_state: CacheSyncState::Listing,
-            failures: 0,
-            has_synced: false,
-        };
-        let state = NamespaceCacheState {
-            kinds: PLANNED_KINDS.iter().map(|_| row()).collect(),
-            watchers: Vec::new(),
-            opaque: false,
-        };
+        let kinds = PLANNED_KINDS.iter().map(|_| CachedKind::default()).collect();
+        let state = NamespaceCacheState { kinds, ..NamespaceCacheState::default() };
         let (turns, _) = watch::channel(0);
         let nudges = PLANNED_KINDS.iter().map(|_| Notify::new()).collect();
         let state =
@@ -204,11 +197,6 @@ impl NamespaceCache {
                 return;
             }
         }
-    }
-
-    /// The rights that writes lack.
-    pub(super) fn denied_rights(&self) -> &DeniedRights {
-        &self.denied_rights
     }
 
     /// Everything of a kind that may have these labels.

@@ -4,6 +4,8 @@
 //! Labels are names of sources and words of ours. A revision, an address, a pull request, a model or a pod is no label: each
 //! would make as many series as there are of it. What has the labels `namespace` and `source` goes when the source goes.
 
+use prometheus_client::metrics::MetricType;
+
 /// What a family counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
@@ -20,6 +22,15 @@ impl MetricKind {
     /// As the text form has it.
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+
+    /// As encoders have it.
+    pub(super) fn metric_type(self) -> MetricType {
+        match self {
+            Self::Counter => MetricType::Counter,
+            Self::Gauge => MetricType::Gauge,
+            Self::Histogram => MetricType::Histogram,
+        }
     }
 }
 
@@ -49,6 +60,16 @@ pub struct MetricDefinition {
     pub buckets: &'static [f64],
 }
 
+impl MetricDefinition {
+    /// Its name for the registry and for encoders, which add the suffix of counters.
+    pub(super) fn registered_name(&self) -> &'static str {
+        match self.kind {
+            MetricKind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
+            MetricKind::Gauge | MetricKind::Histogram => self.name,
+        }
+    }
+}
+
 /// What belongs together on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricGroup {
@@ -58,13 +79,13 @@ pub struct MetricGroup {
     pub families: &'static [MetricDefinition],
 }
 
-const NAMESPACE: MetricLabel = MetricLabel { name: "namespace", values: "the source's namespace" };
-const SOURCE: MetricLabel = MetricLabel { name: "source", values: "the source's name" };
+pub(super) const NAMESPACE: MetricLabel = MetricLabel { name: "namespace", values: "the source's namespace" };
+pub(super) const SOURCE: MetricLabel = MetricLabel { name: "source", values: "the source's name" };
 const HOST: MetricLabel = MetricLabel { name: "host", values: "the git host; `other` from the 201st on" };
 const FORGE: MetricLabel = MetricLabel { name: "forge", values: "`github`, `gitlab`, `gitea`, `bitbucket`, `azure`" };
 
 const fn result(values: &'static str) -> MetricLabel {
-    MetricLabel { name: "result", values }
+    label("result", values)
 }
 
 const fn label(name: &'static str, values: &'static str) -> MetricLabel {

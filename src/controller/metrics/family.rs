@@ -1,6 +1,6 @@
 //! Families that can forget: all series of one family, by the values of its labels.
 
-use super::definitions::{MetricDefinition, MetricKind};
+use super::definitions::{MetricDefinition, NAMESPACE, SOURCE};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
@@ -16,18 +16,13 @@ pub(super) trait SeriesValue: EncodeMetric + fmt::Debug + Send + Sync + 'static 
     fn from_definition(described: &MetricDefinition) -> Self;
 }
 
-/// Counts.
-pub(super) type CounterValue = Counter;
-/// A number that is set.
-pub(super) type GaugeValue = Gauge;
-
-impl SeriesValue for CounterValue {
+impl SeriesValue for Counter {
     fn from_definition(_: &MetricDefinition) -> Self {
         Self::default()
     }
 }
 
-impl SeriesValue for GaugeValue {
+impl SeriesValue for Gauge {
     fn from_definition(_: &MetricDefinition) -> Self {
         Self::default()
     }
@@ -61,12 +56,8 @@ impl<M: SeriesValue> MetricFamily<M> {
     /// A family without series yet, in the registry.
     pub(super) fn register(described: &'static MetricDefinition, registry: &mut Registry) -> Self {
         let series = Self { definition: described, series: Arc::default() };
-        // The registry adds the suffix of counters, and a full stop to the help.
-        let name = match described.kind {
-            MetricKind::Counter => described.name.strip_suffix("_total").unwrap_or(described.name),
-            MetricKind::Gauge | MetricKind::Histogram => described.name,
-        };
-        registry.register(name, described.meaning, series.clone());
+        // The registry adds a full stop to the help.
+        registry.register(described.registered_name(), described.meaning, series.clone());
         series
     }
 
@@ -79,6 +70,13 @@ impl<M: SeriesValue> MetricFamily<M> {
         }
         let mut cells = self.series.write().unwrap_or_else(PoisonError::into_inner);
         act(cells.entry(key).or_insert_with(|| M::from_definition(self.definition)))
+    }
+
+    /// Forgets the series of a source, in a family that has some for each.
+    pub(super) fn remove_source(&self, source: [&str; 2]) {
+        if self.definition.labels.starts_with(&[NAMESPACE, SOURCE]) {
+            self.remove_matching(&source);
+        }
     }
 
     /// Forgets the series whose first values are these.
@@ -102,11 +100,7 @@ impl<M: SeriesValue> EncodeMetric for MetricFamily<M> {
     }
 
     fn metric_type(&self) -> MetricType {
-        match self.definition.kind {
-            MetricKind::Counter => MetricType::Counter,
-            MetricKind::Gauge => MetricType::Gauge,
-            MetricKind::Histogram => MetricType::Histogram,
-        }
+        self.definition.kind.metric_type()
     }
 
     fn is_empty(&self) -> bool {

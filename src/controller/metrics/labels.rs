@@ -1,6 +1,5 @@
 //! The values that labels of metrics may have.
 
-use stator_git::source::model_source::NotificationKind;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -165,14 +164,6 @@ label_values! {
 /// The label value of something that either works or fails.
 pub(super) fn result_label(well: bool) -> &'static str {
     if well { "success" } else { "failure" }
-}
-
-/// The label value of a kind of receiver.
-pub(super) fn notification_label(kind: NotificationKind) -> &'static str {
-    match kind {
-        NotificationKind::Slack => "slack",
-        NotificationKind::Webhook => "webhook",
-    }
 }
 
 /// The git hosts that have a label value of their own.

@@ -19,10 +19,12 @@ pub use process::count_panic;
 
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry};
 use crate::controller::sources::resolved_source::SourceKey;
-use family::{CounterValue, GaugeValue, MetricFamily};
+use family::MetricFamily;
 use jiff::Timestamp;
-use labels::{HostLabels, OTHER_LABEL, notification_label, result_label};
+use labels::{HostLabels, OTHER_LABEL, result_label};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use stator_cluster::cluster::kube;
@@ -39,117 +41,85 @@ use std::time::Duration;
 /// Looks at how long a queue is; `None` once it is no more.
 type QueueLengthProbe = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
-/// All of it.
-pub struct Metrics {
-    registry: Registry,
-    states: MetricFamily<GaugeValue>,
-    ready_source: MetricFamily<GaugeValue>,
-    suspended: MetricFamily<GaugeValue>,
-    held: MetricFamily<GaugeValue>,
-    drifted: MetricFamily<GaugeValue>,
-    look_due: MetricFamily<GaugeValue>,
-    last_success: MetricFamily<GaugeValue>,
-    restarts: MetricFamily<CounterValue>,
-    reloads: MetricFamily<CounterValue>,
-    looks: MetricFamily<CounterValue>,
-    syncs: MetricFamily<CounterValue>,
-    sync_seconds: MetricFamily<Histogram>,
-    stage_seconds: MetricFamily<Histogram>,
-    applied_seconds: MetricFamily<Histogram>,
-    healthy_seconds: MetricFamily<Histogram>,
-    writes: MetricFamily<CounterValue>,
-    applies: MetricFamily<CounterValue>,
-    drift_seen: MetricFamily<CounterValue>,
-    drift_repaired: MetricFamily<CounterValue>,
-    models: MetricFamily<GaugeValue>,
-    gpus: MetricFamily<GaugeValue>,
-    previews: MetricFamily<CounterValue>,
-    preview_seconds: MetricFamily<Histogram>,
-    notifications: MetricFamily<CounterValue>,
-    webhooks: MetricFamily<CounterValue>,
-    webhook_seconds: MetricFamily<Histogram>,
-    git: MetricFamily<CounterValue>,
-    git_seconds: MetricFamily<Histogram>,
-    trials: MetricFamily<CounterValue>,
-    git_bytes: MetricFamily<CounterValue>,
-    kube: MetricFamily<CounterValue>,
-    kube_seconds: MetricFamily<Histogram>,
-    forge_requests: MetricFamily<CounterValue>,
-    forge_seconds: MetricFamily<Histogram>,
-    forge_left: MetricFamily<GaugeValue>,
-    shards: MetricFamily<GaugeValue>,
-    shards_held: MetricFamily<GaugeValue>,
-    replicas: MetricFamily<GaugeValue>,
-    renewals: MetricFamily<CounterValue>,
-    fenced: MetricFamily<CounterValue>,
-    ready: MetricFamily<GaugeValue>,
-    queue: MetricFamily<GaugeValue>,
-    hosts: HostLabels,
-    queue_probes: Mutex<Vec<(QueueKind, QueueLengthProbe)>>,
+/// Makes [`Metrics`] of its families, which are registered in their order.
+macro_rules! metrics {
+    ($($family:ident: $value:ty = $definition:ident,)*) => {
+        /// All of it.
+        pub struct Metrics {
+            registry: Registry,
+            $($family: MetricFamily<$value>,)*
+            hosts: HostLabels,
+            queue_probes: Mutex<Vec<(QueueKind, QueueLengthProbe)>>,
+        }
+
+        impl Default for Metrics {
+            fn default() -> Self {
+                let mut registry = Registry::default();
+                let build: MetricFamily<Gauge> = MetricFamily::register(&definitions::BUILD, &mut registry);
+                build.with_labels(&[env!("CARGO_PKG_VERSION")], |one| one.set(1));
+                $(let $family = MetricFamily::register(&definitions::$definition, &mut registry);)*
+                registry.register_collector(Box::new(process::ProcessCollector));
+                Self { registry, $($family,)* hosts: HostLabels::default(), queue_probes: Mutex::default() }
+            }
+        }
+
+        impl Metrics {
+            /// A source is gone, and its series with it.
+            pub fn remove_source(&self, source: &SourceKey) {
+                $(self.$family.remove_source(source_labels(source));)*
+            }
+        }
+    };
+}
+
+metrics! {
+    states: Gauge = STATES,
+    ready_source: Gauge = READY_SOURCE,
+    suspended: Gauge = SUSPENDED,
+    held: Gauge = HELD,
+    drifted: Gauge = DRIFTED,
+    look_due: Gauge = LOOK_DUE,
+    last_success: Gauge = LAST_SUCCESS,
+    restarts: Counter = RESTARTS,
+    reloads: Counter = RELOADS,
+    looks: Counter = LOOKS,
+    syncs: Counter = SYNCS,
+    sync_seconds: Histogram = SYNC_SECONDS,
+    stage_seconds: Histogram = STAGE_SECONDS,
+    applied_seconds: Histogram = APPLIED_SECONDS,
+    healthy_seconds: Histogram = HEALTHY_SECONDS,
+    writes: Counter = WRITES,
+    applies: Counter = APPLIES,
+    drift_seen: Counter = DRIFT_SEEN,
+    drift_repaired: Counter = DRIFT_REPAIRED,
+    models: Gauge = MODELS,
+    gpus: Gauge = GPUS,
+    previews: Counter = PREVIEWS,
+    preview_seconds: Histogram = PREVIEW_SECONDS,
+    notifications: Counter = NOTIFICATIONS,
+    webhooks: Counter = WEBHOOKS,
+    webhook_seconds: Histogram = WEBHOOK_SECONDS,
+    git: Counter = GIT,
+    git_seconds: Histogram = GIT_SECONDS,
+    trials: Counter = TRIALS,
+    git_bytes: Counter = GIT_BYTES,
+    kube: Counter = KUBE,
+    kube_seconds: Histogram = KUBE_SECONDS,
+    forge_requests: Counter = FORGE_REQUESTS,
+    forge_seconds: Histogram = FORGE_SECONDS,
+    forge_left: Gauge = FORGE_LEFT,
+    shards: Gauge = SHARDS,
+    shards_held: Gauge = SHARDS_HELD,
+    replicas: Gauge = REPLICAS,
+    renewals: Counter = RENEWALS,
+    fenced: Counter = FENCED,
+    ready: Gauge = READY,
+    queue: Gauge = QUEUE,
 }
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        let mut registry = Registry::default();
-        let r = &mut registry;
-        let build: MetricFamily<GaugeValue> = MetricFamily::register(&definitions::BUILD, r);
-        build.with_labels(&[env!("CARGO_PKG_VERSION")], |one| one.set(1));
-        let metrics = Self {
-            states: MetricFamily::register(&definitions::STATES, r),
-            ready_source: MetricFamily::register(&definitions::READY_SOURCE, r),
-            suspended: MetricFamily::register(&definitions::SUSPENDED, r),
-            held: MetricFamily::register(&definitions::HELD, r),
-            drifted: MetricFamily::register(&definitions::DRIFTED, r),
-            look_due: MetricFamily::register(&definitions::LOOK_DUE, r),
-            last_success: MetricFamily::register(&definitions::LAST_SUCCESS, r),
-            restarts: MetricFamily::register(&definitions::RESTARTS, r),
-            reloads: MetricFamily::register(&definitions::RELOADS, r),
-            looks: MetricFamily::register(&definitions::LOOKS, r),
-            syncs: MetricFamily::register(&definitions::SYNCS, r),
-            sync_seconds: MetricFamily::register(&definitions::SYNC_SECONDS, r),
-            stage_seconds: MetricFamily::register(&definitions::STAGE_SECONDS, r),
-            applied_seconds: MetricFamily::register(&definitions::APPLIED_SECONDS, r),
-            healthy_seconds: MetricFamily::register(&definitions::HEALTHY_SECONDS, r),
-            writes: MetricFamily::register(&definitions::WRITES, r),
-            applies: MetricFamily::register(&definitions::APPLIES, r),
-            drift_seen: MetricFamily::register(&definitions::DRIFT_SEEN, r),
-            drift_repaired: MetricFamily::register(&definitions::DRIFT_REPAIRED, r),
-            models: MetricFamily::register(&definitions::MODELS, r),
-            gpus: MetricFamily::register(&definitions::GPUS, r),
-            previews: MetricFamily::register(&definitions::PREVIEWS, r),
-            preview_seconds: MetricFamily::register(&definitions::PREVIEW_SECONDS, r),
-            notifications: MetricFamily::register(&definitions::NOTIFICATIONS, r),
-            webhooks: MetricFamily::register(&definitions::WEBHOOKS, r),
-            webhook_seconds: MetricFamily::register(&definitions::WEBHOOK_SECONDS, r),
-            git: MetricFamily::register(&definitions::GIT, r),
-            git_seconds: MetricFamily::register(&definitions::GIT_SECONDS, r),
-            trials: MetricFamily::register(&definitions::TRIALS, r),
-            git_bytes: MetricFamily::register(&definitions::GIT_BYTES, r),
-            kube: MetricFamily::register(&definitions::KUBE, r),
-            kube_seconds: MetricFamily::register(&definitions::KUBE_SECONDS, r),
-            forge_requests: MetricFamily::register(&definitions::FORGE_REQUESTS, r),
-            forge_seconds: MetricFamily::register(&definitions::FORGE_SECONDS, r),
-            forge_left: MetricFamily::register(&definitions::FORGE_LEFT, r),
-            shards: MetricFamily::register(&definitions::SHARDS, r),
-            shards_held: MetricFamily::register(&definitions::SHARDS_HELD, r),
-            replicas: MetricFamily::register(&definitions::REPLICAS, r),
-            renewals: MetricFamily::register(&definitions::RENEWALS, r),
-            fenced: MetricFamily::register(&definitions::FENCED, r),
-            ready: MetricFamily::register(&definitions::READY, r),
-            queue: MetricFamily::register(&definitions::QUEUE, r),
-            hosts: HostLabels::default(),
-            queue_probes: Mutex::default(),
-            registry: Registry::default(),
-        };
-        registry.register_collector(Box::new(process::RuntimeCollector));
-        registry.register_collector(Box::new(process::ProcessCollector));
-        Self { registry, ..metrics }
     }
 }
 
@@ -161,11 +131,11 @@ fn to_gauge_value(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn set_gauge(series: &MetricFamily<GaugeValue>, values: &[&str], number: i64) {
+fn set_gauge(series: &MetricFamily<Gauge>, values: &[&str], number: i64) {
     series.with_labels(values, |level| level.set(number));
 }
 
-fn increment_counter(series: &MetricFamily<CounterValue>, values: &[&str]) {
+fn increment_counter(series: &MetricFamily<Counter>, values: &[&str]) {
     series.with_labels(values, |count| count.inc());
 }
 
@@ -276,34 +246,6 @@ impl Metrics {
     pub fn record_reload(&self, well: bool) {
         increment_counter(&self.reloads, &[result_label(well)]);
     }
-
-    /// A source is gone, and its series with it.
-    pub fn remove_source(&self, source: &SourceKey) {
-        let of = source_labels(source);
-        let levels = [
-            &self.ready_source,
-            &self.suspended,
-            &self.held,
-            &self.drifted,
-            &self.look_due,
-            &self.last_success,
-            &self.models,
-            &self.gpus,
-        ];
-        levels.into_iter().for_each(|series| series.remove_matching(&of));
-        let counts = [
-            &self.restarts,
-            &self.looks,
-            &self.syncs,
-            &self.writes,
-            &self.drift_seen,
-            &self.drift_repaired,
-            &self.git,
-            &self.git_bytes,
-        ];
-        counts.into_iter().for_each(|series| series.remove_matching(&of));
-        [&self.applied_seconds, &self.healthy_seconds].into_iter().for_each(|series| series.remove_matching(&of));
-    }
 }
 
 /// Counts what others are asked.
@@ -376,12 +318,12 @@ impl Metrics {
     pub fn init_receiver(&self, of: NotificationKind) {
         NotificationResult::ALL
             .iter()
-            .for_each(|ending| self.notifications.with_labels(&[notification_label(of), ending.as_str()], |_| ()));
+            .for_each(|ending| self.notifications.with_labels(&[of.as_str(), ending.as_str()], |_| ()));
     }
 
     /// A notification.
     pub fn record_notification(&self, of: NotificationKind, ending: NotificationResult) {
-        increment_counter(&self.notifications, &[notification_label(of), ending.as_str()]);
+        increment_counter(&self.notifications, &[of.as_str(), ending.as_str()]);
     }
 }
 

@@ -4,7 +4,7 @@
 use super::definitions::{self, MetricDefinition, MetricKind};
 use crate::telemetry::traces;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, MetricEncoder};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
@@ -21,28 +21,7 @@ pub fn count_panic() {
     PANIC_COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Reads what is counted of the process as a whole: panics, and batches of spans where there is a collector.
-#[derive(Debug)]
-pub(super) struct RuntimeCollector;
-
-impl Collector for RuntimeCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let panics = ConstCounter::new(PANIC_COUNT.load(Ordering::Relaxed));
-        let name = |of: &MetricDefinition| of.name.strip_suffix("_total").unwrap_or(of.name).to_owned();
-        let help = |of: &MetricDefinition| format!("{}.", of.meaning);
-        let (own, about) = (name(&definitions::PANICS), help(&definitions::PANICS));
-        panics.encode(encoder.encode_descriptor(&own, &about, None, panics.metric_type())?)?;
-        let Some((sent, lost)) = traces::export_counts() else { return Ok(()) };
-        let (own, about) = (name(&definitions::TRACES), help(&definitions::TRACES));
-        let mut family = encoder.encode_descriptor(&own, &about, None, panics.metric_type())?;
-        for (result, number) in [("success", sent), ("failure", lost)] {
-            ConstCounter::new(number).encode(family.encode_family(&[("result", result)])?)?;
-        }
-        Ok(())
-    }
-}
-
-/// Reads `/proc`.
+/// Reads what is counted of the process as a whole (panics, and batches of spans where there is a collector), and `/proc`.
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
 
@@ -59,6 +38,13 @@ struct ProcessUsage {
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        ConstCounter::new(PANIC_COUNT.load(Ordering::Relaxed)).encode(describe(&mut encoder, &definitions::PANICS)?)?;
+        if let Some((sent, lost)) = traces::export_counts() {
+            let mut family = describe(&mut encoder, &definitions::TRACES)?;
+            for (result, number) in [("success", sent), ("failure", lost)] {
+                ConstCounter::new(number).encode(family.encode_family(&[("result", result)])?)?;
+            }
+        }
         let now = read_process_usage();
         let said: [(&MetricDefinition, Option<f64>); 6] = [
             (&definitions::CPU, now.cpu),
@@ -70,22 +56,22 @@ impl Collector for ProcessCollector {
         ];
         for (described, value) in said {
             let Some(value) = value else { continue };
-            // As the registry does for its own: a full stop, and no suffix.
-            let help = format!("{}.", described.meaning);
+            let encoder = describe(&mut encoder, described)?;
             match described.kind {
-                MetricKind::Counter => {
-                    let name = described.name.strip_suffix("_total").unwrap_or(described.name);
-                    let counter = ConstCounter::new(value);
-                    counter.encode(encoder.encode_descriptor(name, &help, None, counter.metric_type())?)?;
-                }
-                MetricKind::Gauge | MetricKind::Histogram => {
-                    let gauge = ConstGauge::new(value);
-                    gauge.encode(encoder.encode_descriptor(described.name, &help, None, gauge.metric_type())?)?;
-                }
+                MetricKind::Counter => ConstCounter::new(value).encode(encoder)?,
+                MetricKind::Gauge | MetricKind::Histogram => ConstGauge::new(value).encode(encoder)?,
             }
         }
         Ok(())
     }
+}
+
+/// Begins a family as the registry does with its own: a full stop, and no suffix.
+fn describe<'s>(
+    encoder: &'s mut DescriptorEncoder<'_>,
+    of: &MetricDefinition,
+) -> Result<MetricEncoder<'s>, fmt::Error> {
+    encoder.encode_descriptor(of.registered_name(), &format!("{}.", of.meaning), None, of.kind.metric_type())
 }
 
 fn read_process_usage() -> ProcessUsage {

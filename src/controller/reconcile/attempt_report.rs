@@ -90,8 +90,8 @@ impl ApprovedChanges {
     /// For the records of the models.
     pub(super) fn for_records(&self) -> SyncApproval {
         let Self { approval, changes } = self;
-        let by = approval.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
-        SyncApproval { text: format!("{}{by}", approval.guard_words()), models: changes.models() }
+        let text = approval.guard_words() + &approval.by_words();
+        SyncApproval { text, models: changes.models() }
     }
 }
 

@@ -2,15 +2,13 @@
 
 use super::attempt::{Attempt, AttemptEnd, CancelReceiver};
 use super::attempt_cache::EnvironmentWatch;
-use super::attempt_report::{ApprovedChanges, AttemptReport, UncoveredModels, VerdictBasis};
+use super::attempt_report::{ApprovedChanges, AttemptReport};
 use super::context::{ReconcileContext, ReconcileTools};
 use super::failure::AttemptFailure;
 use super::machine::AttemptOutcome;
 use super::measure::SyncMeasurement;
-use super::planned::{CommitPlan, FaultyModels, Planned};
+use super::planned::{CommitPlan, Planned, PlannedFacts};
 use super::progress::{PROGRESS_INTERVAL, WaitingModels, log_progress};
-use super::repair_choice::RepairChoice;
-use super::unhealed_drift::LeftAlone;
 use super::verdict::{PlanOverview, evaluate_sync};
 use crate::controller::cache::drift_detector::PlannedWrites;
 use crate::controller::metrics::SyncStage;
@@ -18,29 +16,15 @@ use crate::controller::status_wording::CommitStage;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use stator_cluster::sync::{self, SyncOptions, SyncProgress, SyncReport};
-use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::{Change, Plan, PlannedWrite, SyncBookkeeping};
 use std::sync::{Mutex, PoisonError};
 use tracing::Instrument as _;
 
-/// An attempt whose plan was carried out.
-struct Executed {
-    report: SyncReport,
-    overview: PlanOverview,
-    faulty: FaultyModels,
-    findings: Vec<Finding>,
-    repairs: RepairChoice,
-    left_alone: LeftAlone,
-    basis: VerdictBasis,
-    uncovered: Option<UncoveredModels>,
-    drifted_uncovered: usize,
-}
-
-impl Executed {
-    /// What it came to, of models whose records are in `namespace`.
-    fn to_report(&self, attempt: &Attempt, namespace: String) -> AttemptReport {
-        let mut report = evaluate_sync(&self.overview, &self.findings, &self.faulty.models, &self.report);
+impl PlannedFacts {
+    /// What carrying the plan out came to, of models whose records are in `namespace`.
+    fn to_report(&self, attempt: &Attempt, sync: &SyncReport, namespace: String) -> AttemptReport {
+        let mut report = evaluate_sync(&self.overview, &self.findings, &self.faulty.models, sync);
         let unhealed =
             if attempt.pass.heal { self.repairs.waiting_models().union(&self.basis.unhealed).count() } else { 0 };
         let uncovered_drift = if self.uncovered.is_some() { self.drifted_uncovered } else { 0 };
@@ -50,7 +34,7 @@ impl Executed {
         }
         self.left_alone.count_in(&mut report);
         report.summary.uncovered = self.uncovered.clone();
-        report.summary.drift = self.repairs.findings_of(&self.report);
+        report.summary.drift = self.repairs.findings_of(sync);
         AttemptReport { took: attempt.started.elapsed(), ..report }
     }
 }
@@ -64,39 +48,30 @@ impl ReconcileContext {
         cancelled: CancelReceiver,
         tools: &mut ReconcileTools,
     ) -> AttemptOutcome {
-        let Planned { attempt, commit_plan, faulty, findings, overview, repairs, left_alone, basis, .. } = planned;
-        let (uncovered, drifted_uncovered) = (planned.uncovered, planned.drifted_uncovered);
+        let Planned { attempt, commit_plan, facts } = planned;
         let measurement = self.board.begin_sync_measurement();
         let work = async {
-            if !repairs.findings.repaired.is_empty() {
+            if !facts.repairs.findings.repaired.is_empty() {
                 self.board.metrics.record_drift_repair(&self.source.key);
             }
-            let changing = overview.changing();
+            let changing = facts.overview.changing();
             if changing > 0 {
                 self.check_fitness().await?;
             }
             tracing::info!(source = %self.source.key, revision = attempt.commit.short(), changing, "syncing");
-            let sync = Synchronizing { attempt: &attempt, overview: &overview, measurement: &measurement };
+            let sync = Synchronizing { attempt: &attempt, overview: &facts.overview, measurement: &measurement };
             let report =
                 self.carry_out(sync, commit_plan, (approval, had_verdict), cancelled, &mut tools.watch).await?;
             if report.cancelled { Err(AttemptEnd::Cancelled) } else { Ok(report) }
         };
-        let report = work.instrument(attempt.log_span.clone()).boxed().await;
-        let (mut attempt, report) = match self.check_end(attempt, report) {
+        let sync = work.instrument(attempt.log_span.clone()).boxed().await;
+        let (mut attempt, sync) = match self.check_end(attempt, sync) {
             Ok(done) => done,
             Err(outcome) => return outcome,
         };
-        let executed =
-            Executed { report, overview, faulty, findings, repairs, left_alone, basis, uncovered, drifted_uncovered };
-        let report = executed.to_report(&attempt, tools.watch.namespace.clone());
+        let report = facts.to_report(&attempt, &sync, tools.watch.namespace.clone());
         let is_success = report.summary.is_success;
-        self.board.measure_sync(
-            &attempt.commit,
-            &measurement,
-            &executed.report,
-            is_success,
-            &mut tools.reported.measured,
-        );
+        self.board.measure_sync(&attempt.commit, &measurement, &sync, is_success, &mut tools.reported.measured);
         if is_success {
             self.record_applied(&attempt.commit.commit).await;
         } else {

@@ -8,9 +8,8 @@ use crate::controller::metrics::MirrorOperation;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use stator_cluster::sync::GatherError;
-use stator_git::source::signature::{self, SignedRevision};
+use stator_git::source::signature;
 use stator_model::fleet_policy::{ClosedWindows, FleetPolicies, JudgedSource, KeyVerdict, SourcePolicies};
-use stator_model::intent::Workspace;
 use std::sync::Arc;
 
 impl ReconcileContext {
@@ -54,7 +53,11 @@ impl ReconcileContext {
         let signed = self.repository.git.with(MirrorOperation::Read, move |mirror| mirror.signed_commit(&of)).await?;
         let judged = tokio::task::spawn_blocking(move || {
             let now = Timestamp::now();
-            keys.into_iter().map(|keys| judge_by_keys(keys, &signed, now)).collect()
+            let judge = |keys: Vec<String>| {
+                let refusal = signature::verify_with_policy_keys(&keys, &signed, now).err();
+                KeyVerdict { keys, refusal }
+            };
+            keys.into_iter().map(judge).collect()
         });
         judged.await.map_err(|_| AttemptFailure::panicked("verifying the signature"))
     }
@@ -69,7 +72,7 @@ impl ReconcileContext {
         // Which policies bind a source depends on where it syncs to, and that its commit may decide.
         let destination = match self.source.named_destination() {
             Some(namespace) => Some(namespace),
-            None => self.namespace_of(commit).boxed().await,
+            None => self.settings_at(commit).boxed().await.map(|found| found.environment.namespace.to_string()),
         };
         let facts = self.read_policy_facts().await.ok()?;
         let destination = destination.unwrap_or_else(|| self.source.key.namespace.clone());
@@ -95,21 +98,4 @@ impl ReconcileContext {
             }
         }
     }
-
-    /// The namespace that a commit names for its environment, where that can be read.
-    async fn namespace_of(&self, commit: &str) -> Option<String> {
-        let (mut tree, _reading) = self.repository.git.read_commit(commit, &self.source.folder).await.ok()?;
-        let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
-        let named = tokio::task::spawn_blocking(move || {
-            tree.files.retain(|file| file.path == "stator.yaml");
-            let resolved = Workspace::parse(&tree).resolve_environment(environment.as_deref()).ok()?;
-            Some(resolved.environment.namespace.to_string())
-        });
-        named.await.ok().flatten()
-    }
-}
-
-fn judge_by_keys(keys: Vec<String>, signed: &SignedRevision, now: Timestamp) -> KeyVerdict {
-    let refusal = signature::verify_with_policy_keys(&keys, signed, now).err();
-    KeyVerdict { keys, refusal }
 }

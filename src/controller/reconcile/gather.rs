@@ -228,20 +228,16 @@ impl ReconcileContext {
         }
     }
 
-    /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
-    pub(super) async fn environment_at(&self, commit: &str) -> String {
+    /// The environment as the root settings of a commit have it, where they can be read: nothing else is taken from there.
+    pub(super) async fn settings_at(&self, commit: &str) -> Option<ResolvedEnvironment> {
         let read = self.repository.git.read_commit(commit, &self.source.folder).await;
-        let named = tokio::task::spawn_blocking(move || {
+        let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
+        let settings = tokio::task::spawn_blocking(move || {
             let (mut tree, _reading) = read.ok()?;
             tree.files.retain(|file| file.path == "stator.yaml");
-            Workspace::parse(&tree).resolve_environment(None).ok().map(|resolved| resolved.name)
+            Workspace::parse(&tree).resolve_environment(environment.as_deref()).ok()
         });
-        named.await.ok().flatten().unwrap_or_else(|| UNNAMED_ENVIRONMENT.to_owned())
-    }
-
-    /// The environment's name in statuses of a commit that is not read.
-    pub(super) fn environment_unread(&self) -> String {
-        self.source.spec.environment.as_ref().map_or_else(|| UNNAMED_ENVIRONMENT.to_owned(), ToString::to_string)
+        settings.await.ok().flatten()
     }
 
     /// What the source says goes over what the repository says.

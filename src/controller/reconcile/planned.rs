@@ -133,6 +133,11 @@ impl FaultyModels {
 pub(super) struct Planned {
     pub(super) attempt: Attempt,
     pub(super) commit_plan: CommitPlan,
+    pub(super) facts: PlannedFacts,
+}
+
+/// What an attempt is judged by, and what is said of its plan.
+pub(super) struct PlannedFacts {
     pub(super) faulty: FaultyModels,
     /// The findings of the files, and what only the cluster's records show to be wrong with them.
     pub(super) findings: Vec<Finding>,
@@ -183,9 +188,7 @@ impl Planned {
         };
         let uncovered = if faulty.is_refused { Some(UncoveredModels::All) } else { overview.uncovered(&faulty.models) };
         let drifted_uncovered = attempt.pass.drifted_uncovered;
-        Self {
-            attempt,
-            commit_plan,
+        let facts = PlannedFacts {
             faulty,
             findings,
             overview,
@@ -197,18 +200,20 @@ impl Planned {
             basis,
             uncovered,
             drifted_uncovered,
-        }
+        };
+        Self { attempt, commit_plan, facts }
     }
 
     /// What decides whether and how it is carried out.
     pub(super) fn plan_findings(&self) -> PlanFindings {
+        let facts = &self.facts;
         PlanFindings {
-            changing: self.overview.changing(),
+            changing: facts.overview.changing(),
             held: self.commit_plan.plan.held.clone(),
-            basis: self.basis.clone(),
-            uncovered: self.uncovered.clone(),
-            drift: self.repairs.findings.clone(),
-            is_empty: self.summary.is_empty() && self.summary.blocked == 0,
+            basis: facts.basis.clone(),
+            uncovered: facts.uncovered.clone(),
+            drift: facts.repairs.findings.clone(),
+            is_empty: facts.summary.is_empty() && facts.summary.blocked == 0,
         }
     }
 }
@@ -270,10 +275,10 @@ impl ReconcileContext {
         planned: Planned,
         kinds: BTreeSet<HoldKind>,
     ) -> Result<Planned, AttemptOutcome> {
-        let Planned { attempt, commit_plan, faulty, .. } = planned;
+        let Planned { attempt, commit_plan, facts } = planned;
         let work = self.board.measure_stage(SyncStage::Plan, commit_plan.release(&self.target.cluster, kinds));
         let released = work.instrument(attempt.log_span.clone()).boxed().await;
         let (attempt, commit_plan) = self.check_end(attempt, released.map_err(AttemptEnd::from))?;
-        Ok(Planned::new(attempt, commit_plan, faulty))
+        Ok(Planned::new(attempt, commit_plan, facts.faulty))
     }
 }

@@ -2,11 +2,9 @@
 
 use super::commit::PolledCommit;
 use super::context::ReconcileContext;
-use crate::controller::mirror_handle::MirrorHandle;
 use crate::controller::report::commit_statuses::{DEFAULT_CONTEXT_PREFIX, SourceForge};
 use crate::controller::report::preview::{DEFAULT_PREVIEW_LIMIT, PreviewRunner, PreviewSettings};
-use crate::controller::sources::hints::SourceHints;
-use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::waiting::send_if_new;
 use stator_cluster::fleet_policies::SourcePolicyReader;
 use stator_cluster::random::random_bits;
 use stator_core::retry::Backoff;
@@ -16,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 /// Pauses before previews that panicked are started anew.
@@ -41,31 +38,20 @@ impl PreviewTasks {
     }
 }
 
-/// All that previews are made with.
-#[derive(Clone)]
-struct PreviewKit {
-    source: SourceKey,
-    host: SourceForge,
-    git: MirrorHandle,
-    settings: PreviewSettings,
-    hints: Arc<SourceHints>,
-    shutdown: CancellationToken,
-}
-
 impl ReconcileContext {
     /// Starts the source's previews, where it asks for them and its git host can be talked to. They know of each commit
     /// that `commits` reports.
     pub(super) fn start_previews(&self, commits: watch::Receiver<Option<PolledCommit>>) -> PreviewTasks {
         let mut tasks = JoinSet::new();
-        if let Some(kit) = self.preview_kit() {
+        if let Some((host, settings)) = self.preview_settings() {
             let (tips, tip) = watch::channel(None);
             tasks.spawn(pass_on_commits(commits, tips));
-            tasks.spawn(run_previews(kit, tip).in_current_span());
+            tasks.spawn(run_previews(self.clone(), host, settings, tip).in_current_span());
         }
         PreviewTasks { tasks }
     }
 
-    fn preview_kit(&self) -> Option<PreviewKit> {
+    fn preview_settings(&self) -> Option<(SourceForge, PreviewSettings)> {
         let spec = &self.source.spec;
         let (true, Reference::Branch(branch), Some(host)) =
             (spec.previews, &spec.reference, self.board.statuses.host())
@@ -86,33 +72,20 @@ impl ReconcileContext {
                 .as_ref()
                 .and_then(|forge| forge.context.clone())
                 .unwrap_or_else(|| DEFAULT_CONTEXT_PREFIX.to_owned()),
-            link: None,
             forks: spec.preview_forks,
             limit: spec.preview_limit.map_or(DEFAULT_PREVIEW_LIMIT, usize::from),
             poll_interval: self.source.interval.unwrap_or(POLL_INTERVAL),
             fence: host.fence.clone(),
             policies: SourcePolicyReader { reader: self.rules.policies.clone(), source: self.source.policy_facts() },
         };
-        Some(PreviewKit {
-            source: self.source.key.clone(),
-            host: host.clone(),
-            git: self.repository.git.clone(),
-            settings,
-            hints: Arc::clone(&self.repository.hints),
-            shutdown: self.shutdown.clone(),
-        })
+        Some((host.clone(), settings))
     }
 }
 
 /// Passes on which commit is the newest.
 async fn pass_on_commits(mut commits: watch::Receiver<Option<PolledCommit>>, tips: watch::Sender<Option<String>>) {
     loop {
-        let newest = commits.borrow_and_update().as_ref().map(|found| found.commit.clone());
-        tips.send_if_modified(|tip| {
-            let moved = *tip != newest;
-            *tip = newest;
-            moved
-        });
+        send_if_new(&tips, commits.borrow_and_update().as_ref().map(|found| found.commit.clone()));
         let ended = tokio::select! {
             // The sender outlives the previews, so their end is what ends this.
             () = tips.closed() => true,
@@ -127,23 +100,32 @@ async fn pass_on_commits(mut commits: watch::Receiver<Option<PolledCommit>>, tip
 }
 
 /// Runs the previews, and starts them anew when they panic: a pull request is anybody's, and may be hostile.
-async fn run_previews(kit: PreviewKit, tip: watch::Receiver<Option<String>>) {
+async fn run_previews(
+    context: ReconcileContext,
+    host: SourceForge,
+    settings: PreviewSettings,
+    tip: watch::Receiver<Option<String>>,
+) {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, random_bits());
     loop {
-        let SourceForge { forge, poster, budget, fence: _, metrics } = kit.host.clone();
-        let previews =
-            PreviewRunner::new(forge, kit.git.clone(), poster, budget, kit.settings.clone()).with_metrics(metrics);
+        let SourceForge { forge, poster, budget, fence: _, metrics } = host.clone();
+        let git = context.repository.git.clone();
+        let previews = PreviewRunner::new(forge, git, poster, budget, settings.clone(), metrics);
         let mut task = JoinSet::new();
-        task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.shutdown.clone()).in_current_span());
+        task.spawn(
+            previews
+                .run(Arc::clone(&context.repository.hints), tip.clone(), context.shutdown.clone())
+                .in_current_span(),
+        );
         match task.join_next().await {
             Some(Err(error)) if error.is_panic() => {
-                tracing::error!(source = %kit.source, "previews ended unexpectedly and are restarted");
+                tracing::error!(source = %context.source.key, "previews ended unexpectedly and are restarted");
             }
             Some(Ok(()) | Err(_)) | None => return,
         }
         tokio::select! {
             () = tokio::time::sleep(backoff.next_delay()) => {}
-            () = kit.shutdown.cancelled() => return,
+            () = context.shutdown.cancelled() => return,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::attempt_cache::ReportedFindings;
 use super::attempt_report::{AttemptReport, FailureDetails, ModelFindings};
 use super::commit::{CommitRefusal, PolledCommit};
 use super::context::ReconcileContext;
+use super::gather::UNNAMED_ENVIRONMENT;
 use super::lineage::FollowedBranch;
 use super::machine::{ReconcileEffect, RejectedRequest, ReportedWindow};
 use super::planned::Planned;
@@ -15,8 +16,8 @@ use crate::controller::sources::manual_requests::{ALLOW, HoldApproval};
 use crate::controller::sources::registry::ModelHealthCounts;
 use crate::controller::sources::registry::source_events::{self, ModelName};
 use crate::controller::sources::registry::{
-    AcceptedApproval, ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem,
-    SourceState, TimestampedRevision,
+    ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem, SourceState,
+    TimestampedRevision,
 };
 use crate::controller::status_wording::{CommitStage, CommitVerdict, commit_label};
 use futures_util::FutureExt as _;
@@ -49,12 +50,12 @@ impl ReconcileContext {
             }
             ReconcileEffect::AnswerRequests { handled, rejected } => self.board.answer_requests(handled, &rejected),
             ReconcileEffect::SetLastKnownGood(good) => self.board.update_state(|state| state.last_known_good = good),
-            ReconcileEffect::SetPhase(phase) => self.board.set_phase(phase),
+            ReconcileEffect::SetPhase(phase) => self.board.update_state(|state| state.phase = phase),
             ReconcileEffect::ReportDrift(commit) => {
                 let revision = commit_label(&commit);
                 tracing::info!(source = %self.source.key, revision, "live objects were changed");
             }
-            ReconcileEffect::AcceptApproval { commit, approval } => self.board.accept_approval(commit, approval),
+            ReconcileEffect::AcceptApproval(approval) => self.board.accept_approval(approval),
             // Work, its plan and the end are the runner's.
             ReconcileEffect::CheckGate { .. }
             | ReconcileEffect::StartAttempt { .. }
@@ -89,11 +90,13 @@ impl ReconcileContext {
             let problem = SourceProblem::permanent(reason, verdict.sentence(), help);
             tracing::warn!(source = %self.source.key, revision = commit.short(), "{problem}");
             if !self.board.statuses.has_environment() {
-                let environment = match refusal {
-                    CommitRefusal::Signature(_) => self.environment_at(&commit.commit).await,
-                    CommitRefusal::Trial(_) => self.environment_unread(),
+                let settings = match refusal {
+                    CommitRefusal::Signature(_) => self.settings_at(&commit.commit).await,
+                    // Nothing of it is read, and the source names no environment.
+                    CommitRefusal::Trial(_) => None,
                 };
-                self.board.statuses.set_environment(&environment).await;
+                let environment = settings.as_ref().map_or(UNNAMED_ENVIRONMENT, |settings| &settings.name);
+                self.board.statuses.set_environment(environment).await;
             }
             self.board.record_verdict(&commit.commit, verdict.clone(), Some(problem), |state| state.hold = None);
         }
@@ -113,7 +116,7 @@ impl SourceBoard {
                     let revision = commit_label(commit);
                     tracing::warn!(%source, revision, "synced outside the sync windows, as requested");
                 }
-                self.statuses.report_outside_windows(commit);
+                self.statuses.update_ledger(|ledger| ledger.mark_outside_windows(commit));
                 self.update_state(|state| {
                     (state.next_window, state.outside_windows) = (opens, Some(commit.to_owned()));
                 });
@@ -136,31 +139,30 @@ impl SourceBoard {
         }
     }
 
-    fn accept_approval(&self, commit: String, approval: HoldApproval) {
-        let HoldApproval { kinds: guards, plan, by, revision: _ } = approval;
-        let accepted = AcceptedApproval { revision: commit, plan, guards, by };
-        if self.state.borrow().approval.as_ref() != Some(&accepted) {
-            let revision = commit_label(&accepted.revision);
-            tracing::warn!(source = %self.source.key, revision, "{}", accepted.sentence());
+    fn accept_approval(&self, approval: HoldApproval) {
+        if self.state.borrow().approval.as_ref() != Some(&approval) {
+            let revision = commit_label(&approval.revision);
+            tracing::warn!(source = %self.source.key, revision, "{}", approval.sentence());
         }
-        self.update_state(|state| state.approval = Some(accepted));
+        self.update_state(|state| state.approval = Some(approval));
     }
 
     /// What a plan says before it is carried out; `is_news` whether it is shown although it says nothing.
     pub(super) fn publish_plan(&self, planned: &Planned, is_news: bool, reported: &mut ReportedFindings) {
-        for taken_over in planned.findings.iter().filter(|finding| finding.rule == rules::TAKEN_OVER) {
+        let facts = &planned.facts;
+        for taken_over in facts.findings.iter().filter(|finding| finding.rule == rules::TAKEN_OVER) {
             tracing::info!("{}", taken_over.message);
         }
         self.report_disputes(&planned.commit_plan.plan, reported);
-        let drifting = planned.drifted.all().len() + planned.drifted_uncovered;
+        let drifting = facts.drifted.all().len() + facts.drifted_uncovered;
         if drifting > self.state.borrow().counts.drifted {
             self.metrics.record_drift(&self.source.key);
         }
-        self.measure_plan(&planned.measured, &mut reported.measured);
+        self.measure_plan(&facts.measured, &mut reported.measured);
         self.update_state(|state| {
             state.counts.drifted = drifting;
             if is_news {
-                state.plan = Some(planned.summary.clone());
+                state.plan = Some(facts.summary.clone());
             }
         });
     }

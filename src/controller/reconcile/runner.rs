@@ -9,6 +9,7 @@ use super::machine::{AttemptOutcome, ReconcileEffect, ReconcileEvent, ReconcileR
 use super::planned::Planned;
 use super::triggers::ReconcileTriggers;
 use crate::controller::cache::drift_detector::DriftSignal;
+use crate::controller::waiting::{or_pending, sleep_until_some};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use stator_cluster::sync::CancelReason;
@@ -104,7 +105,7 @@ impl<'a> ReconcileRunner<'a> {
             signal = next_drift(self.tools.as_mut(), interest.map(|interest| interest.statuses)) => {
                 return ReconcileEvent::Drifted(signal);
             }
-            () = sleep_until(due) => return ReconcileEvent::TimerDue,
+            () = sleep_until_some(due) => return ReconcileEvent::TimerDue,
         };
         self.work = None;
         let FinishedWork { tools, planned, event } = finished;
@@ -180,7 +181,7 @@ impl<'a> ReconcileRunner<'a> {
             | ReconcileEffect::ReportSuspended(_)
             | ReconcileEffect::ReportRefusal { .. }
             | ReconcileEffect::ReportWindow { .. }
-            | ReconcileEffect::AcceptApproval { .. }
+            | ReconcileEffect::AcceptApproval(_)
             | ReconcileEffect::PublishVerdict { .. }
             | ReconcileEffect::AnswerRequests { .. }
             | ReconcileEffect::SetLastKnownGood(_)
@@ -213,19 +214,5 @@ async fn next_drift(tools: Option<&mut ReconcileTools>, statuses: Option<bool>) 
             DriftSignal::Status if !statuses => {}
             signal @ (DriftSignal::Drift(_) | DriftSignal::Status | DriftSignal::Lost) => return signal,
         }
-    }
-}
-
-async fn or_pending<F: Future + Unpin>(future: Option<F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => pending().await,
-    }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => pending().await,
     }
 }

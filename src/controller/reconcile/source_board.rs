@@ -57,10 +57,6 @@ impl SourceBoard {
         });
     }
 
-    pub(super) fn set_phase(&self, phase: SourcePhase) {
-        self.update_state(|state| state.phase = phase);
-    }
-
     /// Reports how far a commit is: the source's phase and the commit's status go together. `change` is what else of the
     /// state goes with it.
     pub(super) fn report_stage(&self, commit: &str, stage: CommitStage, change: impl FnOnce(&mut SourceState)) {
@@ -68,7 +64,7 @@ impl SourceBoard {
             state.phase = phase_of(&stage);
             change(state);
         });
-        self.statuses.report_progress(commit, stage);
+        self.statuses.update_ledger(|ledger| ledger.record_progress(commit, stage));
     }
 
     /// The commits that an earlier process, or another replica, may have said something of: what the mirror last had, what

@@ -3,6 +3,7 @@
 use super::commit::PolledCommit;
 use super::machine::ReconcileEvent;
 use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::waiting::or_pending;
 use std::future::pending;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +45,7 @@ impl ReconcileTriggers {
         }
         tokio::select! {
             biased;
-            () = cancelled(self.shutdown.as_ref()) => {
+            () = or_pending(self.shutdown.as_ref().map(CancellationToken::cancelled)) => {
                 self.shutdown = None;
                 ReconcileEvent::Shutdown
             }
@@ -70,12 +71,5 @@ async fn next_commit(commits: &mut watch::Receiver<Option<PolledCommit>>) -> Pol
             Ok(None) => {}
             Err(_) => return pending().await,
         }
-    }
-}
-
-async fn cancelled(token: Option<&CancellationToken>) {
-    match token {
-        Some(token) => token.cancelled().await,
-        None => pending().await,
     }
 }

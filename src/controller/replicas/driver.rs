@@ -4,7 +4,7 @@ use super::machine::{LeaseEffect, LeaseEvent, LeaseMachine, LeaseTerms, LeaseWri
 use super::store::{self, LeaseStore};
 use crate::controller::lease_watch::{LeaseWatchEvent, watch_leases};
 use crate::controller::sources::owned_shards::OwnedShards;
-use crate::controller::waiting::{jittered, sleep_until_some};
+use crate::controller::waiting::{jittered, send_if_new, sleep_until_some};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease as ApiLease;
@@ -173,11 +173,10 @@ impl LeaseDriver {
                         let name = write.name.clone();
                         let (result, trouble) = match store.write(&write).await {
                             Ok(lease) => (Ok(lease), None),
-                            Err((refusal, trouble)) => (Err(refusal), Some((refusal, trouble))),
+                            // That somebody was faster is how it should be.
+                            Err((refusal @ LeaseWriteError::Conflict, _)) => (Err(refusal), None),
+                            Err((refusal @ LeaseWriteError::Other, trouble)) => (Err(refusal), Some(trouble)),
                         };
-                        // That somebody was faster is how it should be.
-                        let trouble = trouble.filter(|(refusal, _)| *refusal == LeaseWriteError::Other);
-                        let trouble = trouble.map(|(_, trouble)| trouble);
                         LeaseResponse { event: LeaseEvent::Written(name, result), requested_at: now, failure: trouble }
                     }));
                 }
@@ -238,12 +237,8 @@ impl LeaseDriver {
         let held = count(self.machine.owned_shards().count());
         let members = count(self.machine.member_count(self.began.elapsed()));
         let (transitions, seen) = (self.machine.transitions(), self.machine.has_listed());
-        self.facts.send_if_modified(|facts| {
-            let now = LeaseFacts { held, members, transitions, has_listed: seen, ..facts.clone() };
-            let news = now != *facts;
-            *facts = now;
-            news
-        });
+        let known = self.facts.borrow().clone();
+        send_if_new(&self.facts, LeaseFacts { held, members, transitions, has_listed: seen, ..known });
     }
 
     fn count_write(&self, event: &LeaseEvent) {

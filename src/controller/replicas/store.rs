@@ -21,9 +21,6 @@ pub(super) struct LeaseStore {
     pub request_timeout: Duration,
 }
 
-/// What went wrong with a request, for people.
-pub(super) type LeaseFailure = String;
-
 /// A lease as it is read; nothing where it was not created by stator.
 pub(super) fn parse_lease(lease: &ApiLease) -> Option<LeaseState> {
     let metadata = &lease.metadata;
@@ -52,27 +49,25 @@ pub(super) fn parse_lease(lease: &ApiLease) -> Option<LeaseState> {
 
 impl LeaseStore {
     /// Carries a write out. No answer within the patience is a failure, whatever the server does with it.
-    pub async fn write(&self, write: &LeaseWrite) -> Result<Option<LeaseState>, (LeaseWriteError, LeaseFailure)> {
-        let late = || {
-            (
-                LeaseWriteError::Other,
-                format!("no response for {} within {} s", write.name, self.request_timeout.as_secs_f32()),
-            )
-        };
+    pub async fn write(&self, write: &LeaseWrite) -> Result<Option<LeaseState>, (LeaseWriteError, String)> {
         match tokio::time::timeout(self.request_timeout, self.send_write(write)).await {
             Ok(Ok(lease)) => Ok(lease.as_ref().and_then(parse_lease)),
             Ok(Err(error)) => Err((classify_write_error(&error), describe_kube_error(&error))),
-            Err(_) => Err(late()),
+            Err(_) => Err((LeaseWriteError::Other, self.describe_timeout(&write.name))),
         }
     }
 
     /// Reads a lease.
-    pub async fn read(&self, name: &str) -> Result<Option<LeaseState>, LeaseFailure> {
+    pub async fn read(&self, name: &str) -> Result<Option<LeaseState>, String> {
         match tokio::time::timeout(self.request_timeout, self.api.get_opt(name)).await {
             Ok(Ok(lease)) => Ok(lease.as_ref().and_then(parse_lease)),
             Ok(Err(error)) => Err(describe_kube_error(&error)),
-            Err(_) => Err(format!("no response for {name} within {} s", self.request_timeout.as_secs_f32())),
+            Err(_) => Err(self.describe_timeout(name)),
         }
+    }
+
+    fn describe_timeout(&self, name: &str) -> String {
+        format!("no response for {name} within {} s", self.request_timeout.as_secs_f32())
     }
 
     async fn send_write(&self, write: &LeaseWrite) -> Result<Option<ApiLease>, kube::Error> {
@@ -136,19 +131,13 @@ impl LeaseStore {
 
 /// What the server's answer says of the state that a write went out from.
 fn classify_write_error(error: &kube::Error) -> LeaseWriteError {
-    match status_code(error) {
-        // Somebody wrote or made it meanwhile; or it is gone.
-        Some(404 | 409) => LeaseWriteError::Conflict,
-        Some(_) | None => LeaseWriteError::Other,
-    }
-}
-
-fn status_code(error: &kube::Error) -> Option<u16> {
-    if let kube::Error::Api(status) = error { Some(status.code) } else { None }
+    // Somebody wrote or made it meanwhile; or it is gone.
+    let is_conflict = matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
+    if is_conflict { LeaseWriteError::Conflict } else { LeaseWriteError::Other }
 }
 
 /// What went wrong, in a sentence.
-pub(super) fn describe_kube_error(error: &kube::Error) -> LeaseFailure {
+pub(super) fn describe_kube_error(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }

@@ -5,7 +5,7 @@
 //! `kube` takes events for the same whatever their note says, so that the second commit would be reported as the
 //! first.)
 //!
-//! Nobody waits for events. What cannot be written in time, or comes faster than it is written, is dropped and counted.
+//! Nobody waits for events. What cannot be written in time, or comes faster than it is written, is dropped.
 
 use crate::controller::report::retried_write::{RetryPolicy, WriteOutcome, write_with_retry};
 use crate::controller::sources::objects::{MODEL_SOURCE, ModelSourceStore};
@@ -20,7 +20,6 @@ use kube::{Client, Error};
 use serde_json::json;
 use stator_core::dynamo::kinds;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
@@ -42,37 +41,17 @@ const RETRIES: RetryPolicy = RetryPolicy {
     timeout_message: "the API server did not answer in 10 s",
 };
 
-/// What became of events since the start.
-#[derive(Debug, Default)]
-pub struct KubeEventCounts {
-    written: AtomicU64,
-    dropped: AtomicU64,
-}
-
-impl KubeEventCounts {
-    /// Events, and counts of series, that were written.
-    pub fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
-    }
-
-    /// Events that nobody will read: they came too fast, or the API server did not take them.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-}
-
 /// Writes events for as long as the process lives. `instance` is what this replica is called.
 pub async fn run_event_writer(
     client: Client,
     registry: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     instance: String,
-    counts: Arc<KubeEventCounts>,
     ending: CancellationToken,
 ) {
     let mut events = registry.subscribe_events();
-    let mut writer =
-        KubeEventWriter { client, resources, instance: truncate_bytes(&instance, 128), counts, series: Vec::new() };
+    let instance = truncate_bytes(&instance, 128);
+    let mut writer = KubeEventWriter { client, resources, instance, series: Vec::new() };
     loop {
         let received = tokio::select! {
             received = events.recv() => received,
@@ -86,7 +65,6 @@ pub async fn run_event_writer(
                 }
             }
             Err(RecvError::Lagged(missed)) => {
-                writer.counts.dropped.fetch_add(missed, Ordering::Relaxed);
                 tracing::warn!(missed, "events are created faster than the API server accepts them");
             }
             Err(RecvError::Closed) => return,
@@ -98,7 +76,6 @@ struct KubeEventWriter {
     client: Client,
     resources: Arc<ModelSourceStore>,
     instance: String,
-    counts: Arc<KubeEventCounts>,
     /// The oldest first.
     series: Vec<KubeEventSeries>,
 }
@@ -142,14 +119,12 @@ impl KubeEventWriter {
         };
         match write_with_retry(&RETRIES, &CancellationToken::new(), attempt, |_| {}).await {
             WriteOutcome::Done(()) => {
-                self.counts.written.fetch_add(1, Ordering::Relaxed);
                 if self.series.len() >= MAX_OPEN_SERIES {
                     self.series.remove(0);
                 }
                 self.series.push(KubeEventSeries { regarding, reason, note, event, count, last: now });
             }
             WriteOutcome::Refused(problem) | WriteOutcome::Failed(problem, _) => {
-                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(source = %source_event.source, reason, "an event could not be written: {problem}");
             }
         }

@@ -110,7 +110,7 @@ impl<T: Ord> HintQueue<T> {
     /// What came since the last time; waits until something has. Dropped while it waits, it loses nothing.
     pub async fn next(&self) -> DrainedHints<T> {
         loop {
-            let taken = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+            let taken = self.take();
             if taken.everything || !taken.items.is_empty() {
                 return taken;
             }

@@ -4,6 +4,7 @@
 //! says who did. A request names what it is about where it lets something through, in full: what was approved for one commit and
 //! one plan is not approved for the next.
 
+use stator_core::commit::short_commit;
 use stator_git::source::model_source::status::truncate_line;
 use stator_model::plan::HoldKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,6 +99,18 @@ impl HoldApproval {
     /// What is let go, in the words of `--allow`.
     pub fn guard_words(&self) -> String {
         self.kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(",")
+    }
+
+    /// What was let go and who approved it, in words.
+    pub fn sentence(&self) -> String {
+        let guards: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
+        let commit = short_commit(&self.revision);
+        format!("{} of {commit} was approved{}", guards.join(", "), self.by_words())
+    }
+
+    /// ` by` whoever approved, where that was written down.
+    pub fn by_words(&self) -> String {
+        self.by.as_deref().map_or_else(String::new, |by| format!(" by {by}"))
     }
 
     /// Who approved, each once. Names have no commas: the admission policy sees to that.

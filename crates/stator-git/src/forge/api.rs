@@ -74,7 +74,8 @@ pub struct ForgeLimits {
 }
 
 /// What a commit is said to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum StatusState {
     /// Under way.
     Pending,

@@ -144,8 +144,9 @@ pub struct Notification {
 }
 
 /// The format of the messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum NotificationKind {
     /// A message as Slack's incoming webhooks take it; Mattermost and Rocket.Chat take it too.
     Slack,
@@ -153,9 +154,19 @@ pub enum NotificationKind {
     Webhook,
 }
 
+impl NotificationKind {
+    /// As sources and labels of metrics name it.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
 /// An event that can be reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum NotificationEvent {
     /// A commit was synced, and its models are healthy.
     Synced,
@@ -167,6 +178,13 @@ pub enum NotificationEvent {
     Held,
     /// Live objects were changed by another client.
     Drifted,
+}
+
+impl NotificationEvent {
+    /// As sources and receivers name it.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// Which revision to follow: exactly one of these.

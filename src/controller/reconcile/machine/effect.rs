@@ -52,12 +52,7 @@ pub(in crate::controller::reconcile) enum ReconcileEffect {
         pass: AttemptPass,
     },
     /// Somebody approved what the plan holds back, or it is what is left of that.
-    AcceptApproval {
-        /// Of which commit.
-        commit: String,
-        /// What was approved.
-        approval: HoldApproval,
-    },
+    AcceptApproval(HoldApproval),
     /// Release these guards in the plan that is ready; answered as [`StartAttempt`](Self::StartAttempt) is.
     ReleaseHolds(BTreeSet<HoldKind>),
     /// What the plan that is ready says, for people.

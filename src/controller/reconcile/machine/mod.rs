@@ -103,22 +103,17 @@ impl SourceReconciler {
             rules: ReconcilerRules { is_suspended, self_heal, once, is_changed, approvers },
             phase: ReconcilePhase::AwaitingCommit,
             commits: KnownCommits {
-                newest: None,
-                current: None,
                 applied: start.applied,
                 previously_applied: start.previously_applied,
                 held: start.held,
-                approved: None,
                 concluded: start.concluded,
+                ..KnownCommits::default()
             },
             requests: RequestState {
                 taken: requests.clone(),
                 known: requests,
-                answering: None,
                 handled: start.handled_request,
-                polled: None,
-                rejected_sync: None,
-                polling_ended: false,
+                ..RequestState::default()
             },
             uncovered: UncoveredState::default(),
             pauses: ReconcilePauses::new(start.seed),

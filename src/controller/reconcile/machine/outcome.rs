@@ -24,9 +24,8 @@ impl SourceReconciler {
             && let Some(approval) = &pass.approval
             && self.commits.accept_approval(approval, &plan.held)
         {
-            let (commit, approval) = (approval.revision.clone(), approval.clone());
             let kinds = approval.kinds.clone();
-            effects.push(ReconcileEffect::AcceptApproval { commit, approval });
+            effects.push(ReconcileEffect::AcceptApproval(approval.clone()));
             if !plan.held.digest().is_empty() {
                 return effects.push(ReconcileEffect::ReleaseHolds(kinds));
             }

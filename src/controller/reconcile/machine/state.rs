@@ -218,7 +218,7 @@ impl ReconcilePhase {
 }
 
 /// The commits of a source, and what became of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct KnownCommits {
     /// The newest commit that was found.
     pub(super) newest: Option<PolledCommit>,
@@ -293,7 +293,7 @@ impl KnownCommits {
 }
 
 /// What people request, and what was answered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RequestState {
     /// What is requested by now.
     pub(super) known: ManualRequests,

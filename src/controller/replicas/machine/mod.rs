@@ -185,7 +185,7 @@ enum LeaseRequestKind {
 }
 
 /// Who this is, and what it is one of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ReplicaConfig {
     /// What no other replica is called, and none was.
     pub identity: String,
@@ -196,7 +196,7 @@ pub(super) struct ReplicaConfig {
 }
 
 /// One replica's view of all leases, and what it does about them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LeaseMachine {
     config: ReplicaConfig,
     /// Whether all leases are known.
@@ -226,22 +226,7 @@ pub(super) struct LeaseMachine {
 
 impl LeaseMachine {
     pub(super) fn new(config: ReplicaConfig) -> Self {
-        Self {
-            config,
-            listed: false,
-            observed: BTreeMap::new(),
-            restored_until: None,
-            vanished: BTreeMap::new(),
-            departed: BTreeMap::new(),
-            tenures: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            retry_at: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            renew_own_at: Duration::ZERO,
-            joined_at: None,
-            leaving: false,
-            transitions: 0,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Takes an event in. `now` is this replica's own steady clock, which goes on while it is frozen.

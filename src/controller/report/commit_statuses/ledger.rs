@@ -55,7 +55,7 @@ impl StatusContexts {
 }
 
 /// What is known of one commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CommitEntry {
     commit: String,
     stage: CommitStage,
@@ -75,17 +75,7 @@ struct CommitEntry {
 
 impl CommitEntry {
     fn new(commit: &str) -> Self {
-        Self {
-            commit: commit.to_owned(),
-            stage: CommitStage::Queued,
-            verdict: None,
-            recalled: None,
-            models: BTreeMap::new(),
-            recalled_models: BTreeMap::new(),
-            beyond: BTreeSet::new(),
-            is_outside_windows: false,
-            is_unread: false,
-        }
+        Self { commit: commit.to_owned(), ..Self::default() }
     }
 
     /// The same commit from its beginning. The models that have a status keep one, or it would stay at the host as it

@@ -10,7 +10,7 @@ pub(in crate::controller) use recovery::HistoryError;
 
 use crate::controller::metrics::{Metrics, QueueKind};
 use crate::controller::sources::file::ResolvedSource;
-use crate::controller::status_wording::{CommitStage, CommitVerdict, ModelVerdict};
+use crate::controller::status_wording::{CommitVerdict, ModelVerdict};
 use ledger::{CommitLedger, MAX_MODEL_STATUSES, StatusContexts};
 use poster::StatusPoster;
 use stator_cluster::cluster::Fence;
@@ -286,16 +286,6 @@ impl CommitStatuses {
         self.start.send_replace(Some(start));
     }
 
-    /// The newest commit has come this far.
-    pub(in crate::controller) fn report_progress(&self, commit: &str, stage: CommitStage) {
-        self.update_ledger(|ledger| ledger.record_progress(commit, stage));
-    }
-
-    /// The newest commit is synced outside the sync windows, as requested.
-    pub(in crate::controller) fn report_outside_windows(&self, commit: &str) {
-        self.update_ledger(|ledger| ledger.mark_outside_windows(commit));
-    }
-
     /// The newest commit has ended.
     pub(in crate::controller) fn report_verdict(&self, commit: &str, verdict: CommitVerdict) {
         self.update_ledger(|ledger| ledger.record_verdict(commit, verdict));
@@ -316,7 +306,8 @@ impl CommitStatuses {
         }
     }
 
-    fn update_ledger(&self, change: impl FnOnce(&mut CommitLedger)) {
+    /// Changes what is reported of the commits, and posts what the git host does not show yet.
+    pub(in crate::controller) fn update_ledger(&self, change: impl FnOnce(&mut CommitLedger)) {
         self.change_ledger(change);
         self.post_all();
     }
@@ -360,6 +351,7 @@ fn connect_forge(source: &ResolvedSource, metrics: &Arc<Metrics>) -> Result<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::status_wording::CommitStage;
 
     fn report(more: &str) -> CommitStatuses {
         let text = format!(
@@ -384,7 +376,7 @@ mod tests {
         report.report_commit("aaaaaaa", &BTreeSet::new(), true).await;
         report.report_commit("bbbbbbb", &BTreeSet::from(["aaaaaaa".to_owned()]), false).await;
         report.reopen_commit("bbbbbbb");
-        report.report_progress("bbbbbbb", CommitStage::Reading);
+        report.update_ledger(|ledger| ledger.record_progress("bbbbbbb", CommitStage::Reading));
         assert_eq!(shown(&report), "");
         report.set_environment("prod").await;
         // The first name counts.

@@ -7,7 +7,7 @@
 mod queue;
 
 use super::write_budget::ForgeWriteBudget;
-use crate::controller::waiting::sleep_until_some;
+use crate::controller::waiting::{or_pending, send_if_new, sleep_until_some};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use queue::{NextPost, PostKey, PostQueue};
@@ -51,12 +51,7 @@ impl SharedPostQueue {
     fn update<T>(&self, change: impl FnOnce(&mut PostQueue) -> T) -> T {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut queue);
-        self.state.send_if_modified(|state| {
-            let now = queue.state();
-            let differs = *state != now;
-            *state = now;
-            differs
-        });
+        send_if_new(&self.state, queue.state());
         result
     }
 }
@@ -138,13 +133,7 @@ async fn run_poster<F: ForgeApi>(
     budget: Arc<ForgeWriteBudget>,
     fence: Option<Fence>,
 ) {
-    let closed = async {
-        match &fence {
-            Some(fence) => fence.wait_closed().await,
-            None => std::future::pending().await,
-        }
-    };
-    let mut closed = std::pin::pin!(closed);
+    let mut closed = std::pin::pin!(or_pending(fence.as_ref().map(Fence::wait_closed)));
     let mut flights = FuturesUnordered::new();
     loop {
         let next = if flights.len() < MAX_CONCURRENT_POSTS {

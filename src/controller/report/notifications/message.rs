@@ -33,7 +33,7 @@ impl NotificationMessage {
             NotificationKind::Webhook => json!({
                 "apiVersion": "stator.dev/v1alpha1",
                 "kind": "Notification",
-                "event": event_name(self.event),
+                "event": self.event.as_str(),
                 "reason": self.source_event.kind.as_str(),
                 "source": {"namespace": self.source_event.source.namespace, "name": self.source_event.source.name},
                 "environment": self.environment,
@@ -78,17 +78,6 @@ fn escape_markup(text: &str) -> String {
         }
     }
     out
-}
-
-/// As `spec.notifications` spells it.
-pub fn event_name(event: NotificationEvent) -> &'static str {
-    match event {
-        NotificationEvent::Synced => "synced",
-        NotificationEvent::Failed => "failed",
-        NotificationEvent::Recovered => "recovered",
-        NotificationEvent::Held => "held",
-        NotificationEvent::Drifted => "drifted",
-    }
 }
 
 fn event_title(event: NotificationEvent) -> &'static str {

@@ -19,7 +19,6 @@ use crate::controller::waiting::sleep_for_some;
 use decision::{NotificationDecision, NotificationHistory};
 use jiff::Timestamp;
 use message::NotificationMessage;
-use stator_git::source::model_source::NotificationKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -39,7 +38,7 @@ struct ReceiverQueue {
 type ReceiverQueues = Arc<Mutex<BTreeMap<SourceKey, Vec<ReceiverQueue>>>>;
 
 /// Notifies people of what happens to sources. Without a source that has receivers, nothing runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Notifier {
     registry: Arc<SourceRegistry>,
     metrics: Arc<Metrics>,
@@ -55,15 +54,7 @@ pub struct Notifier {
 impl Notifier {
     /// Of the sources in a registry.
     pub fn new(registry: Arc<SourceRegistry>, metrics: Arc<Metrics>) -> Self {
-        Self {
-            registry,
-            metrics,
-            receivers: ReceiverQueues::default(),
-            tasks: TaskTracker::new(),
-            listening: OnceLock::new(),
-            shutdown: CancellationToken::new(),
-            flush: CancellationToken::new(),
-        }
+        Self { registry, metrics, ..Self::default() }
     }
 
     /// Notifies those whom a source names from now on, and no others of it. What waits for the others is still sent.
@@ -197,12 +188,9 @@ fn enqueue_notifications(
             source_event: decision.source_event.clone(),
         };
         if receiver.queue.try_send(message).is_err() {
-            count_dropped(metrics, receiver.target.kind, source, &receiver.target.name);
+            metrics.record_notification(receiver.target.kind, NotificationResult::Dropped);
+            let receiver = receiver.target.name;
+            tracing::warn!(%source, receiver, "a notification was dropped: too many are waiting for this receiver");
         }
     }
-}
-
-fn count_dropped(metrics: &Metrics, kind: NotificationKind, source: &SourceKey, receiver: &str) {
-    metrics.record_notification(kind, NotificationResult::Dropped);
-    tracing::warn!(%source, receiver, "a notification was dropped: too many are waiting for this receiver");
 }

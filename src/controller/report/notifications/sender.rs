@@ -1,6 +1,6 @@
 //! One receiver's task: in order, one at a time, tried again with growing pauses, and given up in the end.
 
-use super::message::{NotificationMessage, event_name};
+use super::message::NotificationMessage;
 use crate::controller::metrics::{Metrics, NotificationResult};
 use crate::controller::report::retried_write::{RetryPolicy, WriteOutcome, write_with_retry};
 use crate::controller::sources::notification_target::NotificationTarget;
@@ -61,11 +61,11 @@ pub(super) async fn run_sender(
         let result = match write_with_retry(&RETRIES, &hurry, attempt, report).await {
             WriteOutcome::Done(()) => NotificationResult::Sent,
             WriteOutcome::Refused(why) => {
-                tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification was refused: {why}");
+                tracing::warn!(%source, receiver = target.name, event = message.event.as_str(), "a notification was refused: {why}");
                 NotificationResult::Refused
             }
             WriteOutcome::Failed(why, _) => {
-                tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification failed after all retries: {why}");
+                tracing::warn!(%source, receiver = target.name, event = message.event.as_str(), "a notification failed after all retries: {why}");
                 NotificationResult::Failed
             }
         };
@@ -87,7 +87,7 @@ async fn post_message(
         .client()
         .post(target.url.clone())
         .header(CONTENT_TYPE, "application/json")
-        .header("x-stator-event", event_name(event))
+        .header("x-stator-event", event.as_str())
         .header("x-stator-delivery", id);
     if let Some(token) = &target.token {
         let key = hmac::Key::new(hmac::HMAC_SHA256, token.expose_secret().as_bytes());

@@ -44,7 +44,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             None => {}
         }
         for double in ours {
-            let moved = self.superseded_comment();
+            let moved = self.closing_comment("", PreviewContent::Superseded);
             if CommentMarker::parse(&double.body) != CommentMarker::parse(&moved) {
                 if !self.wait_until_writable().await {
                     return Ok(());
@@ -80,13 +80,14 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         self.known.entry(number).or_default().comment = Some(PullRequestComment { body, ..comment });
     }
 
-    fn superseded_comment(&self) -> String {
+    /// What is left of a comment whose pull request is not previewed any more.
+    pub(super) fn closing_comment(&self, head: &str, content: PreviewContent<'_>) -> String {
         let environment = self.environment();
         let preview = PreviewComment {
             scope: &self.settings.scope,
             environment: &environment,
-            head: "",
-            content: PreviewContent::Superseded,
+            head,
+            content,
             models: None,
             notes: &[],
             link: None,

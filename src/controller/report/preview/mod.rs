@@ -59,8 +59,6 @@ pub struct PreviewSettings {
     pub namespace: Option<DnsName>,
     /// What statuses begin with: `stator`.
     pub prefix: String,
-    /// Where all of it is to be read.
-    pub link: Option<String>,
     /// Whether pull requests from other repositories are previewed.
     pub forks: bool,
     /// How many open pull requests are previewed, the newest.
@@ -128,6 +126,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         poster: Arc<StatusPoster<F>>,
         budget: Arc<ForgeWriteBudget>,
         settings: PreviewSettings,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let planner = PullRequestPlanner::new(settings.environment.clone(), settings.namespace.clone());
         let planner = Arc::new(Mutex::new(planner));
@@ -144,14 +143,9 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             settings,
             environment_name: None,
             last_outcome: None,
-            metrics: Arc::default(),
+            metrics,
             shutdown: CancellationToken::new(),
         }
-    }
-
-    /// Counts what it does there.
-    pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
-        Self { metrics, ..self }
     }
 
     /// Runs until it is asked to stop: on hints, when the base branch moves (`tip` is its newest commit), and every few
@@ -394,7 +388,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             content: shown,
             models,
             notes,
-            link: self.settings.link.as_deref(),
+            link: None,
         };
         let body = preview::render_comment(&preview, self.comment_budget());
         let (state, description) = preview_status(&planned);
@@ -419,17 +413,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             // Open onto another branch is gone from this one.
             PullRequestState::Closed | PullRequestState::Open => PreviewContent::Closed,
         };
-        let environment = self.environment();
-        let preview = PreviewComment {
-            scope: &self.settings.scope,
-            environment: &environment,
-            head: &pull.head,
-            content: shown,
-            models: None,
-            notes: &[],
-            link: None,
-        };
-        let body = preview::render_comment(&preview, self.comment_budget());
+        let body = self.closing_comment(&pull.head, shown);
         self.upsert_comment(pull.number, &body, false).await?;
         if let Some(fetch) = &pull.fetch {
             self.commits.forget_ref(fetch.clone()).await;
@@ -455,7 +439,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             environment,
             per_model: false,
             most_models: 0,
-            target_url: self.settings.link.clone(),
+            target_url: None,
         };
         let status =
             CommitStatus { context: contexts.preview(), state, description, target_url: contexts.target_url.clone() };

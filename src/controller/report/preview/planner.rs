@@ -82,7 +82,7 @@ struct PreviewModelFacts {
 }
 
 /// Plans pull requests of one source.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PullRequestPlanner {
     environment: Option<String>,
     namespace: Option<DnsName>,
@@ -113,15 +113,7 @@ fn split_path(path: &str) -> (&str, &str) {
 impl PullRequestPlanner {
     /// For an environment, or the only one there is; in its own namespace, or in this one.
     pub fn new(environment: Option<String>, namespace: Option<DnsName>) -> Self {
-        Self {
-            environment,
-            namespace,
-            hash: RandomState::new(),
-            facts: HashMap::new(),
-            policies: SourcePolicies::default(),
-            platform: Platform::default(),
-            policy_digest: 0,
-        }
+        Self { environment, namespace, ..Self::default() }
     }
 
     /// Judges by these policies of the administrators from now on.

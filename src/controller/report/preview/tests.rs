@@ -168,7 +168,6 @@ impl Place {
             environment: Some("prod".into()),
             namespace: None,
             prefix: "stator".into(),
-            link: None,
             forks: self.forks,
             limit: self.limit,
             poll_interval: Duration::from_secs(300),
@@ -176,7 +175,7 @@ impl Place {
             policies: Default::default(),
         };
         let mirror = Shared(Arc::new(Mutex::new(mirror)));
-        let previews = PreviewRunner::new(Arc::clone(&self.forge), mirror, poster, budget, settings);
+        let previews = PreviewRunner::new(Arc::clone(&self.forge), mirror, poster, budget, settings, Arc::default());
         tokio::spawn(previews.run(Arc::clone(&self.hints), self.tip.subscribe(), self.ending.clone()))
     }
 

@@ -8,9 +8,10 @@ pub mod status_writer;
 #[cfg(test)]
 mod tests;
 
+use crate::controller::sources::manual_requests::HoldApproval;
 use crate::controller::sources::registry::source_state::{
-    AcceptedApproval, ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus,
-    SourcePhase, SourceProblem, SourceState, TimestampedRevision,
+    ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus, SourcePhase,
+    SourceProblem, SourceState, TimestampedRevision,
 };
 use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
 use crate::controller::sources::resolved_source::SourceKey;
@@ -42,30 +43,12 @@ pub struct SourceStatusInput<'a> {
 pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> ModelSourceStatus {
     let before = about.previous;
     let judged = state.verdict.as_ref();
-    let revision = Revisions {
-        seen: commit_or_previous(state.seen.as_ref(), before.revision.seen.as_deref()),
-        seen_at: observed_since(
-            state.seen.as_ref(),
-            before.revision.seen.as_deref(),
-            before.revision.seen_at.as_deref(),
-        ),
-        attempted: commit_or_previous(state.attempted.as_ref(), before.revision.attempted.as_deref()),
-        attempted_at: observed_since(
-            state.attempted.as_ref(),
-            before.revision.attempted.as_deref(),
-            before.revision.attempted_at.as_deref(),
-        ),
-        applied: commit_or_previous(state.applied.as_ref(), before.revision.applied.as_deref()),
-        applied_from: match &state.applied {
-            Some(_) => state.applied_from.clone(),
-            None => before.revision.applied_from.clone(),
-        },
-        applied_at: observed_since(
-            state.applied.as_ref(),
-            before.revision.applied.as_deref(),
-            before.revision.applied_at.as_deref(),
-        ),
-    };
+    let was = &before.revision;
+    let (seen, seen_at) = observed_or_previous(state.seen.as_ref(), &was.seen, &was.seen_at);
+    let (attempted, attempted_at) = observed_or_previous(state.attempted.as_ref(), &was.attempted, &was.attempted_at);
+    let (applied, applied_at) = observed_or_previous(state.applied.as_ref(), &was.applied, &was.applied_at);
+    let applied_from = if state.applied.is_some() { &state.applied_from } else { &was.applied_from }.clone();
+    let revision = Revisions { seen, seen_at, attempted, attempted_at, applied, applied_from, applied_at };
     let is_current = revision.seen.is_some() && revision.seen == revision.applied;
     let summary = summarize_state(state, is_current, about);
     ModelSourceStatus {
@@ -76,7 +59,7 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
             .as_deref()
             .map(|request| truncate_line(request, MAX_MESSAGE_LENGTH))
             .or_else(|| before.last_handled_request.clone()),
-        phase: reported_phase(state).to_owned(),
+        phase: reported_phase(state).to_string(),
         environment: state
             .environment
             .as_deref()
@@ -117,12 +100,11 @@ pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> Model
     }
 }
 
-fn approved_revision(approval: &AcceptedApproval) -> ApprovedRevision {
-    let guards: Vec<&str> = approval.guards.iter().map(|kind| kind.as_str()).collect();
+fn approved_revision(approval: &HoldApproval) -> ApprovedRevision {
     ApprovedRevision {
         revision: truncate_line(&approval.revision, 64),
         plan: truncate_line(&approval.plan, 64),
-        guards: guards.join(","),
+        guards: approval.guard_words(),
         by: approval.by.as_deref().map(|by| truncate_line(by, 253)),
     }
 }
@@ -139,7 +121,7 @@ pub fn build_rejected_status(held: &NotRun, about: &SourceStatusInput<'_>) -> Mo
     ModelSourceStatus {
         observed_generation: Some(about.generation),
         conditions: summary.conditions(&SourceState::default(), about),
-        phase: phase_name(SourcePhase::Idle).to_owned(),
+        phase: SourcePhase::Idle.to_string(),
         next_window: None,
         ..about.previous.clone()
     }
@@ -232,12 +214,9 @@ fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusIn
             "syncing is suspended; resume it with `stator resume {} -n {}`",
             about.key.name, about.key.namespace
         );
-        return ConditionSummary::new(
-            ready_while_suspended(ready, state),
-            "Suspended",
-            message,
-            ConditionProgress::Waiting,
-        );
+        // Problems are reported anyway.
+        let ready = if state.problems.is_empty() { ready } else { ConditionStatus::False };
+        return ConditionSummary::new(ready, "Suspended", message, ConditionProgress::Waiting);
     }
     if let Some(problem) = state.problem() {
         return summarize_problem(problem, state);
@@ -321,11 +300,6 @@ fn previous_summary(state: &SourceState, about: &SourceStatusInput<'_>) -> Optio
     Some(ConditionSummary { is_recalled: true, ..summary })
 }
 
-/// Whether a source that is suspended is as its newest commit says: problems are reported anyway.
-fn ready_while_suspended(ready: ConditionStatus, state: &SourceState) -> ConditionStatus {
-    if state.problems.is_empty() { ready } else { ConditionStatus::False }
-}
-
 fn summarize_problem(problem: &SourceProblem, state: &SourceState) -> ConditionSummary {
     let at_work = matches!(state.phase, SourcePhase::Syncing | SourcePhase::Reading);
     let progress = match (problem.is_transient, at_work) {
@@ -362,18 +336,16 @@ fn is_verdict_of(commit: &str, seen: Option<&TimestampedRevision>) -> bool {
     seen.is_some_and(|seen| seen.commit == commit)
 }
 
-fn commit_or_previous(now: Option<&TimestampedRevision>, before: Option<&str>) -> Option<String> {
-    now.map(|revision| truncate_line(&revision.commit, 64)).or_else(|| before.map(str::to_owned))
-}
-
-/// When a commit was first what it is now: an earlier process may have known it.
-fn observed_since(now: Option<&TimestampedRevision>, before: Option<&str>, at: Option<&str>) -> Option<String> {
-    let known = at.map(str::to_owned);
-    match now {
-        Some(revision) if before == Some(&revision.commit) => known.or_else(|| Some(format_time(revision.at))),
-        Some(revision) => Some(format_time(revision.at)),
-        None => known,
-    }
+/// A commit and when it came to be, in whole; as they were before, where none is known now.
+fn observed_or_previous(
+    now: Option<&TimestampedRevision>,
+    before: &Option<String>,
+    at: &Option<String>,
+) -> (Option<String>, Option<String>) {
+    let Some(now) = now else { return (before.clone(), at.clone()) };
+    // An earlier process may have known it.
+    let known = at.clone().filter(|_| before.as_ref() == Some(&now.commit));
+    (Some(truncate_line(&now.commit, 64)), known.or_else(|| Some(format_time(now.at))))
 }
 
 /// A time as Kubernetes writes it: in UTC, in whole seconds.
@@ -382,20 +354,9 @@ fn format_time(time: Timestamp) -> String {
 }
 
 /// What is done. A poll that finds nothing new is not reported, because each would be a write.
-fn reported_phase(state: &SourceState) -> &'static str {
+fn reported_phase(state: &SourceState) -> SourcePhase {
     let judged = state.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, state.seen.as_ref()));
-    if judged && state.phase == SourcePhase::Reading { phase_name(SourcePhase::Idle) } else { phase_name(state.phase) }
-}
-
-fn phase_name(phase: SourcePhase) -> &'static str {
-    match phase {
-        SourcePhase::Idle => "Idle",
-        SourcePhase::Reading => "Reading",
-        SourcePhase::Syncing => "Syncing",
-        SourcePhase::Retrying => "Retrying",
-        SourcePhase::WindowClosed => "Window",
-        SourcePhase::Suspended => "Suspended",
-    }
+    if judged && state.phase == SourcePhase::Reading { SourcePhase::Idle } else { state.phase }
 }
 
 fn phase_description(phase: SourcePhase) -> &'static str {
@@ -444,18 +405,8 @@ fn posted_status(shown: &ShownStatus) -> PostedStatus {
     PostedStatus {
         context: truncate_line(&shown.status.context, 255),
         revision: truncate_line(&shown.revision, 64),
-        state: status_state_name(shown).to_owned(),
+        state: shown.status.state.to_string(),
         description: bound_message(&shown.status.description),
-    }
-}
-
-fn status_state_name(shown: &ShownStatus) -> &'static str {
-    use stator_git::forge::StatusState::{Error, Failure, Pending, Success};
-    match shown.status.state {
-        Pending => "pending",
-        Success => "success",
-        Failure => "failure",
-        Error => "error",
     }
 }
 

@@ -11,7 +11,7 @@ use crate::controller::sources::objects::{
 };
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::waiting::sleep_until_some;
+use crate::controller::waiting::{sleep_until_some, wait_for_change};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Client, Error};
@@ -21,7 +21,6 @@ use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -254,16 +253,6 @@ fn patch_body(key: &SourceKey, uid: &str, status: Value) -> Value {
 /// Resource versions of one kind are numbers that grow, as Kubernetes has it since 1.35 and has done all along.
 fn parse_resource_version(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
-}
-
-async fn wait_for_change<T>(state: Option<&mut watch::Receiver<T>>) {
-    let has_changed = match state {
-        Some(state) => state.changed().await.is_ok(),
-        None => false,
-    };
-    if !has_changed {
-        std::future::pending::<()>().await;
-    }
 }
 
 #[cfg(test)]

@@ -263,7 +263,10 @@ fn a_process_that_has_just_started_says_what_the_one_before_said() {
         [SourceState::default(), looked.clone(), SourceState { attempted: Some(revision('a', 91)), ..looked.clone() }]
     {
         let phase = reported_phase(&standing).to_owned();
-        assert_eq!(status_of(&standing, &ready, at(95)), ModelSourceStatus { phase, ..ready.clone() });
+        assert_eq!(
+            status_of(&standing, &ready, at(95)),
+            ModelSourceStatus { phase: phase.to_string(), ..ready.clone() }
+        );
     }
     let newer = status_of(&SourceState { seen: Some(revision('b', 90)), ..looked }, &ready, at(95));
     assert!(!newer.is_condition_true(READY) && newer.is_condition_true(RECONCILING));

@@ -41,18 +41,7 @@ impl SourceFileDocument {
 
 /// The documents of a file; those with nothing in them are passed over.
 pub(super) fn split_documents(path: &str, bytes: &[u8]) -> Vec<SourceFileDocument> {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        let parsed = yaml::parse_yaml(bytes, 0, path);
-        let lines = (1, usize::MAX);
-        return vec![SourceFileDocument {
-            node: None,
-            location: Location::file(path),
-            findings: parsed.findings,
-            lines,
-            is_unambiguous: false,
-        }];
-    };
-    if bytes.len() > yaml::MAX_BYTES {
+    let Some(text) = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= yaml::MAX_BYTES) else {
         let parsed = yaml::parse_yaml(bytes, 0, path);
         return vec![SourceFileDocument {
             node: None,
@@ -61,7 +50,7 @@ pub(super) fn split_documents(path: &str, bytes: &[u8]) -> Vec<SourceFileDocumen
             lines: (1, usize::MAX),
             is_unambiguous: false,
         }];
-    }
+    };
     let mut starts = vec![0];
     let lines: Vec<&str> = text.lines().collect();
     starts.extend(lines.iter().enumerate().filter(|(_, line)| is_document_marker(line)).map(|(number, _)| number + 1));

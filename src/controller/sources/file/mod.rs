@@ -76,24 +76,15 @@ pub fn parse_file(path: &str, bytes: &[u8]) -> ParsedSourceFile {
             }
         }
     }
+    let refuse = |message: String, help: &str| Finding::error(rules::DOCUMENT, Location::file(path), message, help);
     if described == 0 && findings.is_empty() {
         let help =
             "Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.";
-        findings.push(Finding::error(
-            rules::DOCUMENT,
-            Location::file(path),
-            "there is no `ModelSource` in the file",
-            help,
-        ));
+        findings.push(refuse("there is no `ModelSource` in the file".to_owned(), help));
     }
     if described > MAX_SOURCES {
         let message = format!("there are {described} sources in the file; at most {MAX_SOURCES} are allowed");
-        findings.push(Finding::error(
-            rules::DOCUMENT,
-            Location::file(path),
-            message,
-            "Divide them among several controllers.",
-        ));
+        findings.push(refuse(message, "Divide them among several controllers."));
     }
     sources.sort_by(|a, b| (&a.source.key, a.location.line).cmp(&(&b.source.key, b.location.line)));
     find_duplicates(&sources, &mut findings);

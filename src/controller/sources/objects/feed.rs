@@ -14,6 +14,7 @@ use crate::controller::sources::owned_shards::OwnedShards;
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::controller::sources::tenancy::TenancyPolicy;
+use crate::controller::waiting::wait_for_change;
 use stator_cluster::cluster::kube::KubeCluster;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,19 +79,15 @@ struct NamespaceScope {
     listed: BTreeSet<Option<String>>,
     /// Those with a marker of somebody else's. Empty for a process of single namespaces, which has markers of its own.
     claimed_by_others: BTreeSet<String>,
-    /// Single namespaces without a marker yet.
-    unclaimed: Arc<UnclaimedNamespaces>,
+    /// Namespaces of our own whose marker is not there yet: nothing is done in them before.
+    unclaimed: Arc<watch::Sender<BTreeSet<String>>>,
     held: OwnedShards,
 }
-
-/// Namespaces of our own whose marker is not there yet: nothing is done in them before.
-#[derive(Debug)]
-struct UnclaimedNamespaces(watch::Sender<BTreeSet<String>>);
 
 impl SourceScope for NamespaceScope {
     fn covers_namespace(&self, namespace: &str) -> bool {
         let listed = self.listed.contains(&None) || self.listed.iter().flatten().any(|own| own == namespace);
-        listed && !self.claimed_by_others.contains(namespace) && !self.unclaimed.0.borrow().contains(namespace)
+        listed && !self.claimed_by_others.contains(namespace) && !self.unclaimed.borrow().contains(namespace)
     }
 
     fn runs_source(&self, key: &SourceKey) -> bool {
@@ -113,7 +110,7 @@ impl SourceFeed {
             board.set_not_ready(&not_listed_key(scope.as_deref()), Some(not_listed_reason(scope.as_deref())));
             tasks.spawn(object_watch::watch_objects(kube.clone(), scope, sender.clone()));
         }
-        let unmarked = Arc::new(UnclaimedNamespaces(watch::channel(BTreeSet::new()).0));
+        let unmarked: Arc<watch::Sender<BTreeSet<String>>> = Arc::default();
         let mut claimed = None;
         match (namespaces.is_empty(), role) {
             // A server runs nothing: the controller that runs a source reads it from the source itself.
@@ -131,13 +128,13 @@ impl SourceFeed {
                 claimed = Some(seen);
             }
             (false, ControllerRole::Controller) => {
-                unmarked.0.send_replace(namespaces.clone());
+                unmarked.send_replace(namespaces.clone());
                 for namespace in namespaces {
                     let (unmarked, board, own) = (Arc::clone(&unmarked), Arc::clone(&board), namespace.clone());
                     let trouble = move |sentence: Option<String>| {
                         if sentence.is_none() {
-                            unmarked.0.send_if_modified(|names| names.remove(&own));
-                        } else if !unmarked.0.borrow().contains(&own) {
+                            unmarked.send_if_modified(|names| names.remove(&own));
+                        } else if !unmarked.borrow().contains(&own) {
                             // It was there, so sources run; that it may run out is in the log.
                             return;
                         }
@@ -147,7 +144,7 @@ impl SourceFeed {
                 }
             }
         }
-        let unclaimed_changes = unmarked.0.subscribe();
+        let unclaimed_changes = unmarked.subscribe();
         let scope = NamespaceScope {
             listed: BTreeSet::new(),
             claimed_by_others: BTreeSet::new(),
@@ -219,7 +216,7 @@ impl SourceFeed {
                         self.mark_dirty();
                     }
                 }
-                () = claims_changed(&mut self.claimed) => self.update_claims(),
+                () = wait_for_change(self.claimed.as_mut()) => self.update_claims(),
                 Ok(()) = self.unclaimed_changes.changed() => self.mark_dirty(),
                 () = tokio::time::sleep_until(wakes) => {}
             }
@@ -335,15 +332,5 @@ fn not_listed_reason(namespace: Option<&str>) -> String {
     match namespace {
         Some(namespace) => format!("the ModelSource objects of namespace {namespace} have not been listed yet"),
         None => "the ModelSource objects have not been listed yet".to_owned(),
-    }
-}
-
-async fn claims_changed(marks: &mut Option<namespace_claims::ClaimedNamespaces>) {
-    let moved = match marks {
-        Some(marks) => marks.changed().await.is_ok(),
-        None => false,
-    };
-    if !moved {
-        std::future::pending().await
     }
 }

@@ -3,7 +3,7 @@
 
 use super::CONTROLLER_FIELD_MANAGER;
 use crate::controller::lease_watch::{LeaseWatchEvent, watch_leases};
-use crate::controller::waiting::{jittered, sleep_until_some};
+use crate::controller::waiting::{jittered, send_if_new, sleep_until_some};
 use ::kube::Api;
 use ::kube::api::{Patch, PatchParams};
 use ::kube::runtime::watcher;
@@ -142,12 +142,7 @@ pub(super) async fn watch_claims(
 }
 
 fn publish_claims(claimed: &watch::Sender<Option<BTreeSet<String>>>, markers: &NamespaceClaims) {
-    let live = Some(markers.claimed_namespaces(Instant::now()));
-    claimed.send_if_modified(|known| {
-        let news = *known != live;
-        *known = live;
-        news
-    });
+    send_if_new(claimed, Some(markers.claimed_namespaces(Instant::now())));
 }
 
 /// What counts of a marker.

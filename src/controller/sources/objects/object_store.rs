@@ -52,16 +52,10 @@ fn without_managed_fields(mut value: serde_json::Value) -> serde_json::Value {
 
 /// All `ModelSource` objects that this controller answers for, as they were last seen: those in its scope and in shards
 /// that it holds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ModelSourceStore {
     known: RwLock<BTreeMap<SourceKey, Arc<ModelSourceObject>>>,
     changes: watch::Sender<u64>,
-}
-
-impl Default for ModelSourceStore {
-    fn default() -> Self {
-        Self { known: RwLock::default(), changes: watch::channel(0).0 }
-    }
 }
 
 impl ModelSourceStore {

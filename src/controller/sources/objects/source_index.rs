@@ -366,21 +366,15 @@ impl SourceIndex {
             if !remarks.is_empty() {
                 wanted.remarks.insert(key.clone(), remarks);
             }
-            let source = match made {
-                SourceResolution::Source(source) => Some(*source),
-                SourceResolution::Rejected(held) => {
-                    wanted.rejected.insert(key.clone(), held);
-                    None
-                }
-                SourceResolution::Pending(held) => match (before.remove(key), held) {
-                    (Some(source), _) => Some(source),
-                    (None, Some(held)) => {
-                        wanted.rejected.insert(key.clone(), held);
-                        None
-                    }
-                    (None, None) => None,
+            let (source, held) = match made {
+                SourceResolution::Source(source) => (Some(*source), None),
+                SourceResolution::Rejected(held) => (None, Some(held)),
+                SourceResolution::Pending(held) => match before.remove(key) {
+                    Some(source) => (Some(source), None),
+                    None => (None, held),
                 },
             };
+            wanted.rejected.extend(held.map(|held| (key.clone(), held)));
             if let Some(source) = source {
                 wanted.requests.insert(key.clone(), requests);
                 wanted.sources.push(source);
@@ -400,17 +394,12 @@ enum SourceResolution {
 }
 
 fn reject_unreadable(unreadable: &SourceReadError) -> RejectedSource {
-    match unreadable {
-        SourceReadError::Spec(message) => {
-            RejectedSource { reason: RejectionReason::InvalidSpec, message: message.clone() }
-        }
-        SourceReadError::Secret(message) => {
-            RejectedSource { reason: RejectionReason::SecretInvalid, message: message.clone() }
-        }
-        SourceReadError::Foreign(foreign) => {
-            RejectedSource { reason: RejectionReason::AccessDenied, message: format!("{foreign}; {}", foreign.help()) }
-        }
-    }
+    let (reason, message) = match unreadable {
+        SourceReadError::Spec(message) => (RejectionReason::InvalidSpec, message.clone()),
+        SourceReadError::Secret(message) => (RejectionReason::SecretInvalid, message.clone()),
+        SourceReadError::Foreign(foreign) => (RejectionReason::AccessDenied, format!("{foreign}; {}", foreign.help())),
+    };
+    RejectedSource { reason, message }
 }
 
 fn resolve_source(

@@ -9,8 +9,8 @@ use super::resolved_source::{ResolvedSource, SourceKey};
 use secrecy::SecretString;
 use source_events::SourceEvent;
 pub use source_state::{
-    AcceptedApproval, ModelHealthCounts, PlanSummary, PreviousState, ProblemReason, ProblemScope, RevisionHold,
-    RevisionVerdict, ShownStatus, SourcePhase, SourceProblem, SourceState, StatusPostingState, TimestampedRevision,
+    ModelHealthCounts, PlanSummary, PreviousState, ProblemReason, ProblemScope, RevisionHold, RevisionVerdict,
+    ShownStatus, SourcePhase, SourceProblem, SourceState, StatusPostingState, TimestampedRevision,
 };
 use stator_cluster::cluster::Fence;
 use stator_git::source::model_source::ForgeKind;

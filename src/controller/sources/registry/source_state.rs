@@ -2,10 +2,10 @@
 //!
 //! Whoever tells people of a source maps this, and parses no sentence. The reconciler writes it; see `controller::reconcile`.
 
+use crate::controller::sources::manual_requests::HoldApproval;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::controller::status_wording::CommitVerdict;
 use jiff::Timestamp;
-use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus::GpuTotals;
 use stator_core::outcome::SyncOutcome;
 use stator_git::forge::CommitStatus;
@@ -40,7 +40,7 @@ pub struct SourceState {
     /// What guards hold back of the newest commit.
     pub hold: Option<RevisionHold>,
     /// What was approved last, and carried out.
-    pub approval: Option<AcceptedApproval>,
+    pub approval: Option<HoldApproval>,
     /// The commit that live objects are kept at, where the newest one may not be synced: its signature is refused, or no
     /// window is open.
     pub last_known_good: Option<String>,
@@ -112,8 +112,8 @@ impl PreviousState {
     }
 }
 
-/// What a source is at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a source is at; shown as its status has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display)]
 pub enum SourcePhase {
     /// Waits for something to change.
     #[default]
@@ -125,6 +125,7 @@ pub enum SourcePhase {
     /// Pauses before it tries again.
     Retrying,
     /// No window is open.
+    #[strum(serialize = "Window")]
     WindowClosed,
     /// `spec.suspend`.
     Suspended,
@@ -284,28 +285,6 @@ pub struct RevisionHold {
     pub revision: String,
     /// The digest of what is held back.
     pub plan: String,
-}
-
-/// An approval that was for what a plan held back, and released it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AcceptedApproval {
-    /// Of which commit, in full.
-    pub revision: String,
-    /// The digest of what was held back.
-    pub plan: String,
-    /// What was released.
-    pub guards: BTreeSet<HoldKind>,
-    /// Who approved, where that was written down.
-    pub by: Option<String>,
-}
-
-impl AcceptedApproval {
-    /// Who approved what, in words.
-    pub fn sentence(&self) -> String {
-        let guards: Vec<&str> = self.guards.iter().map(|kind| kind.as_str()).collect();
-        let by = self.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
-        format!("{} of {} was approved{by}", guards.join(", "), short_commit(&self.revision))
-    }
 }
 
 impl RevisionHold {

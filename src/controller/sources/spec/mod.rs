@@ -15,6 +15,7 @@ use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlError, UrlScheme
 use stator_model::intent::check::DocumentSchema;
 use stator_model::intent::rules::SCHEMA_UNKNOWN_FIELD;
 use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlValue};
+use stator_model::present::escape;
 use stator_model::windows::{self, CronSchedule, ScheduleError, SyncWindow};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -114,8 +115,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
     fn read_url(&mut self, spec: &YamlNode<P>) -> Option<RepositoryUrl> {
         let node = spec.get("url")?;
         let text = node.as_str()?;
-        let says = |key: &str| spec.get(key).is_some_and(|node| node.value == YamlValue::Bool(true));
-        let allowed = AllowedSchemes { insecure: says("allowInsecure"), local: says("allowLocal") };
+        let allowed = AllowedSchemes { insecure: is_set(spec, "allowInsecure"), local: is_set(spec, "allowLocal") };
         match RepositoryUrl::parse(text, allowed) {
             Ok(url) => Some(url),
             Err(error) => {
@@ -160,7 +160,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 "commit" if !is_full_commit(text) => "is not a commit: write all 40 hexadecimal digits",
                 "semver" => {
                     if let Some(reason) = version_range_error(text) {
-                        let range = stator_model::present::escape::line(text);
+                        let range = escape::line(text);
                         let message = format!("`{range}` is not a valid version range: {reason}");
                         let help = "Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.";
                         self.push_error(rules::REF, entry.value.span, message, help);
@@ -169,7 +169,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 }
                 _ => continue,
             };
-            let message = format!("`{}` {fault}", stator_model::present::escape::line(text));
+            let message = format!("`{}` {fault}", escape::line(text));
             self.push_error(rules::REF, entry.value.span, message, "Correct the name.");
         }
     }
@@ -247,7 +247,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 let message = format!(
                     "`{}` is `{}`; expected a duration from one second to a year",
                     entry.key,
-                    stator_model::present::escape::line(text)
+                    escape::line(text)
                 );
                 self.push_error(rules::DURATION, entry.value.span, message, "Write it as `30s`, `5m` or `1h30m`.");
                 None
@@ -275,13 +275,14 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
     }
 
     fn read_secrets(&mut self, spec: &YamlNode<P>, url: Option<&RepositoryUrl>) -> SourceSecrets {
+        let secret_of = |part: &str| spec.get(part).and_then(|part| part.entry("secretRef"));
+        let (forge_entry, verify_entry) = (secret_of("forge"), secret_of("verify"));
         let git = self.find_secret(spec.entry("secretRef"), &[]);
-        let forge = self.find_secret(spec.get("forge").and_then(|forge| forge.entry("secretRef")), &[]);
-        let webhook = self.find_secret(spec.get("webhook").and_then(|hook| hook.entry("secretRef")), &["token"]);
-        let verify = self.find_secret(spec.get("verify").and_then(|verify| verify.entry("secretRef")), &[]);
+        let forge = self.find_secret(forge_entry, &[]);
+        let webhook = self.find_secret(secret_of("webhook"), &["token"]);
+        let verify = self.find_secret(verify_entry, &[]);
         let notifications = self.read_notifications(spec);
         self.check_host(git.as_ref(), spec.entry("secretRef"), url.map(RepositoryUrl::host));
-        let forge_entry = spec.get("forge").and_then(|forge| forge.entry("secretRef"));
         let forge_url = spec.get("forge").and_then(|forge| forge.get("url")).and_then(YamlNode::as_str);
         let forge_url = forge_url.and_then(|text| url::Url::parse(text).ok());
         let forge_host = forge_url.as_ref().and_then(url::Url::host_str).or(url.map(RepositoryUrl::host));
@@ -304,17 +305,17 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         if let Some(secret) = &forge
             && secret.get("token").is_none_or(<[u8]>::is_empty)
             && !matches!(GithubApp::read(secret), Ok(Some(_)))
-            && let Some(entry) = spec.get("forge").and_then(|forge| forge.entry("secretRef"))
+            && let Some(entry) = forge_entry
         {
             let message = format!("the secret `{}` has neither `token` nor the keys of a GitHub App", secret.name());
             let help = "Add `token` under its `stringData`.";
             self.push_error(rules::SECRET, entry.place(), message, help);
         }
         if let Some(Err(error)) = verify.as_ref().map(signature::check_keys)
-            && let Some(entry) = spec.get("verify").and_then(|verify| verify.entry("secretRef"))
+            && let Some(entry) = verify_entry
         {
             let place = entry.place();
-            let escaped = |text: &str| stator_model::present::escape::line(text);
+            let escaped = |text: &str| escape::line(text);
             let messages = if let SignatureError::Keys { secret, faults } = &error {
                 let one = |KeyFault { key, line, reason }: &KeyFault| {
                     let line = if *line == 0 { String::new() } else { format!(" line {line}") };
@@ -335,7 +336,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
     fn check_host(&mut self, secret: Option<&SecretValues>, entry: Option<&YamlEntry<P>>, host: Option<&str>) {
         let (Some(secret), Some(entry), Some(host)) = (secret, entry, host) else { return };
         let Some(permitted) = secret.host().filter(|permitted| !permitted.eq_ignore_ascii_case(host)) else { return };
-        let escaped = |text: &str| stator_model::present::escape::line(text);
+        let escaped = |text: &str| escape::line(text);
         let message = format!(
             "the secret `{}` is for {}, and would be sent to {}",
             escaped(secret.name()),
@@ -346,7 +347,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
     }
 
     fn read_notifications(&mut self, spec: &YamlNode<P>) -> Vec<SecretValues> {
-        let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == YamlValue::Bool(true));
+        let insecure = is_set(spec, "allowInsecure");
         let mut secrets = Vec::new();
         for one in YamlNode::items_of(spec.get("notifications")) {
             let Some(secret) = self.find_secret(one.entry("secretRef"), &["url"]) else { continue };
@@ -355,8 +356,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 Ok(_) | Err(NotificationTargetError::Missing) => {}
                 Err(fault) => {
                     let place = one.entry("secretRef").map_or(one.span, YamlEntry::place);
-                    let message =
-                        format!("the secret `{}` {fault}", stator_model::present::escape::line(secret.name()));
+                    let message = format!("the secret `{}` {fault}", escape::line(secret.name()));
                     self.push_error(rules::SECRET, place, message, fault.help());
                 }
             }
@@ -376,7 +376,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
             SourceSecretLookup::Unread => return None,
         };
         let Some(values) = found else {
-            let named = stator_model::present::escape::line(text);
+            let named = escape::line(text);
             let (message, help) = match self.known {
                 SourceSecretLookup::File(known) => {
                     let help = match known.keys().find(|(_, known)| known == text) {
@@ -413,14 +413,14 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
             self.push_error(rules::FORGE, hook.place(), message, help);
         }
         let Some(forge) = spec.entry("forge") else {
-            if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
+            if let Some(previews) = spec.entry("previews").filter(|_| is_set(spec, "previews")) {
                 let message = "`previews` without `forge`: there is no git host to comment on";
                 self.push_error(rules::FORGE, previews.place(), message, "Add `forge`, or remove `previews`.");
             }
             return;
         };
         let place = forge.place();
-        if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
+        if let Some(previews) = spec.entry("previews").filter(|_| is_set(spec, "previews")) {
             let at = previews.place();
             if forge.value.get("secretRef").is_none() {
                 let message = "`previews` without `forge.secretRef`: comments need a token";
@@ -432,11 +432,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
             }
         }
         if let Some(address) = forge.value.get("targetUrl") {
-            let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {
-                let web = matches!(url.scheme(), "https" | "http");
-                web && url.has_host() && url.username().is_empty() && url.password().is_none()
-            });
-            if !fine {
+            if !is_web_address(address, true) {
                 let message = "`forge.targetUrl` is not an `https://` or `http://` address, or contains credentials";
                 self.push_error(rules::FORGE, address.span, message, "Write the whole address of a page.");
             } else if address.as_str().is_some_and(|text| text.len() > 255) {
@@ -446,12 +442,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
             }
         }
         if let Some(address) = forge.value.get("url") {
-            let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == YamlValue::Bool(true));
-            let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {
-                let scheme = url.scheme() == "https" || (url.scheme() == "http" && insecure);
-                scheme && url.has_host() && url.username().is_empty() && url.password().is_none()
-            });
-            if !fine {
+            if !is_web_address(address, is_set(spec, "allowInsecure")) {
                 let message = "`forge.url` is not an `https://` address, or contains credentials";
                 let help = "Write the API's address; `http://` needs `allowInsecure: true`.";
                 self.push_error(rules::FORGE, address.span, message, help);
@@ -461,6 +452,19 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
             self.push_error(rules::FORGE, place, message, "Add `forge.url`.");
         }
     }
+}
+
+/// Whether a field of the spec is `true`.
+fn is_set<P: PartialEq>(spec: &YamlNode<P>, key: &str) -> bool {
+    spec.get(key).is_some_and(|node| node.value == YamlValue::Bool(true))
+}
+
+/// Whether it is an address of the web without credentials; `insecure` says whether it may be one that is not encrypted.
+fn is_web_address<P>(address: &YamlNode<P>, insecure: bool) -> bool {
+    address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {
+        let is_web = url.scheme() == "https" || (url.scheme() == "http" && insecure);
+        is_web && url.has_host() && url.username().is_empty() && url.password().is_none()
+    })
 }
 
 fn is_valid_ref(prefix: &str, name: &str) -> bool {

@@ -190,7 +190,7 @@ impl World {
                 assert_eq!(self.work, None);
                 (self.work, self.is_executing) = (Some(Work::Attempt), true);
             }
-            ReconcileEffect::AcceptApproval { commit, .. } => assert_eq!(self.announced.last(), Some(&commit)),
+            ReconcileEffect::AcceptApproval(approval) => assert_eq!(self.announced.last(), Some(&approval.revision)),
             ReconcileEffect::RestoreLastGood { commit, .. } => {
                 assert_eq!(gate, Some(GateDecision::Open), "the last good commit was written without the gate");
                 assert_eq!(self.work, None);
