@@ -55,7 +55,7 @@ impl CommitPlan {
         let target = desired.target.clone();
         let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
         let planned = on_thread(move || {
-            let draft = PlanDraft::new(input);
+            let mut draft = PlanDraft::new(input);
             Self {
                 plan: draft.plan(),
                 bookkeeping: plan::own_bookkeeping(draft.input()),

@@ -30,7 +30,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
 #[derive(Debug)]
 pub struct PlanDraft {
     input: PlanInput,
-    /// In the order of models and their objects.
+    /// In the order of models and their objects; what is not there is decided when it is needed.
     decided: Vec<PlannedChange>,
 }
 
@@ -52,8 +52,12 @@ impl PlanDraft {
     }
 
     /// The plan as it is by now.
-    pub fn plan(&self) -> Plan {
-        finish_plan(&context_of(&self.input), self.decided.clone())
+    pub fn plan(&mut self) -> Plan {
+        // Where nearly everything is new there is nothing to ask, and what is decided is large: it is not kept twice.
+        let is_simple = |one: &PlannedChange| matches!(one.change.action, Action::Create | Action::Keep);
+        let decided =
+            if self.decided.iter().all(is_simple) { std::mem::take(&mut self.decided) } else { self.decided.clone() };
+        finish_plan(&context_of(&self.input), decided)
     }
 
     /// Takes in what the cluster answered about the plan, in place of what it answered before.
