@@ -138,6 +138,7 @@ impl FailOnClass {
         match self {
             Self::AdapterOnly => change.disruption == Disruption::AdapterOnly,
             Self::Scale => change.disruption == Disruption::Scale,
+            Self::OnDelete => change.disruption == Disruption::OnDelete,
             Self::FrontendRoll => change.disruption == Disruption::FrontendRoll,
             Self::RollingRestart => change.disruption == Disruption::RollingRestart,
             Self::ManagedRoll => change.disruption == Disruption::ManagedRoll,

@@ -84,6 +84,6 @@ pub fn plan_between(
         prices: head.selection.prices.as_ref(),
         guards: head.selection.guards,
         unchanged: plan::UnchangedTotals::default(),
-        release: head.target.platform.release(),
+        platform: head.target.platform.clone(),
     }))
 }

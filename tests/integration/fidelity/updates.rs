@@ -12,7 +12,11 @@ pub fn section() -> String {
     let mut wrong = Vec::new();
     for row in &rows {
         let object = |side: &str| Object::from_value(row[side].clone()).unwrap();
-        let judgement = disruption::classify_change(&object("old"), &object("new"), Release::V1_2);
+        let judgement = disruption::classify_change(
+            &object("old"),
+            &object("new"),
+            &Platform { dynamo: Some(Release::V1_2), ..Platform::default() },
+        );
         let class = judgement.disruption;
         let (verdict, agrees) = match (row["admitted"].as_bool().unwrap(), row["workersRoll"].as_bool().unwrap()) {
             (false, _) => ((2, "denied"), !judgement.forbidden.is_empty() && class == Disruption::Recreate),

@@ -119,7 +119,7 @@ async fn dry_run<C: Cluster>(cluster: &C, apply: &ApplyStep) -> (ObjectIdentity,
         force: true,
         dry_run: true,
         transfer: apply.transfer.clone(),
-        ..ApplyRequest::new(apply.object.parse(), FIELD_MANAGER)
+        ..ApplyRequest::new(apply.leading_object(), FIELD_MANAGER)
     };
     let answer = cluster.apply(&request).await.map(|answer| answer.object);
     (apply.object.reference().identity(), answer)

@@ -7,6 +7,7 @@ mod graph;
 mod immutable_fields;
 
 pub use super::admission::ChangeRemedy;
+use super::admission::Platform;
 use super::release::Release;
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub enum Disruption {
     AdapterOnly,
     /// Replicas are added or removed; nothing restarts.
     Scale,
+    /// Nothing restarts by itself: Grove updates a pod once somebody deletes it.
+    OnDelete,
     /// The frontend is replaced in place.
     FrontendRoll,
     /// Every component restarts, one after the other unless the graph says otherwise, with surge pods beside those that
@@ -118,10 +121,11 @@ pub struct ForbiddenChange {
     pub remedy: ChangeRemedy,
 }
 
-/// Judges a change of one object, as Dynamo of a release makes it. Both must be of one kind and name.
-pub fn classify_change(old: &Object, new: &Object, release: Release) -> ChangeImpact {
+/// Judges a change of one object, as the Dynamo of a platform makes it. Both must be of one kind and name.
+pub fn classify_change(old: &Object, new: &Object, platform: &Platform) -> ChangeImpact {
+    let release = platform.release();
     match new.kind() {
-        "DynamoGraphDeployment" => graph::classify_graph_change(old, new, release),
+        "DynamoGraphDeployment" => graph::classify_graph_change(old, new, platform),
         "DynamoGraphDeploymentRequest" => {
             ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_changes(old, new, release))
         }

@@ -50,6 +50,7 @@ pub fn gpu_change(old: Option<&Object>, new: Option<&Object>, disruption: Disrup
         Disruption::Recreate | Disruption::Delete | Disruption::None | Disruption::AdapterOnly => {}
         // Components scale and roll apart, so each may be at its worst moment.
         Disruption::Scale
+        | Disruption::OnDelete
         | Disruption::FrontendRoll
         | Disruption::RollingRestart
         | Disruption::NativeRoll
@@ -87,6 +88,7 @@ fn surging_components(old: Option<&Object>, new: Option<&Object>, disruption: Di
         Disruption::None
         | Disruption::AdapterOnly
         | Disruption::Scale
+        | Disruption::OnDelete
         | Disruption::NativeRoll
         | Disruption::Recreate
         | Disruption::Delete => BTreeSet::new(),

@@ -49,6 +49,11 @@ pub enum ChangeReason {
         /// The components that have them.
         components: Vec<String>,
     },
+    /// The scaling adapters of components go in a write of its own, and their counts change in the next.
+    TwoWrites {
+        /// The components.
+        components: Vec<String>,
+    },
     /// Fields that others own are taken, as `spec.takeOver` says.
     FieldsTaken {
         /// The field managers that lose them.

@@ -11,10 +11,10 @@ use super::{
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
 use crate::render::{RenderedModel, RenderedObject};
+use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use stator_core::dynamo::references::{NAMED_BY_PODS, is_named_by, names_of};
-use stator_core::dynamo::release::Release;
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
@@ -50,8 +50,8 @@ pub struct RevisionComparison<'a> {
     pub guards: Guards,
     /// Models that are the same in both and are left out of both.
     pub unchanged: UnchangedTotals,
-    /// The release of Dynamo that changes are judged by.
-    pub release: Release,
+    /// The Dynamo that changes are judged by.
+    pub platform: Platform,
 }
 
 struct ComparedObject<'a> {
@@ -70,7 +70,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
             || comparison.base.iter().any(|one| one.model == model && one.findings.iter().any(Finding::is_error))
     };
     for (identity, new) in &head {
-        let mut change = compare_object(base.get(identity), new, comparison.release);
+        let mut change = compare_object(base.get(identity), new, &comparison.platform);
         if change.action == Action::Create && was_broken(new) {
             change.reasons = vec![ChangeReason::ModelWasFaulty];
         }
@@ -151,7 +151,7 @@ fn index_objects(rendered: &[RenderedModel]) -> BTreeMap<ObjectIdentity, Compare
     all
 }
 
-fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, release: Release) -> Change {
+fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, platform: &Platform) -> Change {
     let mut change = Change::new(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
     let wanted = if old.is_some() { Cow::Borrowed(new.desired) } else { desired_form::created_form(new.desired) };
     let after = wanted.with_initial_replicas();
@@ -174,7 +174,7 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, re
     if differences.is_empty() {
         return change;
     }
-    let judgement = disruption::classify_change(&before, &after, release);
+    let judgement = disruption::classify_change(&before, &after, platform);
     change.action = if judgement.forbidden.is_empty() {
         Action::Update
     } else if judgement.is_replaceable() && new.desired.prune {

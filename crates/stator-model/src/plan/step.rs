@@ -1,8 +1,9 @@
 //! What a sync does for one change: nothing, a write, or a write that a guard holds back.
 
 use super::HoldKind;
-use crate::render::ApplyStage;
+use crate::render::{ApplyStage, RenderedObject};
 use serde::{Serialize as _, Serializer};
+use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::fields::OwnershipTransfer;
 use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
@@ -98,6 +99,8 @@ pub(super) fn serialize_guard<S: Serializer>(step: &PlanStep, serializer: S) -> 
 /// A server-side apply that the plan decided on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplyStep {
+    /// What is applied in a write of its own before, where Dynamo refuses both changes in one.
+    pub first: Option<ObjectText>,
     /// The object, complete with the uid that it must have when it exists.
     pub object: ObjectText,
     /// When.
@@ -116,6 +119,28 @@ pub struct ApplyStep {
     pub after: Option<Box<ObjectRef>>,
     /// The graphs that a route newly leads to: it is applied only once these are Healthy.
     pub after_graphs: Vec<ObjectRef>,
+}
+
+impl ApplyStep {
+    /// Of an object that is made anew.
+    pub(super) fn create(desired: &RenderedObject) -> Self {
+        Self {
+            first: None,
+            object: (&desired.object).into(),
+            stage: desired.stage,
+            force: false,
+            planned_resource_version: None,
+            seed_replicas: desired.replicas.seeds(),
+            transfer: None,
+            after: None,
+            after_graphs: Vec::new(),
+        }
+    }
+
+    /// What stator applies first: what goes before, or the object, with the counts that are seeded.
+    pub fn leading_object(&self) -> Object {
+        with_replicas(&self.first.as_ref().unwrap_or(&self.object).parse(), &self.seed_replicas)
+    }
 }
 
 /// A delete that the plan decided on.

@@ -185,8 +185,10 @@ fn step_digest_input(step: &PlanStep) -> Value {
 
 /// What a write does, without what moves by itself.
 pub(super) fn write_digest_input(write: &PlannedWrite) -> Value {
-    let apply =
-        |one: &super::ApplyStep| json!({"object": one.object.parse(), "force": one.force, "seed": one.seed_replicas});
+    let apply = |one: &super::ApplyStep| {
+        let first = one.first.as_ref().map(stator_core::object::ObjectText::parse);
+        json!({"first": first, "object": one.object.parse(), "force": one.force, "seed": one.seed_replicas})
+    };
     match write {
         PlannedWrite::Apply(one) => json!({"apply": apply(one)}),
         PlannedWrite::Replace { delete, apply: one } => json!({"delete": delete.uid, "apply": apply(one)}),

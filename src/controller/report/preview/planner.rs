@@ -202,7 +202,7 @@ impl PullRequestPlanner {
             prices: settings.prices.as_ref(),
             guards: settings.guards.clone(),
             unchanged: rest,
-            release: head_desired.target.platform.release(),
+            platform: head_desired.target.platform.clone(),
         });
         plan.findings.retain(is_new);
         Ok(PullRequestPlan { plan, models, notes: settings_notes(&changed) })

@@ -382,7 +382,8 @@ fn outgoing_tasks(replaced: Vec<(DeleteStep, String)>, settings: &MachineSetting
     tasks
 }
 
-/// The applies of one change: one, or three where replicas are seeded and then left to whoever scales.
+/// The applies of one change: one, two where Dynamo refuses both in one write, or three where replicas are seeded and then
+/// left to whoever scales.
 fn apply_tasks(
     step: ApplyStep,
     inventory: Option<InventoryEntry>,
@@ -392,8 +393,18 @@ fn apply_tasks(
 ) -> Vec<SyncTask> {
     // Who owns what is settled by server-side apply itself, and status alone moves the resource version: the uid in
     // the object is what must still be true.
-    let ApplyStep { object, stage, force, planned_resource_version, seed_replicas, transfer, after: _, after_graphs } =
-        step;
+    let leading = step.leading_object();
+    let ApplyStep {
+        first,
+        object,
+        stage,
+        force,
+        planned_resource_version,
+        seed_replicas,
+        transfer,
+        after: _,
+        after_graphs,
+    } = step;
     let after_graphs = match stage {
         ApplyStage::Adapter => graph.into_iter().cloned().collect(),
         ApplyStage::Cache | ApplyStage::Download | ApplyStage::Graph | ApplyStage::Exposure => after_graphs,
@@ -411,7 +422,7 @@ fn apply_tasks(
         SyncTask::Apply(ApplyTask {
             object,
             manager,
-            force: force && !follows,
+            force: force && manager == kinds::FIELD_MANAGER,
             transfer: transfer.clone().filter(|_| !follows),
             stage,
             after_graphs: after_graphs.clone(),
@@ -423,15 +434,15 @@ fn apply_tasks(
             rechecks: 0,
         })
     };
-    if seed_replicas.is_empty() {
+    if first.is_none() && seed_replicas.is_empty() {
         return vec![task(object, kinds::FIELD_MANAGER, Some(line), false)];
     }
-    let desired = object.parse();
-    vec![
-        task(with_replicas(&desired, &seed_replicas).into(), kinds::FIELD_MANAGER, Some(line), false),
-        task(replicas_only(&desired, &seed_replicas).into(), SEED_MANAGER, None, true),
-        task(object, kinds::FIELD_MANAGER, None, true),
-    ]
+    let mut tasks = vec![task(leading.into(), kinds::FIELD_MANAGER, Some(line), false)];
+    if !seed_replicas.is_empty() {
+        tasks.push(task(replicas_only(&object.parse(), &seed_replicas).into(), SEED_MANAGER, None, true));
+    }
+    tasks.push(task(object, kinds::FIELD_MANAGER, None, true));
+    tasks
 }
 
 /// The object as one that a create may make.

@@ -2,7 +2,7 @@
 
 use super::immutable_fields;
 use super::{ChangeImpact, Disruption, DisruptionNote, RestartOrder};
-use crate::dynamo::admission;
+use crate::dynamo::admission::{self, Platform};
 use crate::dynamo::graph_components::{is_worker_type, named_components};
 use crate::dynamo::registry::{MAIN_CONTAINER, annotation};
 use crate::dynamo::release::{Behaviour, Release};
@@ -28,7 +28,8 @@ const RUNTIME_VERSION: &str = "runtimeVersionOverride";
 const KNOWN_FIELDS: &[&str] =
     &["components", "restart", "backendFramework", "topologyConstraint", "priorityClassName", "providerOverride"];
 
-pub(super) fn classify_graph_change(old: &Object, new: &Object, release: Release) -> ChangeImpact {
+pub(super) fn classify_graph_change(old: &Object, new: &Object, platform: &Platform) -> ChangeImpact {
+    let release = platform.release();
     let forbidden = immutable_fields::forbidden_changes(old, new, release);
     let before: BTreeMap<&str, &Value> = named_components(old.spec()).collect();
     let after: BTreeMap<&str, &Value> = named_components(new.spec()).collect();
@@ -37,7 +38,7 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object, release: Release
 
     let shared = shared_pod_fields(old) != shared_pod_fields(new);
     let mut others_roll = shared;
-    let mut workers_roll = false;
+    let mut changed_workers = Vec::new();
     for (name, component) in &after {
         let Some(previous) = before.get(name) else { continue };
         let rehashed = release.has(Behaviour::ResolvedVersionHashed)
@@ -45,7 +46,7 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object, release: Release
             && hashed_version(previous) != hashed_version(component);
         if pod_fields(previous) != pod_fields(component) || shared || rehashed {
             if is_worker(previous) || is_worker(component) {
-                workers_roll = true;
+                changed_workers.push(*name);
             } else {
                 others_roll = true;
             }
@@ -54,20 +55,26 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object, release: Release
             class = class.max(Disruption::Scale);
         }
     }
+    let runner = PodRunner::of(old, new, platform);
+    let waits = runner == PodRunner::Grove && updates_on_delete(new, release);
     if others_roll {
-        class = class.max(Disruption::FrontendRoll);
+        class = class.max(if waits { Disruption::OnDelete } else { Disruption::FrontendRoll });
     }
     if let Some(order) = requested_restart(old, new) {
         // Pods of several nodes are replaced in place, and a component may ask to stop all of its own first.
-        let replaced = worker_disruption(old, new, &after, release);
+        let replaced = worker_disruption(runner, new, release);
         let surges = replaced == Disruption::ManagedRoll;
         class = class.max(if surges { Disruption::RollingRestart } else { replaced });
         notes.push(DisruptionNote::RestartId { is_parallel: order == RestartOrder::Parallel });
     }
-    if workers_roll {
-        let workers: Vec<&str> =
-            after.iter().filter(|(_, component)| is_worker(component)).map(|(name, _)| *name).collect();
-        class = class.max(worker_disruption(old, new, &after, release));
+    if !changed_workers.is_empty() {
+        let alone = runner == PodRunner::Grove && !release.has(Behaviour::GroveWorkersRollTogether);
+        let workers: Vec<&str> = if alone {
+            changed_workers
+        } else {
+            after.iter().filter(|(_, component)| is_worker(component)).map(|(name, _)| *name).collect()
+        };
+        class = class.max(worker_disruption(runner, new, release));
         if workers.len() > 1 {
             notes.push(DisruptionNote::WorkersRoll { components: workers.into_iter().map(str::to_owned).collect() });
         }
@@ -75,6 +82,51 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object, release: Release
     let mut judgement = ChangeImpact::new(class).with_forbidden(forbidden);
     judgement.notes = notes;
     judgement
+}
+
+/// What runs the pods of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PodRunner {
+    /// Deployments, which the operator replaces together.
+    Deployments,
+    /// Grove.
+    Grove,
+    /// Grove or LeaderWorkerSet: something that groups the nodes of a replica.
+    Groups,
+}
+
+impl PodRunner {
+    /// By what the operator wrote into the graph, or else by what the cluster is known to have.
+    fn of(old: &Object, new: &Object, platform: &Platform) -> Self {
+        let written = |name: &str| [new, old].into_iter().find_map(|object| object.annotations().get(name).copied());
+        let kinds: BTreeSet<&str> = old
+            .status()
+            .get("components")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .filter_map(|(_, one)| one.get("componentKind")?.as_str())
+            .collect();
+        let provider = written(annotation::WORKLOAD_PROVIDER);
+        if provider == Some("grove") || kinds.iter().any(|kind| kind.starts_with("PodClique")) {
+            return Self::Grove;
+        }
+        let may_be_groves = provider.is_none() && kinds.is_empty();
+        let is_kept_off = written(annotation::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"));
+        let is_grouped =
+            named_components(new.spec()).any(|(_, one)| one.get("multinode").is_some_and(Value::is_object));
+        match platform.grove {
+            Some(true) if may_be_groves && !is_kept_off => Self::Grove,
+            Some(_) | None if is_grouped || kinds.iter().any(|kind| *kind != "Deployment") => Self::Groups,
+            Some(_) | None => Self::Deployments,
+        }
+    }
+}
+
+/// Whether Grove updates the pods of a graph only once somebody deletes them.
+fn updates_on_delete(graph: &Object, release: Release) -> bool {
+    release.has(Behaviour::OnDeleteHonoured)
+        && graph.annotations().get(annotation::GROVE_UPDATE_STRATEGY) == Some(&"OnDelete")
 }
 
 /// Whether a change restarts the components by `spec.restart.id`, and how. A graph that is new is not restarted, whatever its id says.
@@ -101,25 +153,21 @@ pub fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<
     named_components(new.spec()).filter(|(name, own)| rolls(name, own)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// How the workers are replaced: by the operator, by the thing that groups their nodes, or all at once.
-fn worker_disruption(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>, release: Release) -> Disruption {
-    let grouped = components.values().any(|component| component.get("multinode").is_some_and(Value::is_object));
-    let provider = [old, new]
-        .iter()
-        .any(|object| object.annotations().get("nvidia.com/workload-provider").is_some_and(|value| *value == "grove"));
-    let kinds = old.status().get("components").and_then(Value::as_object).is_some_and(|all| {
-        all.values().filter_map(|one| one.get("componentKind")?.as_str()).any(|kind| kind != "Deployment")
-    });
-    if grouped || provider || kinds {
-        return Disruption::NativeRoll;
+/// How the workers are replaced: by the operator, by what groups their nodes, all at once, or by nobody.
+fn worker_disruption(runner: PodRunner, graph: &Object, release: Release) -> Disruption {
+    match runner {
+        PodRunner::Grove if updates_on_delete(graph, release) => return Disruption::OnDelete,
+        PodRunner::Grove | PodRunner::Groups => return Disruption::NativeRoll,
+        PodRunner::Deployments => {}
     }
+    let stops_first = |component: &Value| {
+        let of_pods =
+            component.pointer("/podTemplate/metadata/annotations").and_then(|all| all.get(annotation::STRATEGY));
+        let of_graph = || graph.spec().get("annotations").and_then(|all| all.get(annotation::STRATEGY));
+        of_pods.or_else(of_graph).and_then(Value::as_str) == Some("Recreate")
+    };
     let recreate = release.has(Behaviour::RecreateHonoured)
-        && components.values().filter(|component| is_worker(component)).any(|component| {
-            let of_pods =
-                component.pointer("/podTemplate/metadata/annotations").and_then(|all| all.get(annotation::STRATEGY));
-            let of_graph = || new.spec().get("annotations").and_then(|all| all.get(annotation::STRATEGY));
-            of_pods.or_else(of_graph).and_then(Value::as_str) == Some("Recreate")
-        });
+        && named_components(graph.spec()).any(|(_, component)| is_worker(component) && stops_first(component));
     if recreate { Disruption::Recreate } else { Disruption::ManagedRoll }
 }
 

@@ -14,6 +14,10 @@ struct Pair {
     new: Value,
 }
 
+fn dynamo(release: Release) -> Platform {
+    Platform { dynamo: Some(release), ..Platform::default() }
+}
+
 fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
 }
@@ -26,7 +30,7 @@ fn every_update_is_classified_as_the_operator_does() {
     let mut count = 0;
     for line in text.lines() {
         let pair: Pair = serde_json::from_str(line).unwrap();
-        let judgement = classify_change(&object(pair.old), &object(pair.new), Release::V1_2);
+        let judgement = classify_change(&object(pair.old), &object(pair.new), &dynamo(Release::V1_2));
         count += 1;
         let agrees = match (pair.admitted, pair.workers_roll) {
             (false, _) => !judgement.forbidden.is_empty() && judgement.disruption == Disruption::Recreate,
@@ -139,7 +143,7 @@ fn updates_on_the_newest_operator_are_judged_as_they_were_measured() {
             }
             let respelled = equivalence::differences(&old, &new).is_empty();
             let (old, new) = (object(old), object(new));
-            let judgement = classify_change(&old, &new, Release::V1_5);
+            let judgement = classify_change(&old, &new, &platform);
             let mut refused: Vec<String> =
                 admission::check_update(&old, &new, admission::UpdateAuthor::User, Release::V1_5)
                     .into_iter()
@@ -151,7 +155,7 @@ fn updates_on_the_newest_operator_are_judged_as_they_were_measured() {
             refused.dedup();
             let class = judgement.disruption;
             let restarts = judgement.notes.iter().any(|note| matches!(note, DisruptionNote::RestartId { .. }));
-            let rolls = matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll);
+            let rolls = matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll | Disruption::OnDelete);
             let agrees = if pair.admitted {
                 refused.is_empty()
                     && match pair.workers_roll {
@@ -184,7 +188,8 @@ fn the_edits_have_the_classes_that_people_expect() {
     let mut classes = std::collections::BTreeMap::<String, std::collections::BTreeSet<String>>::new();
     for line in text.lines() {
         let pair: Pair = serde_json::from_str(line).unwrap();
-        let class = classify_change(&object(pair.old), &object(pair.new), Release::V1_2).disruption.to_string();
+        let class =
+            classify_change(&object(pair.old), &object(pair.new), &dynamo(Release::V1_2)).disruption.to_string();
         let edit = pair.name.split(':').next().unwrap().to_owned();
         classes.entry(edit).or_default().insert(class);
     }
@@ -264,27 +269,89 @@ fn worker(image: &str, extra: Value) -> Value {
 fn multinode_workers_roll_natively() {
     let extra = json!({"multinode": {"nodeCount": 2}});
     let judgement =
-        classify_change(&graph(worker("a:1", extra.clone())), &graph(worker("a:2", extra)), Release::STABLE);
+        classify_change(&graph(worker("a:1", extra.clone())), &graph(worker("a:2", extra)), &dynamo(Release::STABLE));
     assert_eq!(judgement.disruption, Disruption::NativeRoll);
 }
 
+/// What each release does with the same change of one of two workers.
 #[test]
-fn the_recreate_strategy_stops_all_pods_first() {
+fn the_same_change_disrupts_as_the_release_has_it() {
+    let two = |image: &str, annotations: Value, status: Value| {
+        let prefill = json!({"name": "prefill", "type": "prefill",
+            "podTemplate": {"spec": {"containers": [{"name": "main", "image": "a:1.2.0"}]}}});
+        let mut value = graph(worker(image, json!({}))).into_value();
+        value["spec"]["components"].as_array_mut().unwrap().push(prefill);
+        value["metadata"]["annotations"] = annotations;
+        value["status"] = status;
+        object(value)
+    };
+    let judged = |release: Release, annotations: Value, status: Value, platform: Platform| {
+        let platform = Platform { dynamo: Some(release), ..platform };
+        let (old, new) = (two("a:1.2.0", annotations.clone(), status.clone()), two("a:1.2.1", annotations, status));
+        let judgement = classify_change(&old, &new, &platform);
+        let workers = judgement.notes.iter().find_map(|note| match note {
+            DisruptionNote::WorkersRoll { components } => Some(components.join("+")),
+            DisruptionNote::RestartId { .. } => None,
+        });
+        let peak = crate::dynamo::gpu_change::gpu_change(Some(&old), Some(&new), judgement.disruption).totals.peak;
+        assert_eq!(peak, 0);
+        format!("{} {}", judgement.disruption, workers.unwrap_or_else(|| "decode".to_owned()))
+    };
+    let cliques = json!({"components": {"decode": {"componentKind": "PodClique"}}});
+    let deployments = json!({"components": {"decode": {"componentKind": "Deployment"}}});
+    let on_delete = json!({"nvidia.com/grove-update-strategy": "OnDelete"});
+    let kept_off = json!({"nvidia.com/enable-grove": "false"});
+    let served = Platform::from_api_groups(["grove.io"]);
+    let shown: Vec<String> = Release::KNOWN
+        .into_iter()
+        .map(|release| {
+            let by = |annotations: &Value, status: &Value, platform: &Platform| {
+                judged(release, annotations.clone(), status.clone(), platform.clone())
+            };
+            [
+                by(&Value::Null, &deployments, &Platform::default()),
+                by(&Value::Null, &cliques, &Platform::default()),
+                by(&on_delete, &cliques, &Platform::default()),
+                by(&Value::Null, &Value::Null, &served),
+                by(&kept_off, &Value::Null, &served),
+                by(&on_delete, &deployments, &served),
+            ]
+            .join(" | ")
+        })
+        .collect();
+    // On Deployments; on Grove; on Grove with OnDelete; not created yet where Grove is served; kept off it; on Deployments there.
+    insta::assert_snapshot!(shown.join("\n"), @"
+    managed-roll decode+prefill | native-roll decode | native-roll decode | native-roll decode | managed-roll decode+prefill | managed-roll decode+prefill
+    managed-roll decode+prefill | native-roll decode | native-roll decode | native-roll decode | managed-roll decode+prefill | managed-roll decode+prefill
+    managed-roll decode+prefill | native-roll decode | on-delete decode | native-roll decode | managed-roll decode+prefill | managed-roll decode+prefill
+    managed-roll decode+prefill | native-roll decode+prefill | on-delete decode+prefill | native-roll decode+prefill | managed-roll decode+prefill | managed-roll decode+prefill
+    ");
+}
+
+#[test]
+fn the_recreate_strategy_stops_all_pods_first_from_the_release_that_honours_it() {
     let with = |image: &str| {
         let mut value = worker(image, json!({}));
         value["podTemplate"]["metadata"] = json!({"annotations": {"nvidia.com/deployment-strategy": "Recreate"}});
+        value["podTemplate"]["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
         graph(value)
     };
-    let judgement = classify_change(&with("a:1"), &with("a:2"), Release::STABLE);
-    assert_eq!(judgement.disruption, Disruption::Recreate);
-    assert!(judgement.forbidden.is_empty());
+    let (old, new) = (with("a:1.2.0"), with("a:1.2.1"));
+    let judged = Release::KNOWN.map(|release| {
+        let judgement = classify_change(&old, &new, &dynamo(release));
+        assert!(judgement.forbidden.is_empty());
+        let change = crate::dynamo::gpu_change::gpu_change(Some(&old), Some(&new), judgement.disruption);
+        (judgement.disruption.as_str(), change.totals.peak)
+    });
+    // Before, the roll surges all the same.
+    assert_eq!(judged, [("managed-roll", 3), ("managed-roll", 3), ("recreate", 2), ("recreate", 2)]);
 }
 
 #[test]
 fn left_out_replicas_are_one() {
     let old = graph(json!({"name": "decode", "type": "decode"}));
     let new = graph(json!({"name": "decode", "type": "decode", "replicas": 1}));
-    assert_eq!(classify_change(&old, &new, Release::STABLE).disruption, Disruption::None);
+    assert_eq!(classify_change(&old, &new, &dynamo(Release::STABLE)).disruption, Disruption::None);
 }
 
 #[test]
@@ -297,7 +364,7 @@ fn a_claim_grows_but_never_shrinks_nor_moves() {
         }))
     };
     let of = |old: &Object, new: &Object| {
-        let judgement = classify_change(old, new, Release::STABLE);
+        let judgement = classify_change(old, new, &dynamo(Release::STABLE));
         assert!(!judgement.is_replaceable(), "weights are never deleted to change a claim");
         judgement.forbidden.into_iter().map(|one| one.path.to_string()).collect::<Vec<_>>().join(" ")
     };
@@ -318,9 +385,9 @@ fn an_adapter_cannot_change_its_base_in_place() {
             "spec": {"baseModelName": base, "modelName": "sql", "modelType": "lora", "source": {"uri": uri}},
         }))
     };
-    let moved = classify_change(&adapter("a", "s3://x"), &adapter("b", "s3://x"), Release::STABLE);
+    let moved = classify_change(&adapter("a", "s3://x"), &adapter("b", "s3://x"), &dynamo(Release::STABLE));
     assert!(moved.is_replaceable());
-    let loaded = classify_change(&adapter("a", "s3://x"), &adapter("a", "s3://y"), Release::STABLE);
+    let loaded = classify_change(&adapter("a", "s3://x"), &adapter("a", "s3://y"), &dynamo(Release::STABLE));
     assert_eq!((loaded.disruption, loaded.forbidden.len()), (Disruption::AdapterOnly, 0));
 }
 
@@ -346,7 +413,7 @@ fn a_restart_needs_the_pods_that_the_recording_shows() {
         object(value)
     };
     let (old, new) = (counted(&seen[restart - 1]), counted(&seen[restart]));
-    let judgement = classify_change(&old, &new, Release::STABLE);
+    let judgement = classify_change(&old, &new, &dynamo(Release::STABLE));
     assert_eq!(judgement.disruption, Disruption::RollingRestart);
     assert_eq!(judgement.notes, [DisruptionNote::RestartId { is_parallel: false }]);
     let most = seen[restart..].iter().map(pods).max().unwrap();
@@ -372,7 +439,7 @@ fn the_peak_of_a_restart_is_above_what_runs() {
     };
     let judge = |old: Value, new: Value| {
         let (old, new) = (graph(old), graph(new));
-        let class = classify_change(&old, &new, Release::STABLE).disruption;
+        let class = classify_change(&old, &new, &dynamo(Release::STABLE)).disruption;
         (class.as_str(), crate::dynamo::gpu_change::gpu_change(Some(&old), Some(&new), class).totals.peak)
     };
     // 2 × 2 and 3 × 4 GPUs, and the surge of decode on top, or of both.

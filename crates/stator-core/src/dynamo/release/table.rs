@@ -91,6 +91,10 @@ behaviours! {
         source "webhook/validation/dynamographdeploymentrequest_helpers.go";
     RecreateHonoured: since V1_4, "`nvidia.com/deployment-strategy: Recreate` also holds for rolls of workers, which go to zero first.",
         source "internal/controller/dgd_worker_rollout_reconciler.go, #11909";
+    SecondHashAlone: since V1_4, "The second hash of the workers decides alone, and a new graph has no other.",
+        source "internal/dynamo/worker-hash.md";
+    OnDeleteHonoured: since V1_4, "With `nvidia.com/grove-update-strategy: OnDelete`, Grove updates a pod only once somebody deletes it.",
+        source "internal/dynamo/graph.go";
     PointedDenials: since V1_5, "Admission judges at v1beta1, and names every faulty field.", source "webhook configuration, #11177";
     StoredAsWritten: since V1_5, "Graphs are stored at v1beta1, so that a `null` in one stays and is refused.",
         source "the definition";
@@ -112,6 +116,8 @@ behaviours! {
         source "webhook/validation/dynamographdeployment.go";
     MinAvailableFilled: since V1_5, "On Grove `minAvailable: 1` is put in where none is given.",
         source "webhook/defaulting/dynamographdeployment_handler.go";
+    GroveWorkersRollTogether: since V1_5, "On Grove, a change of one worker replaces every worker of the graph.",
+        source "internal/controller/dgd_grove_workload_renderer.go, #12769";
     ResolvedVersionHashed: since V1_5, "The runtime's version is part of the workers' hash from 1.5.0 on.",
         source "internal/dynamo/hash.go";
 }

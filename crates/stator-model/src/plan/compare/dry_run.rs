@@ -6,10 +6,10 @@ use crate::render::{RenderedModel, RenderedObject};
 use serde_json::{Value, json};
 use stator_core::deployment_tools::ToolTracking;
 use stator_core::dynamo::admission;
-use stator_core::dynamo::graph_components::{edit_components, named_components};
+use stator_core::dynamo::graph_components::{edit_components, named_components, with_replicas};
 use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use stator_core::dynamo::list_order::may_take_live_order;
-use stator_core::dynamo::release::Release;
+use stator_core::dynamo::release::{Behaviour, Release};
 use stator_core::dynamo::replica_intent::{ReplicaIntents, has_scaling_adapter};
 use stator_core::fields::{
     self, ApplyError, ApplyInput, FieldManager, FieldSet, LAST_APPLIED_ANNOTATION, ManagerOperation, OwnershipTransfer,
@@ -28,6 +28,8 @@ pub(in crate::plan) type SeedReplicas = BTreeMap<String, u64>;
 pub(in crate::plan) struct MergedObject {
     /// The live object as it becomes.
     pub(in crate::plan) object: Object,
+    /// What is applied before; see [`crate::plan::ApplyStep::first`].
+    pub(in crate::plan) first: Option<Object>,
     /// The format of the messages.
     pub(in crate::plan) applied: Object,
     /// What differs, without what stator never looks at.
@@ -147,7 +149,9 @@ pub(in crate::plan) fn merge_desired(
         fields.retain(|change| !is_manifest_copy(change));
         // What is stator's moves no ownership for its own sake: nothing is written while nothing changes.
         let moves = matches!(target, MergeTarget::Adopted(_)) || !fields.is_empty();
+        let first = adapters_only(live, &object, &applied, release);
         return Ok(MergedObject {
+            first,
             fields,
             transfer: transfer.filter(|_| moves),
             ownership_lost: is_ownership_lost(live, &object),
@@ -348,6 +352,30 @@ fn is_handed_back(replicas: &ReplicaIntents, live: &Object, path: &FieldPath) ->
         let had_adapter = |(other, component): (&str, &Value)| other == name && has_scaling_adapter(component);
         !replicas.is_left_to_others(&name) && named_components(live.spec()).any(had_adapter)
     })
+}
+
+/// What takes the scaling adapters of components away and leaves their counts, where the counts change as well: a release
+/// that locks them while there is an adapter, before or after, refuses both in one write.
+fn adapters_only(live: &Object, merged: &Object, applied: &Object, release: Release) -> Option<Object> {
+    if !release.has(Behaviour::AdapterLocksBothWays) {
+        return None;
+    }
+    let count = |component: &Value| component.get("replicas").and_then(Value::as_u64).unwrap_or(1);
+    let after: BTreeMap<&str, &Value> = named_components(merged.spec()).collect();
+    let kept: BTreeMap<String, u64> = named_components(live.spec())
+        .filter(|(_, before)| has_scaling_adapter(before))
+        .filter_map(|(name, before)| Some((name, before, *after.get(name)?)))
+        .filter(|(_, before, after)| !has_scaling_adapter(after) && count(before) != count(after))
+        .map(|(name, before, _)| (name.to_owned(), count(before)))
+        .collect();
+    (!kept.is_empty()).then(|| with_replicas(applied, &kept))
+}
+
+/// The components whose count the second of two applies changes.
+pub(in crate::plan) fn counted_later(first: &Object, second: &Object) -> Vec<String> {
+    let before: BTreeMap<&str, &Value> = named_components(first.spec()).collect();
+    let differs = |(name, after): &(&str, &Value)| before.get(name).is_some_and(|before| before != after);
+    named_components(second.spec()).filter(differs).map(|(name, _)| name.to_owned()).collect()
 }
 
 fn without_replicas(object: &Object, names: &BTreeSet<String>) -> Object {

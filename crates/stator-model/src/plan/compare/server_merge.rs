@@ -72,7 +72,8 @@ fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
         }
     };
     let PlannedWrite::Apply(apply) = change.step.any_write()? else { return None };
-    Some((cause, apply))
+    // The first of two writes shows nothing of what the second one does.
+    apply.first.is_none().then_some((cause, apply))
 }
 
 /// The merge as the cluster carries it out: only what `result`, the answer to a dry run, has otherwise than the live object is

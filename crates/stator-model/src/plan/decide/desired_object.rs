@@ -104,16 +104,7 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &
         explain_graph_wait(context, rendered, change);
     }
     change.reasons.extend(gpu_usage::search_reason(&desired.object));
-    change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
-        object: (&desired.object).into(),
-        stage: desired.stage,
-        force: false,
-        planned_resource_version: None,
-        seed_replicas: desired.replicas.seeds(),
-        transfer: None,
-        after: None,
-        after_graphs: Vec::new(),
-    }));
+    change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep::create(desired)));
 }
 
 /// Adapters load into running workers: before the graph is Ready the load fails.
@@ -203,7 +194,7 @@ fn decide_write(
     decided: &mut PlannedChange,
 ) {
     let change = &mut decided.change;
-    let judgement = disruption::classify_change(live, &merged.object, context.input.platform.release());
+    let judgement = disruption::classify_change(live, &merged.object, &context.input.platform);
     change.disruption = judgement.disruption;
     change.fields = merged.fields;
     change.before = Some(merged.before.into());
@@ -245,6 +236,9 @@ fn decide_write(
         // A sync that ended between its applies left it at that.
         change.reasons.push(ChangeReason::ReplicasReleased { components: merged.released });
     }
+    if let Some(first) = &merged.first {
+        change.reasons.push(ChangeReason::TwoWrites { components: dry_run::counted_later(first, &merged.applied) });
+    }
     if !merged.forced.is_empty() {
         change.reasons.push(ChangeReason::FieldsTaken { managers: merged.forced.clone() });
     }
@@ -261,6 +255,7 @@ fn decide_write(
     }
     change.action = if ownership == LiveOwnership::Ours { Action::Update } else { Action::Adopt };
     change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
+        first: merged.first.map(|first| first.with_uid(live.uid()).into()),
         object: merged.applied.with_uid(live.uid()).into(),
         stage: desired.stage,
         force: !merged.forced.is_empty(),
@@ -379,14 +374,8 @@ fn decide_replace(
     let write = PlannedWrite::Replace {
         delete: DeleteStep::of(live, desired.stage),
         apply: ApplyStep {
-            object: (&desired.object).into(),
-            stage: desired.stage,
-            force: false,
             planned_resource_version: live.resource_version().map(str::to_owned),
-            seed_replicas: desired.replicas.seeds(),
-            transfer: None,
-            after: None,
-            after_graphs: Vec::new(),
+            ..ApplyStep::create(desired)
         },
     };
     change.step = PlanStep::Write(write);
@@ -417,16 +406,7 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
     change.reasons.push(ChangeReason::NewGraphFirst { graph: Some(graph.clone()), moves });
     change.step = PlanStep::Write(PlannedWrite::Replace {
         delete: DeleteStep { after: Some(Box::new(graph)), ..DeleteStep::of(live, desired.stage) },
-        apply: ApplyStep {
-            object: (&desired.object).into(),
-            stage: desired.stage,
-            force: false,
-            planned_resource_version: None,
-            seed_replicas: desired.replicas.seeds(),
-            transfer: None,
-            after: None,
-            after_graphs: Vec::new(),
-        },
+        apply: ApplyStep::create(desired),
     });
     if !context.input.allow.contains(&HoldKind::Replace) {
         change.step.hold_back(HoldKind::Replace);

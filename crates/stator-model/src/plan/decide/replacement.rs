@@ -127,7 +127,7 @@ fn can_become(context: &PlanContext<'_>, desired: &RenderedObject, live: &Object
     let platform = &context.input.platform;
     let Some(schema) = platform.merge_schema(live.api_version(), live.kind()) else { return false };
     let Some(result) = dry_run::forced_result(schema, &under_name(desired, live.name()), live) else { return false };
-    let judgement = disruption::classify_change(live, &result, platform.release());
+    let judgement = disruption::classify_change(live, &result, platform);
     judgement.forbidden.iter().all(|one| one.remedy != ChangeRemedy::Replace)
 }
 

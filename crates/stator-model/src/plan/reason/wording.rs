@@ -42,6 +42,12 @@ impl fmt::Display for ChangeReason {
             Self::ReplicasReleased { components } => {
                 write!(f, "does not set the replica count of {}, which is scaled elsewhere", components.join(", "))
             }
+            Self::TwoWrites { components } => write!(
+                f,
+                "takes two writes: first the scaling adapter of {} goes, then the replica count changes; Dynamo refuses both \
+                 in one",
+                components.join(", ")
+            ),
             Self::FieldsTaken { managers } => write!(f, "takes fields back from {}", managers.join(", ")),
             Self::Adopted => {
                 f.write_str("already exists and is not managed by stator or another tool: taken over, as allowed")

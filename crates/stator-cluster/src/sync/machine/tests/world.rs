@@ -393,6 +393,7 @@ impl World {
             set(&mut target, "/metadata/uid", json!(live.unwrap().uid()));
         }
         let apply = ApplyStep {
+            first: None,
             object: target.into(),
             stage,
             force: false,
