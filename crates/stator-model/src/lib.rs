@@ -13,4 +13,5 @@ pub mod intent;
 pub mod plan;
 pub mod present;
 pub mod render;
+pub mod upgrade;
 pub mod windows;

@@ -24,5 +24,6 @@ pub mod registry;
 pub mod release;
 pub mod replica_intent;
 pub mod served_models;
+pub mod upgrade;
 pub mod v1alpha1;
 pub mod v1beta1;

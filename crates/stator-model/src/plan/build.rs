@@ -185,6 +185,7 @@ fn finish_plan(context: &PlanContext<'_>, mut decided: Vec<PlannedChange>) -> Pl
         held,
         retired,
         renames: context.renames().iter().map(|(old, rename)| (old.clone(), rename.model.clone())).collect(),
+        upgrade: None,
         elsewhere: context.other_folder_models().map(str::to_owned).collect(),
         folder: input.folder.clone(),
         ownership: PlanOwnership {

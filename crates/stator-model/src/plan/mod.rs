@@ -49,13 +49,14 @@ pub use record::{
     abbreviate_revision, applyset, custom_resource_definition, is_uncommitted,
 };
 pub use revisions::{RevisionComparison, compare_revisions};
-pub use schema::schema;
+pub use schema::{FindingShape, schema};
 pub use status::{
     FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, frontends_of_adapters, model_statuses,
 };
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
 pub use totals::UnchangedTotals;
 
+use crate::upgrade::UpgradeForesight;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
@@ -116,6 +117,9 @@ pub struct Plan {
     /// Findings of the intents and of the plan.
     #[schemars(with = "Vec<schema::FindingShape>")]
     pub findings: Vec<Finding>,
+    /// What another release of Dynamo does, of a revision that names another one than the revision before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<Box<UpgradeForesight>>,
 }
 
 /// Counts over all changes.

@@ -129,6 +129,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
         held: HeldChanges::default(),
         retired: Vec::new(),
         renames: BTreeMap::new(),
+        upgrade: None,
         elsewhere: Vec::new(),
         folder: None,
         ownership: PlanOwnership::default(),

@@ -54,6 +54,7 @@ pub fn of(changes: Vec<Change>) -> Plan {
         held: crate::plan::HeldChanges::default(),
         retired: Vec::new(),
         renames: BTreeMap::new(),
+        upgrade: None,
         elsewhere: Vec::new(),
         folder: None,
         ownership: PlanOwnership::default(),

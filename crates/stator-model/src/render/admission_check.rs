@@ -31,6 +31,7 @@ pub(super) fn check_admission(context: &mut RenderContext<'_>, object: &Object, 
     for found in deprecations::find_deprecated(object.value(), context.target.platform.release()) {
         let location = finding_location(context.intent, object, &intent_path(context.intent, &found.path, origin));
         let Deprecation { replacement: instead, .. } = found.deprecation;
+        context.deprecated.push((location.clone(), found.deprecation));
         context.findings.push(Finding::warning(rules::DEPRECATED, location, found.deprecation.message(), *instead));
     }
 }

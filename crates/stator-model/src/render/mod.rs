@@ -37,6 +37,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::deprecations::Deprecation;
 use stator_core::dynamo::gpus::ComponentGpus;
 use stator_core::dynamo::graph_components::{named_components, with_replicas};
 use stator_core::dynamo::kinds;
@@ -132,6 +133,8 @@ pub struct RenderedModel {
     pub objects: Vec<RenderedObject>,
     /// Errors (nothing may be applied) and warnings.
     pub findings: Vec<Finding>,
+    /// What it uses that Dynamo gives up, each also a warning.
+    pub deprecated: Vec<(Location, &'static Deprecation)>,
     /// Managers that may be overruled (`spec.takeOver`).
     pub take_over: Vec<String>,
     /// What comes first where its graph is replaced as a whole (`spec.rollout.replace`).
@@ -159,6 +162,7 @@ pub(crate) struct RenderContext<'a> {
     pub(crate) target: &'a RenderTarget,
     files: Vec<RenderedFile<'a>>,
     findings: Vec<Finding>,
+    deprecated: Vec<(Location, &'static Deprecation)>,
 }
 
 impl RenderContext<'_> {
@@ -182,7 +186,8 @@ pub fn render(intent: &Intent, target: &RenderTarget) -> RenderedModel {
 
 /// Renders one model as far as it goes, whatever the findings say: to see what it lacks, never to apply it.
 pub fn render_unchecked(intent: &Intent, target: &RenderTarget) -> RenderedModel {
-    let mut context = RenderContext { intent, target, files: rendered_files(intent), findings: Vec::new() };
+    let mut context =
+        RenderContext { intent, target, files: rendered_files(intent), findings: Vec::new(), deprecated: Vec::new() };
     let mut objects = render_objects(&mut context);
     objects.sort_by_key(|desired| desired.stage);
     let mut findings = context.findings;
@@ -192,6 +197,7 @@ pub fn render_unchecked(intent: &Intent, target: &RenderTarget) -> RenderedModel
         source: intent.source.clone(),
         objects,
         findings,
+        deprecated: context.deprecated,
         take_over: intent.model.spec.take_over.clone(),
         replacement: intent.model.spec.rollout.as_ref().and_then(|rollout| rollout.replace).unwrap_or_default(),
         // A spec was read from YAML, so its keys are texts, and writing it cannot fail.

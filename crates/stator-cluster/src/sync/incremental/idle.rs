@@ -22,6 +22,7 @@ pub(super) fn is_idle(plan: &Plan, settled: &UnchangedModel<'_>) -> bool {
         held: stator_model::plan::HeldChanges::default(),
         retired: Vec::new(),
         renames: std::collections::BTreeMap::new(),
+        upgrade: None,
         elsewhere: Vec::new(),
         folder: plan.folder.clone(),
         ownership: PlanOwnership { owner: plan.ownership.owner.clone(), ..PlanOwnership::default() },

@@ -47,9 +47,18 @@ pub fn fill_on_write(graph: &mut Value, release: Release) {
                 component.entry("minAvailable").or_insert_with(|| json!(1));
             }
         }
-        if release.has(Behaviour::CheckpointSwitched)
-            && let Some(Value::Object(checkpoint)) =
-                component.get_mut("experimental").and_then(|block| block.get_mut("checkpoint"))
+    }
+    switch_checkpoints(graph, release);
+}
+
+/// Fills in that a checkpoint is off where a graph does not say whether it is on, as the webhook of a release does.
+pub fn switch_checkpoints(graph: &mut Value, release: Release) {
+    if !release.has(Behaviour::CheckpointSwitched) {
+        return;
+    }
+    for component in components_mut(graph) {
+        if let Some(Value::Object(checkpoint)) =
+            component.get_mut("experimental").and_then(|block| block.get_mut("checkpoint"))
         {
             checkpoint.entry("enabled").or_insert(Value::Bool(false));
         }

@@ -25,9 +25,10 @@ mod topology;
 mod update;
 mod v1alpha1;
 
-pub use defaulting::{fill_on_create, fill_on_write, refill_on_write};
+pub use defaulting::{fill_on_create, fill_on_write, refill_on_write, switch_checkpoints};
 pub use image::{ImageTagFault, is_runtime_version, version_in_tag};
 pub use platform::{Platform, PlatformRequirement};
+pub use pod::starts_elastic_experts;
 pub use update::{ChangeRemedy, UpdateAuthor, check_update};
 
 use super::kinds;

@@ -168,6 +168,15 @@ fn check_power_limit(component: &ComponentSpec, words: &str, faults: &mut Admiss
     }
 }
 
+/// Whether vLLM's arguments switch elastic expert parallelism on Ray on.
+pub fn starts_elastic_experts(args: &[&str]) -> bool {
+    let on_ray = ["--data-parallel-backend", "-dpb"].iter().any(|flag| {
+        let joined = format!("{flag}=ray");
+        args.windows(2).any(|pair| pair == [*flag, "ray"]) || args.contains(&joined.as_str())
+    });
+    on_ray && args.contains(&"--enable-elastic-ep")
+}
+
 /// Source: the DGD webhook's `validateElasticEPRequiresCommand`: the operator starts Ray around the command.
 fn check_elastic_experts(
     spec: &GraphSpec,
@@ -181,12 +190,7 @@ fn check_elastic_experts(
     let words_of = |field: &str| -> Vec<&str> {
         main.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
     };
-    let args = words_of("args");
-    let on_ray = ["--data-parallel-backend", "-dpb"].iter().any(|flag| {
-        let joined = format!("{flag}=ray");
-        args.windows(2).any(|pair| pair == [*flag, "ray"]) || args.contains(&joined.as_str())
-    });
-    if !args.contains(&"--enable-elastic-ep") || !on_ray || !words_of("command").is_empty() {
+    if !starts_elastic_experts(&words_of("args")) || !words_of("command").is_empty() {
         return;
     }
     faults.deny_since(

@@ -86,7 +86,7 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object, platform: &Platf
 
 /// What runs the pods of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PodRunner {
+pub(in crate::dynamo) enum PodRunner {
     /// Deployments, which the operator replaces together.
     Deployments,
     /// Grove.
@@ -97,7 +97,7 @@ enum PodRunner {
 
 impl PodRunner {
     /// By what the operator wrote into the graph, or else by what the cluster is known to have.
-    fn of(old: &Object, new: &Object, platform: &Platform) -> Self {
+    pub(in crate::dynamo) fn of(old: &Object, new: &Object, platform: &Platform) -> Self {
         let written = |name: &str| [new, old].into_iter().find_map(|object| object.annotations().get(name).copied());
         let kinds: BTreeSet<&str> = old
             .status()
@@ -124,7 +124,7 @@ impl PodRunner {
 }
 
 /// Whether Grove updates the pods of a graph only once somebody deletes them.
-fn updates_on_delete(graph: &Object, release: Release) -> bool {
+pub(in crate::dynamo) fn updates_on_delete(graph: &Object, release: Release) -> bool {
     release.has(Behaviour::OnDeleteHonoured)
         && graph.annotations().get(annotation::GROVE_UPDATE_STRATEGY) == Some(&"OnDelete")
 }
@@ -154,7 +154,7 @@ pub fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<
 }
 
 /// How the workers are replaced: by the operator, by what groups their nodes, all at once, or by nobody.
-fn worker_disruption(runner: PodRunner, graph: &Object, release: Release) -> Disruption {
+pub(in crate::dynamo) fn worker_disruption(runner: PodRunner, graph: &Object, release: Release) -> Disruption {
     match runner {
         PodRunner::Grove if updates_on_delete(graph, release) => return Disruption::OnDelete,
         PodRunner::Grove | PodRunner::Groups => return Disruption::NativeRoll,
@@ -171,7 +171,7 @@ fn worker_disruption(runner: PodRunner, graph: &Object, release: Release) -> Dis
     if recreate { Disruption::Recreate } else { Disruption::ManagedRoll }
 }
 
-fn is_worker(component: &Value) -> bool {
+pub(in crate::dynamo) fn is_worker(component: &Value) -> bool {
     component.get("type").and_then(Value::as_str).is_some_and(is_worker_type)
 }
 
@@ -186,7 +186,7 @@ fn pod_fields(component: &Value) -> Vec<(&str, &Value)> {
 
 /// The resolved version of a component's runtime, which is in the hash of its workers from 1.5.0 on. Source: `hash.go` of
 /// the operator.
-fn hashed_version(component: &Value) -> Option<String> {
+pub(in crate::dynamo) fn hashed_version(component: &Value) -> Option<String> {
     let stated = component.get(RUNTIME_VERSION).and_then(Value::as_str).map(str::to_owned);
     let resolved = stated.or_else(|| {
         let containers = component.pointer("/podTemplate/spec/containers")?.as_array()?;

@@ -81,6 +81,12 @@ behaviours! {
         source "webhook/validation/shared_v1beta1.go";
     GroveFieldsChecked: since V1_3, "`minAvailable`, `priorityClassName`, `forceScalingGroup`, `providerOverride` and `clusterTopologyName` need Grove.",
         source "webhook/validation/dynamographdeployment.go";
+    MemoryClientsChanged: since V1_3, "The containers that share GPU memory in a pod are made otherwise.",
+        source "release notes of 1.3, #9641, #10378";
+    PickerLogsLess: since V1_4, "An endpoint picker logs at `info` where it does not say otherwise.",
+        source "release notes of 1.4, #11550";
+    LeaderVariablesAdded: since V1_4, "The first node of a TensorRT-LLM worker of several nodes passes more variables on.",
+        source "internal/dynamo/backend_trtllm.go, #11999";
     ImageRequired: since V1_4, "The main container of every component needs an image.",
         source "webhook/validation/shared_v1beta1.go";
     RuntimeVersionRead: since V1_4, "The runtime's version is read from the image's tag, or given in `runtimeVersionOverride`.",
@@ -116,6 +122,12 @@ behaviours! {
         source "webhook/validation/dynamographdeployment.go";
     MinAvailableFilled: since V1_5, "On Grove `minAvailable: 1` is put in where none is given.",
         source "webhook/defaulting/dynamographdeployment_handler.go";
+    ElasticExpertsWrapped: since V1_5, "The operator starts Ray itself for elastic expert parallelism of vLLM in one pod.",
+        source "internal/dynamo/backend_vllm.go, #12943";
+    PickerCacheWithheld: since V1_5, "An endpoint picker with `eppConfig` has no volume for a tokenizer any more.",
+        source "internal/dynamo/component_epp.go, #11355";
+    CheckpointsBySnapshots: since V1_5, "Checkpoints are made by the Snapshot operator, and automatic ones are made again.",
+        source "release notes of 1.5, #14076";
     GroveWorkersRollTogether: since V1_5, "On Grove, a change of one worker replaces every worker of the graph.",
         source "internal/controller/dgd_grove_workload_renderer.go, #12769";
     ResolvedVersionHashed: since V1_5, "The runtime's version is part of the workers' hash from 1.5.0 on.",

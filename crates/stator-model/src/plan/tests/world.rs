@@ -336,6 +336,7 @@ pub(super) fn graph(name: &str, workers: impl IntoIterator<Item = Value>) -> Ren
         source: format!("models/{name}/model.yaml"),
         objects: vec![desired(graph, ApplyStage::Graph, true)],
         findings: Vec::new(),
+        deprecated: Vec::new(),
         take_over: Vec::new(),
         replacement: ReplacementOrder::OldFirst,
         intent: json!({"model": "m", "engine": "vllm"}).into(),

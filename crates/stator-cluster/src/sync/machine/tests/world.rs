@@ -295,6 +295,7 @@ impl World {
             held: stator_model::plan::HeldChanges::default(),
             retired,
             renames,
+            upgrade: None,
             elsewhere: Vec::new(),
             folder: None,
             ownership: PlanOwnership::default(),

@@ -1,0 +1,379 @@
+//! Corrections of files: for a fault that has an obvious one, the edit is made, the model is judged again for both
+//! releases, and the edit stays only where the fault is gone and nothing new is wrong.
+
+use super::{RenderedSide, UpgradeQuestion};
+use crate::intent::field_at::field_at;
+use crate::intent::format::{DocumentEdit, edit_document};
+use crate::intent::yaml::parse_yaml;
+use crate::intent::{SourceFile, SourceTree};
+use crate::present::patch::file_patch;
+use crate::render::RenderedModel;
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use stator_core::dynamo::admission::{is_runtime_version, rules, version_in_tag};
+use stator_core::dynamo::release::Release;
+use stator_core::finding::{Finding, Rule};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+/// A file that is corrected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileCorrection {
+    /// Path from the root of the repository.
+    pub file: String,
+    /// The change as a patch for `git apply`.
+    pub patch: String,
+    /// The text as it is to be.
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// The files with what could be corrected.
+pub(super) struct CorrectedFiles {
+    /// While the release runs that runs now.
+    pub(super) now: SourceTree,
+    /// Once the other one does.
+    pub(super) then: SourceTree,
+    made: Vec<MadeCorrection>,
+}
+
+/// A correction that helped.
+pub(super) struct MadeCorrection {
+    source: String,
+    rule: Rule,
+    message: String,
+    /// What was changed, in words.
+    pub(super) words: String,
+    /// Whether the release that runs now refuses it.
+    pub(super) later: bool,
+}
+
+impl CorrectedFiles {
+    /// The correction of a fault of a model.
+    pub(super) fn of(&self, source: &str, finding: &Finding) -> Option<&MadeCorrection> {
+        let is_meant =
+            |one: &&MadeCorrection| one.source == source && one.rule == finding.rule && one.message == finding.message;
+        self.made.iter().find(is_meant)
+    }
+}
+
+/// A change of files that may help.
+struct Candidate {
+    edits: Vec<(String, DocumentEdit)>,
+    words: String,
+}
+
+/// How often one model is corrected: each time takes one of its faults away.
+const MAX_CORRECTIONS: usize = 64;
+
+/// Corrects what can be corrected, model by model.
+pub(super) fn correct(question: &UpgradeQuestion<'_>, before: &RenderedSide, after: &RenderedSide) -> CorrectedFiles {
+    let mut files = CorrectedFiles { now: question.tree.clone(), then: question.tree.clone(), made: Vec::new() };
+    let today = errors_by_model(before);
+    for model in after.models.iter().filter(|one| faults_of(one, question).next().is_some()) {
+        files.correct_model(question, &today, &model.source);
+    }
+    files
+}
+
+/// What of a model asks for a correction: what is refused, and what would be switched off without a word.
+fn faults_of<'a>(model: &'a RenderedModel, question: &UpgradeQuestion<'_>) -> impl Iterator<Item = &'a Finding> {
+    let is_rendered_otherwise = question.from != question.to;
+    model.findings.iter().filter(move |one| one.is_error() || (is_rendered_otherwise && is_switched_off(one)))
+}
+
+fn is_switched_off(finding: &Finding) -> bool {
+    finding.rule == rules::CHECKPOINT_SWITCH
+}
+
+/// Faults, and how many of each there are.
+type Faults = BTreeMap<(&'static str, String), usize>;
+
+fn count_faults<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Faults {
+    let mut faults = Faults::new();
+    for finding in findings.into_iter().filter(|one| one.is_error() || is_switched_off(one)) {
+        *faults.entry((finding.rule.id, finding.message.clone())).or_default() += 1;
+    }
+    faults
+}
+
+fn errors_by_model(side: &RenderedSide) -> BTreeMap<String, Faults> {
+    side.models.iter().map(|one| (one.source.clone(), count_faults(&one.findings))).collect()
+}
+
+/// Whether all faults are among those that there were.
+fn adds_nothing(faults: &BTreeMap<String, Faults>, before: &BTreeMap<String, Faults>) -> bool {
+    faults.iter().all(|(model, faults)| {
+        let known = before.get(model);
+        faults.iter().all(|(fault, count)| known.and_then(|known| known.get(fault)).is_some_and(|known| count <= known))
+    })
+}
+
+impl CorrectedFiles {
+    fn correct_model(&mut self, question: &UpgradeQuestion<'_>, today: &BTreeMap<String, Faults>, model: &str) {
+        let mut tried = BTreeSet::new();
+        for _ in 0..MAX_CORRECTIONS {
+            let side = question.asked(&part_of(&self.then, folder_of(model)), question.to);
+            let Some(own) = side.models.iter().find(|one| one.source == model) else { return };
+            let is_new = |one: &&Finding| tried.insert((one.rule.id, one.message.clone()));
+            let Some(fault) = faults_of(own, question).find(is_new) else { return };
+            let candidates = candidates(fault, model, &self.then, question);
+            if candidates.into_iter().any(|one| self.keep_if_better(question, today, model, fault, one)) {
+                // The same fault may be there once more.
+                tried.remove(&(fault.rule.id, fault.message.clone()));
+            }
+        }
+    }
+
+    /// Keeps a candidate where it helps.
+    fn keep_if_better(
+        &mut self,
+        question: &UpgradeQuestion<'_>,
+        today: &BTreeMap<String, Faults>,
+        model: &str,
+        fault: &Finding,
+        candidate: Candidate,
+    ) -> bool {
+        let own_folder = |file: &String| folder_of(file) == folder_of(model) && !is_settings(file);
+        // A shared file is about every model.
+        let is_own = candidate.edits.iter().all(|(file, _)| own_folder(file));
+        let judge = |tree: &SourceTree, release: Release| match is_own {
+            true => question.asked(&part_of(tree, folder_of(model)), release),
+            false => question.asked(tree, release),
+        };
+        let Some(then) = edited(&self.then, &candidate.edits) else { return false };
+        let (before, after) = (judge(&self.then, question.to), judge(&then, question.to));
+        let (known, left) = (errors_by_model(&before), errors_by_model(&after));
+        let key = (fault.rule.id, fault.message.clone());
+        let count =
+            |faults: &BTreeMap<String, Faults>| faults.get(model).map(|all| all.get(&key).copied().unwrap_or(0));
+        let is_better = count(&left).is_some_and(|count_left| Some(count_left) < count(&known));
+        if !is_better || !adds_nothing(&left, &known) || after.broken.len() > before.broken.len() {
+            return false;
+        }
+        let now = edited(&self.now, &candidate.edits).filter(|now| {
+            let side = judge(now, question.from);
+            adds_nothing(&errors_by_model(&side), today) && side.broken.len() <= before.broken.len()
+        });
+        self.made.push(MadeCorrection {
+            source: model.to_owned(),
+            rule: fault.rule,
+            message: fault.message.clone(),
+            words: candidate.words,
+            later: now.is_none(),
+        });
+        self.then = then;
+        self.now = now.unwrap_or_else(|| self.now.clone());
+        true
+    }
+}
+
+/// The files of one model, with the settings that hold for it.
+fn part_of(tree: &SourceTree, folder: &str) -> SourceTree {
+    let is_meant = |file: &&SourceFile| is_settings(&file.path) || folder_of(&file.path) == folder;
+    let others = tree.files.iter().filter(|file| !is_meant(file)).map(|file| folder_of(&file.path).to_owned());
+    SourceTree {
+        files: tree.files.iter().filter(is_meant).cloned().collect(),
+        mounted_files: tree
+            .mounted_files
+            .iter()
+            .filter(|(own, _)| *own == folder)
+            .map(|(own, files)| (own.clone(), files.clone()))
+            .collect(),
+        unread: Vec::new(),
+        omitted_folders: tree.omitted_folders.iter().cloned().chain(others).collect(),
+    }
+}
+
+fn is_settings(file: &str) -> bool {
+    file == "stator.yaml" || file.ends_with("/stator.yaml")
+}
+
+fn folder_of(file: &str) -> &str {
+    file.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The files with these edits; `None` where one cannot be made.
+fn edited(tree: &SourceTree, edits: &[(String, DocumentEdit)]) -> Option<SourceTree> {
+    let mut files = tree.files.clone();
+    for (path, edit) in edits {
+        let file = files.iter_mut().find(|one| one.path == *path)?;
+        let text = std::str::from_utf8(file.content.as_deref().ok()?).ok()?;
+        let changed = edit_document(text, std::slice::from_ref(edit)).ok()?;
+        file.content = Ok(Arc::from(changed.into_bytes()));
+    }
+    Some(SourceTree { files, ..tree.clone() })
+}
+
+/// The files that differ, each as a patch.
+pub(super) fn file_corrections(before: &SourceTree, after: &SourceTree) -> Vec<FileCorrection> {
+    let text = |file: &SourceFile| String::from_utf8_lossy(file.content.as_deref().unwrap_or_default()).into_owned();
+    let known: BTreeMap<&str, &SourceFile> = before.files.iter().map(|one| (one.path.as_str(), one)).collect();
+    let differs = |file: &&SourceFile| known.get(file.path.as_str()).is_none_or(|old| old.content != file.content);
+    after
+        .files
+        .iter()
+        .filter(differs)
+        .map(|file| {
+            let old = known.get(file.path.as_str()).map(|old| text(old));
+            let text = text(file);
+            FileCorrection { file: file.path.clone(), patch: file_patch(&file.path, old.as_deref(), &text), text }
+        })
+        .collect()
+}
+
+/// What may correct a fault, the likeliest first.
+fn candidates(fault: &Finding, source: &str, tree: &SourceTree, question: &UpgradeQuestion<'_>) -> Vec<Candidate> {
+    let file = fault.location.file.as_str();
+    let Some(content) = content_of(tree, file) else { return Vec::new() };
+    let Some(place) = field_at(content, fault.location.line, fault.location.column) else { return Vec::new() };
+    let names = names_of(&place.pointer);
+    if fault.rule == rules::IMAGE_VERSION {
+        return version_candidates(&names, place.found.as_deref(), file, source, tree, question);
+    }
+    if fault.rule == rules::CHECKPOINT_SWITCH {
+        let path = [names.as_slice(), &["enabled".to_owned()]].concat();
+        let words = format!("`{}: true`, so that the checkpoint stays on", path.join("."));
+        let edit = set_through_lists(content, &path, &Value::Bool(true));
+        return edit.map(|edit| Candidate { edits: vec![(file.to_owned(), edit)], words }).into_iter().collect();
+    }
+    // What the other release has no word for, or no use: without it, it judges the model as it is meant to be judged.
+    let is_leaf = matches!(names.first().map(String::as_str), Some("spec" | "metadata")) && names.len() > 1;
+    let is_removable = [rules::SCHEMA, rules::ANNOTATION, rules::SHARED_MEMORY].contains(&fault.rule) && is_leaf;
+    let words = format!("remove `{}`", names.join("."));
+    let edit = is_removable.then(|| remove_through_lists(content, &names)).flatten();
+    edit.map(|edit| Candidate { edits: vec![(file.to_owned(), edit)], words }).into_iter().collect()
+}
+
+/// The version of the runtime beside the image, or in the components that run it.
+fn version_candidates(
+    names: &[String],
+    found: Option<&str>,
+    file: &str,
+    source: &str,
+    tree: &SourceTree,
+    question: &UpgradeQuestion<'_>,
+) -> Vec<Candidate> {
+    let (version, why) = runtime_version(found.unwrap_or_default(), question.from, question.to);
+    let set = |file: &str, above: &[String]| {
+        let path = [above, &["runtimeVersion".to_owned()]].concat();
+        (file.to_owned(), DocumentEdit::Set { path, value: Value::from(version.as_str()) })
+    };
+    let words = |places: usize| {
+        let places = if places > 1 { format!(" in {places} places") } else { String::new() };
+        format!("`runtimeVersion: {version}`{places}, {why}")
+    };
+    let mut found = Vec::new();
+    if let Some((last, above)) = names.split_last()
+        && last == "image"
+    {
+        // In a template, the component that has it is above it.
+        let cut = above.iter().position(|name| name == "template").unwrap_or(above.len());
+        if let Some(above) = above.get(..cut).filter(|above| !above.iter().any(|name| name == "overrides")) {
+            found.push(Candidate { edits: vec![set(file, above)], words: words(1) });
+        }
+    }
+    // Where the image is `runtime`'s, or an override's: what runs it, as the model's own file has it.
+    let components: Vec<Vec<String>> = content_of(tree, source).map(components_of).unwrap_or_default();
+    let all: Vec<(String, DocumentEdit)> = components.iter().map(|above| set(source, above)).collect();
+    let count = all.len();
+    found.extend(components.iter().map(|above| Candidate { edits: vec![set(source, above)], words: words(1) }));
+    if count > 1 {
+        found.push(Candidate { edits: all, words: words(count) });
+    }
+    found
+}
+
+/// The places of a model's file that are components.
+fn components_of(content: &[u8]) -> Vec<Vec<String>> {
+    let document = parse_yaml(content, 0, "").root.map_or(Value::Null, |root| root.to_json());
+    let below = |list: &str| -> Vec<Vec<String>> {
+        let fields = document.pointer(&format!("/spec/{list}")).and_then(Value::as_object).into_iter().flatten();
+        let maps = fields.filter(|(_, value)| value.is_object() || value.is_null());
+        maps.map(|(name, _)| vec!["spec".to_owned(), list.to_owned(), name.clone()]).collect()
+    };
+    [below("serving"), below("components")].concat()
+}
+
+/// The version of Dynamo in an image by its tag, and where that is from. A tag that names no release of Dynamo is taken to be of
+/// the release that runs it: versions before 1.5.0 replace no pods.
+fn runtime_version(image: &str, from: Release, to: Release) -> (String, String) {
+    static NUMBERS: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?").ok());
+    let tag = image.rsplit_once(':').map_or(image, |(_, tag)| tag);
+    let named = image.rsplit(['/', '@']).next().is_some_and(|last| last.contains(':')) || !image.contains('/');
+    let parsed = NUMBERS.as_ref().filter(|_| named).and_then(|numbers| numbers.captures(tag)).and_then(|found| {
+        let number = |at: usize| found.get(at).map_or(Ok(0), |text| text.as_str().parse::<u16>()).ok();
+        let version = format!("{}.{}.{}", number(1)?, number(2)?, number(3)?);
+        let release: Release = format!("{}.{}", number(1)?, number(2)?).parse().ok()?;
+        let is_dynamos = release != Release::Newer && release <= from.max(to);
+        (is_dynamos && is_runtime_version(&version) && version_in_tag(image).is_none()).then_some(version)
+    });
+    match parsed {
+        Some(version) => (version, format!("as the tag `{tag}` says")),
+        None => (
+            format!("{}.0", from.nearest_known()),
+            "as that release runs it today; correct it if the image has another version".to_owned(),
+        ),
+    }
+}
+
+fn content_of<'a>(tree: &'a SourceTree, path: &str) -> Option<&'a [u8]> {
+    tree.files.iter().find(|one| one.path == path)?.content.as_deref().ok()
+}
+
+/// The names of a JSON pointer.
+fn names_of(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+/// An edit that sets a field, with the whole list where the field is in one.
+fn set_through_lists(content: &[u8], path: &[String], value: &Value) -> Option<DocumentEdit> {
+    let (last, above) = path.split_last()?;
+    through_lists(content, path, |document| {
+        if let Some(map) = at_mut(document, above).and_then(Value::as_object_mut) {
+            map.insert(last.clone(), value.clone());
+        }
+    })
+    .or_else(|| Some(DocumentEdit::Set { path: path.to_vec(), value: value.clone() }))
+}
+
+/// An edit that removes a field, with the whole list where the field is in one.
+fn remove_through_lists(content: &[u8], path: &[String]) -> Option<DocumentEdit> {
+    let (last, above) = path.split_last()?;
+    through_lists(content, path, |document| {
+        if let Some(map) = at_mut(document, above).and_then(Value::as_object_mut) {
+            map.remove(last);
+        }
+    })
+    .or_else(|| Some(DocumentEdit::Remove { path: path.to_vec() }))
+}
+
+/// The outermost list above a path, as a change leaves it; `None` where there is none.
+fn through_lists(content: &[u8], path: &[String], change: impl FnOnce(&mut Value)) -> Option<DocumentEdit> {
+    let mut document = parse_yaml(content, 0, "").root?.to_json();
+    let length = (1..path.len())
+        .find(|length| at(&document, path.get(..*length).unwrap_or_default()).is_some_and(Value::is_array))?;
+    change(&mut document);
+    let list = path.get(..length)?;
+    Some(DocumentEdit::Set { path: list.to_vec(), value: at(&document, list)?.clone() })
+}
+
+fn at<'a>(document: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(document, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        Value::Object(fields) => fields.get(name),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
+}
+
+fn at_mut<'a>(document: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
+    path.iter().try_fold(document, |value, name| match value {
+        Value::Array(items) => items.get_mut(name.parse::<usize>().ok()?),
+        Value::Object(fields) => fields.get_mut(name),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
+}

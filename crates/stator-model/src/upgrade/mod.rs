@@ -1,0 +1,394 @@
+//! What another release of Dynamo does to the models of an environment: what it refuses, freezes and gives up of what git
+//! has, what its operator restarts by itself when it takes over, and what to do in which order.
+//!
+//! Nothing here knows a rule of Dynamo's: the same models are rendered and judged for both releases, and what differs is
+//! told.
+
+mod correction;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+pub use correction::FileCorrection;
+
+use crate::intent::{BrokenIntent, SourceTree};
+use crate::plan::{FindingShape, GpuTotals, Plan, RevisionComparison, compare_revisions};
+use crate::render::RenderedModel;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_with::skip_serializing_none;
+use stator_core::dynamo::admission::{self, Platform, rules};
+use stator_core::dynamo::disruption::Disruption;
+use stator_core::dynamo::gpu_change::unchanged_gpus;
+use stator_core::dynamo::kinds::GRAPH;
+use stator_core::dynamo::release::Release;
+use stator_core::dynamo::upgrade::{self, Certainty};
+use stator_core::finding::Finding;
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An environment, rendered for one release.
+#[derive(Clone, Debug, Default)]
+pub struct RenderedSide {
+    /// Its models.
+    pub models: Vec<RenderedModel>,
+    /// Models that cannot be read.
+    pub broken: Vec<BrokenIntent>,
+}
+
+/// What is asked.
+pub struct UpgradeQuestion<'a> {
+    /// The environment's name.
+    pub environment: &'a str,
+    /// The release that runs.
+    pub from: Release,
+    /// The release that would.
+    pub to: Release,
+    /// What the cluster has beside Dynamo.
+    pub platform: &'a Platform,
+    /// The files of the repository.
+    pub tree: &'a SourceTree,
+    /// Which models are asked about, by their file.
+    pub is_asked: &'a dyn Fn(&str) -> bool,
+    /// Objects as the cluster has them; what it lacks is taken to be as git has it.
+    pub live: &'a BTreeMap<ObjectIdentity, Object>,
+    /// Renders the environment of these files for a release.
+    pub render: &'a dyn Fn(&SourceTree, Release) -> RenderedSide,
+}
+
+/// What an upgrade does.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeForesight {
+    /// The environment's name.
+    pub environment: String,
+    /// The release that runs.
+    pub from: Release,
+    /// The release that would.
+    pub to: Release,
+    /// Counts over all models.
+    pub summary: UpgradeSummary,
+    /// The models that it concerns, by name.
+    pub models: Vec<ModelForesight>,
+    /// What to do, in this order.
+    pub steps: Vec<String>,
+    /// The files that can be corrected while the older release runs.
+    pub corrections: Vec<FileCorrection>,
+    /// The files that are corrected once the other release runs, as this one refuses the correction.
+    pub later_corrections: Vec<FileCorrection>,
+}
+
+/// Counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeSummary {
+    /// All models.
+    pub models: usize,
+    /// Models that have errors of their own, so that nothing is known of them.
+    pub unreadable: usize,
+    /// Models that the release refuses.
+    pub refused: usize,
+    /// Those of them that the corrections help.
+    pub corrected: usize,
+    /// Models whose pods the operator restarts by itself.
+    pub restarted: usize,
+    /// GPUs of all models, and the most while the operator restarts pods.
+    pub gpus: GpuTotals,
+    /// GPUs of the pods that it restarts.
+    pub restarted_gpus: u64,
+    /// Models with fields that can no longer be changed in place.
+    pub frozen: usize,
+    /// Models that use what is deprecated.
+    pub deprecated: usize,
+}
+
+/// What an upgrade does to one model.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelForesight {
+    /// The model's name.
+    pub model: String,
+    /// Path of its `model.yaml` from the root.
+    pub source: String,
+    /// What is refused.
+    pub refused: Vec<RefusedUse>,
+    /// What works otherwise, or is refused on some clusters.
+    #[schemars(with = "Vec<FindingShape>")]
+    pub doubtful: Vec<Finding>,
+    /// What the operator restarts by itself.
+    pub restarts: Vec<ForeseenRestart>,
+    /// What can no longer be changed in place.
+    pub frozen: Vec<ForeseenFreeze>,
+    /// What is deprecated or removed.
+    pub deprecated: Vec<ForeseenDeprecation>,
+    /// GPUs before, after, and at the most while the operator restarts pods.
+    pub gpus: GpuTotals,
+}
+
+/// Something that the release refuses.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedUse {
+    /// Where, what and by which rule.
+    #[schemars(with = "FindingShape")]
+    pub finding: Finding,
+    /// Whether the release that runs refuses it as well.
+    pub already: bool,
+    /// What is changed to correct it; nothing where only people can.
+    pub correction: Option<String>,
+    /// Whether the correction has to wait until the other release runs.
+    pub later: bool,
+}
+
+/// Pods that the operator restarts by itself.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeseenRestart {
+    /// The graph.
+    #[schemars(with = "String")]
+    #[serde(serialize_with = "as_text")]
+    pub object: ObjectRef,
+    /// The components, sorted.
+    pub components: Vec<String>,
+    /// How they are replaced.
+    pub disruption: Disruption,
+    /// How sure it is.
+    pub certainty: Certainty,
+    /// The release that brought the cause.
+    pub since: Release,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// A field that can no longer be changed in place.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeseenFreeze {
+    /// The object.
+    #[schemars(with = "String")]
+    #[serde(serialize_with = "as_text")]
+    pub object: ObjectRef,
+    /// The field.
+    pub field: String,
+    /// What is forbidden, in a sentence.
+    pub message: String,
+}
+
+/// Something deprecated.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeseenDeprecation {
+    /// Where, what, and what to use instead.
+    #[schemars(with = "FindingShape")]
+    pub finding: Finding,
+    /// The release that removes it, where one is announced.
+    pub removed_in: Option<&'static str>,
+}
+
+fn as_text<S: serde::Serializer>(object: &ObjectRef, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(object)
+}
+
+impl UpgradeForesight {
+    /// Whether something is refused that runs today, or nothing is known of a model: reason enough not to upgrade yet.
+    pub fn is_refused(&self) -> bool {
+        self.summary.refused > 0 || self.summary.unreadable > 0
+    }
+
+    /// The sum in one sentence.
+    pub fn headline(&self) -> String {
+        steps::headline(self)
+    }
+}
+
+/// What an upgrade of Dynamo does to an environment.
+pub fn foresee(question: &UpgradeQuestion<'_>) -> UpgradeForesight {
+    let before = question.asked(question.tree, question.from);
+    let after = question.asked(question.tree, question.to);
+    let mut models: BTreeMap<(&str, &str), ModelForesight> = BTreeMap::new();
+    for (today, then) in pairs(&before.models, &after.models) {
+        models.insert((&then.model, &then.source), foresee_model(question, today, then));
+    }
+    let corrected = correction::correct(question, &before, &after);
+    for (model, one) in models.iter_mut().flat_map(|(key, model)| model.refused.iter_mut().map(move |one| (key.1, one)))
+    {
+        if let Some(found) = corrected.of(model, &one.finding) {
+            one.correction = Some(found.words.clone());
+            one.later = found.later;
+        }
+    }
+    let steps = steps::steps(question, &before, &corrected, models.values());
+    let summary = summarize(&after, models.values());
+    let mut models: Vec<ModelForesight> = models.into_values().filter(ModelForesight::is_concerned).collect();
+    models.sort_by(|a, b| (&a.model, &a.source).cmp(&(&b.model, &b.source)));
+    UpgradeForesight {
+        environment: question.environment.to_owned(),
+        from: question.from,
+        to: question.to,
+        summary,
+        models,
+        steps,
+        corrections: correction::file_corrections(question.tree, &corrected.now),
+        later_corrections: correction::file_corrections(&corrected.now, &corrected.then),
+    }
+}
+
+impl UpgradeQuestion<'_> {
+    /// The models that are asked about, of these files.
+    fn asked(&self, tree: &SourceTree, release: Release) -> RenderedSide {
+        let RenderedSide { mut models, mut broken } = (self.render)(tree, release);
+        models.retain(|one| (self.is_asked)(&one.source));
+        broken.retain(|one| (self.is_asked)(&one.source));
+        RenderedSide { models, broken }
+    }
+}
+
+impl ModelForesight {
+    fn is_concerned(&self) -> bool {
+        let counts = [self.refused.len(), self.doubtful.len(), self.restarts.len(), self.frozen.len()];
+        counts.iter().any(|count| *count > 0) || !self.deprecated.is_empty()
+    }
+}
+
+/// The models of two sides, by file and name.
+fn pairs<'a>(
+    before: &'a [RenderedModel],
+    after: &'a [RenderedModel],
+) -> impl Iterator<Item = (&'a RenderedModel, &'a RenderedModel)> {
+    let known: BTreeMap<(&str, &str), &RenderedModel> =
+        before.iter().map(|one| ((one.source.as_str(), one.model.as_str()), one)).collect();
+    after.iter().filter_map(move |then| Some((*known.get(&(then.source.as_str(), then.model.as_str()))?, then)))
+}
+
+fn foresee_model(question: &UpgradeQuestion<'_>, today: &RenderedModel, then: &RenderedModel) -> ModelForesight {
+    let is_known = |finding: &Finding| today.findings.iter().any(|one| is_same(one, finding));
+    let refused = then.findings.iter().filter(|one| one.is_error()).map(|finding| RefusedUse {
+        already: is_known(finding),
+        finding: finding.clone(),
+        correction: None,
+        later: false,
+    });
+    let is_deprecated = |finding: &Finding| finding.rule == rules::DEPRECATED;
+    let doubtful = then.findings.iter().filter(|one| !one.is_error() && !is_deprecated(one) && !is_known(one));
+    let deprecated = then.deprecated.iter().map(|(location, line)| ForeseenDeprecation {
+        finding: Finding::warning(rules::DEPRECATED, location.clone(), line.message(), line.replacement),
+        removed_in: line.removed_in,
+    });
+    let mut model = ModelForesight {
+        model: then.model.clone(),
+        source: then.source.clone(),
+        refused: refused.collect(),
+        doubtful: doubtful.cloned().collect(),
+        restarts: Vec::new(),
+        frozen: Vec::new(),
+        deprecated: deprecated.collect(),
+        gpus: GpuTotals::default(),
+    };
+    // What is refused today has no objects, and what runs of it is the cluster's to say.
+    let objects = if today.objects.is_empty() { &then.objects } else { &today.objects };
+    for desired in objects {
+        let whole = desired.with_initial_replicas();
+        let object = question.live.get(&whole.reference().identity()).unwrap_or(&whole);
+        model.add_object(question, object);
+    }
+    model
+}
+
+impl ModelForesight {
+    fn add_object(&mut self, question: &UpgradeQuestion<'_>, object: &Object) {
+        let UpgradeQuestion { from, to, platform, .. } = *question;
+        let frozen = upgrade::newly_frozen(object, from, to, platform);
+        self.frozen.extend(frozen.into_iter().map(|one| ForeseenFreeze {
+            object: object.reference(),
+            field: one.path.to_string(),
+            message: one.message,
+        }));
+        if object.kind() != GRAPH.kind {
+            self.gpus.add(unchanged_gpus(object).totals);
+            return;
+        }
+        let restarts = upgrade::operator_restarts(object, from, to, platform);
+        self.gpus.add(upgrade::restart_gpus(object, &restarts).totals);
+        self.restarts.extend(restarts.into_iter().map(|one| ForeseenRestart {
+            object: object.reference(),
+            components: one.components,
+            disruption: one.disruption,
+            certainty: one.certainty,
+            since: one.cause.since(),
+            reason: one.cause.sentence().to_owned(),
+        }));
+    }
+}
+
+/// Whether two findings are one, of two renderings of the same files.
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    (one.rule, one.is_error(), &one.location) == (other.rule, other.is_error(), &other.location)
+}
+
+fn summarize<'a>(after: &RenderedSide, models: impl Iterator<Item = &'a ModelForesight> + Clone) -> UpgradeSummary {
+    let count = |is_meant: &dyn Fn(&ModelForesight) -> bool| models.clone().filter(|one| is_meant(one)).count();
+    let mut gpus = GpuTotals::default();
+    models.clone().for_each(|one| gpus.add(one.gpus));
+    let restarted = models.clone().filter(|one| !one.restarts.is_empty());
+    UpgradeSummary {
+        models: after.models.len() + after.broken.len(),
+        unreadable: after.broken.len(),
+        refused: count(&|one| !one.refused.is_empty()),
+        corrected: count(&|one| {
+            !one.refused.is_empty() && one.refused.iter().all(|refused| refused.correction.is_some())
+        }),
+        restarted: restarted.clone().count(),
+        restarted_gpus: restarted.map(|one| one.gpus.before).sum(),
+        gpus,
+        frozen: count(&|one| !one.frozen.is_empty()),
+        deprecated: count(&|one| !one.deprecated.is_empty()),
+    }
+}
+
+/// What a sync writes where the cluster has one rendering of the models, written under one release, and another is wanted
+/// under another. A model that is refused on one of the sides is left out.
+fn compare_sides(
+    question: &UpgradeQuestion<'_>,
+    (base, had): (&[RenderedModel], Release),
+    (head, has): (&[RenderedModel], Release),
+) -> Plan {
+    let names = |side: &[RenderedModel]| -> BTreeSet<(String, String)> {
+        let whole = side.iter().filter(|one| !one.findings.iter().any(Finding::is_error));
+        whole.map(|one| (one.source.clone(), one.model.clone())).collect()
+    };
+    let both: BTreeSet<(String, String)> = names(base).intersection(&names(head)).cloned().collect();
+    let of_both = |side: &[RenderedModel]| -> Vec<RenderedModel> {
+        side.iter().filter(|one| both.contains(&(one.source.clone(), one.model.clone()))).cloned().collect()
+    };
+    let (mut base, mut head) = (of_both(base), of_both(head));
+    let live: BTreeMap<ObjectIdentity, Object> = objects_of(&base).collect();
+    // An object that stays as it is, is not written, and no webhook sees it.
+    switch_checkpoints(&mut head, has, |object| live.get(&object.reference().identity()) != Some(object));
+    switch_checkpoints(&mut base, had, |_| true);
+    compare_revisions(&RevisionComparison {
+        environment: question.environment,
+        base: &base,
+        head: &head,
+        platform: Platform { dynamo: Some(has), served: None, ..question.platform.clone() },
+        ..RevisionComparison::default()
+    })
+}
+
+fn objects_of(side: &[RenderedModel]) -> impl Iterator<Item = (ObjectIdentity, Object)> {
+    side.iter().flat_map(|one| &one.objects).map(|one| (one.object.reference().identity(), one.object.clone()))
+}
+
+/// What the webhook of a release writes into these graphs.
+fn switch_checkpoints(side: &mut [RenderedModel], release: Release, is_written: impl Fn(&Object) -> bool) {
+    let graphs = side.iter_mut().flat_map(|one| &mut one.objects).filter(|one| one.object.kind() == GRAPH.kind);
+    for graph in graphs.filter(|one| is_written(&one.object)) {
+        let written = graph.object.clone().map(|mut value| {
+            admission::switch_checkpoints(&mut value, release);
+            value
+        });
+        graph.object = written.unwrap_or_else(|_| graph.object.clone());
+    }
+}
