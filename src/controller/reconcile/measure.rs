@@ -251,11 +251,57 @@ fn count_deprecated(input: &PlanInput) -> BTreeMap<Option<&'static str>, usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stator_cluster::sync::DesiredState;
+    use stator_model::fleet_policy::SourcePolicies;
+    use stator_model::intent::{SourceFile, SourceTree, Workspace};
 
     #[test]
     fn a_commit_counts_from_when_it_was_made_unless_that_cannot_be_when_it_was_pushed() {
         let seen = Timestamp::from_second(1_000_000).unwrap();
         let told = [Some(999_990), Some(1_000_060), Some(990_000), None].map(|at| latency_start(at, seen).as_second());
         assert_eq!(told, [999_990, 1_000_000, 1_000_000, 1_000_000]);
+    }
+
+    #[test]
+    fn uses_of_what_is_deprecated_are_counted_by_the_release_that_removes_it() {
+        let settings = "apiVersion: stator.dev/v1alpha1
+kind: Repository
+metadata: {name: models}
+spec: {environments: {prod: {namespace: prod}}}
+";
+        let model = |name: &str, env: &str| {
+            format!(
+                "apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata: {{name: {name}}}
+spec:
+  model: Qwen/Qwen3-8B
+  engine: vllm
+  runtime: 1.3.0
+  hardware: {{gpu: h200_sxm}}
+  serving: {{worker: {{gpus: 1, env: {{{env}}}}}}}
+"
+            )
+        };
+        let counted = |env: &str| {
+            let files = [
+                ("stator.yaml", settings.to_owned()),
+                ("a/model.yaml", model("a", env)),
+                ("b/model.yaml", model("b", "")),
+            ];
+            let files =
+                files.map(|(path, text)| SourceFile { path: path.into(), content: Ok(text.into_bytes().into()) });
+            let workspace = Workspace::parse(&SourceTree { files: files.into(), ..SourceTree::default() });
+            let selection = workspace.resolve_environment(Some("prod")).unwrap();
+            let desired = DesiredState::render(selection, &SourcePolicies::default());
+            assert_eq!(desired.rendered.iter().filter(|one| !one.objects.is_empty()).count(), 2);
+            let platform = desired.target.platform.clone();
+            count_deprecated(&PlanInput { platform, rendered: desired.rendered, ..PlanInput::default() })
+        };
+        assert_eq!(counted("LOG_LEVEL: info"), BTreeMap::new());
+        assert_eq!(
+            counted("DYN_KVBM_CPU_CACHE_GB: '4', DYN_KVBM_DISK_CACHE_GB: '8', DYN_CONNECTOR: x"),
+            BTreeMap::from([(Some("1.5"), 2), (None, 1)])
+        );
     }
 }
