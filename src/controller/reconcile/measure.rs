@@ -8,10 +8,10 @@ use crate::telemetry::SPAN_TARGET;
 use crate::telemetry::traces::{TraceContext, TraceSpan};
 use jiff::Timestamp;
 use stator_cluster::sync::{SyncProgress, SyncReport};
-use stator_core::dynamo::deprecations::find_deprecated;
 use stator_core::dynamo::health::Health;
 use stator_core::outcome::SyncOutcome;
 use stator_model::plan::{Action, Plan, PlanInput};
+use stator_model::render::count_deprecated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,8 +73,9 @@ impl MeasuredPlan {
             ];
             states.into_iter().map(move |(state, number)| (sku.clone(), state, number))
         });
-        let (is_of_all, gpus, deprecated) = (unchanged.models == 0, gpus.collect(), count_deprecated(input));
-        Self { is_of_all, found, retired, gpus, deprecated }
+        // A model that uses something deprecated has a warning, so that it is never among the unchanged ones.
+        let deprecated = count_deprecated(&input.rendered, input.platform.release());
+        Self { is_of_all: unchanged.models == 0, found, retired, gpus: gpus.collect(), deprecated }
     }
 }
 
@@ -235,73 +236,14 @@ fn count_by_health(found: &BTreeMap<String, Health>) -> BTreeMap<Health, usize> 
     counts
 }
 
-/// How often objects of a plan's models use what is deprecated, by the release that removes it. A model with such a use has a
-/// warning, and a model with a finding is never left out as unchanged.
-fn count_deprecated(input: &PlanInput) -> BTreeMap<Option<&'static str>, usize> {
-    let mut counts = BTreeMap::new();
-    let noted = input.rendered.iter().filter(|model| !model.findings.is_empty());
-    for object in noted.flat_map(|model| &model.objects) {
-        for used in find_deprecated(object.object.value(), input.platform.release()) {
-            *counts.entry(used.deprecation.removed_in).or_default() += 1;
-        }
-    }
-    counts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stator_cluster::sync::DesiredState;
-    use stator_model::fleet_policy::SourcePolicies;
-    use stator_model::intent::{SourceFile, SourceTree, Workspace};
 
     #[test]
     fn a_commit_counts_from_when_it_was_made_unless_that_cannot_be_when_it_was_pushed() {
         let seen = Timestamp::from_second(1_000_000).unwrap();
         let told = [Some(999_990), Some(1_000_060), Some(990_000), None].map(|at| latency_start(at, seen).as_second());
         assert_eq!(told, [999_990, 1_000_000, 1_000_000, 1_000_000]);
-    }
-
-    #[test]
-    fn uses_of_what_is_deprecated_are_counted_by_the_release_that_removes_it() {
-        let settings = "apiVersion: stator.dev/v1alpha1
-kind: Repository
-metadata: {name: models}
-spec: {environments: {prod: {namespace: prod}}}
-";
-        let model = |name: &str, env: &str| {
-            format!(
-                "apiVersion: stator.dev/v1alpha1
-kind: Model
-metadata: {{name: {name}}}
-spec:
-  model: Qwen/Qwen3-8B
-  engine: vllm
-  runtime: 1.3.0
-  hardware: {{gpu: h200_sxm}}
-  serving: {{worker: {{gpus: 1, env: {{{env}}}}}}}
-"
-            )
-        };
-        let counted = |env: &str| {
-            let files = [
-                ("stator.yaml", settings.to_owned()),
-                ("a/model.yaml", model("a", env)),
-                ("b/model.yaml", model("b", "")),
-            ];
-            let files =
-                files.map(|(path, text)| SourceFile { path: path.into(), content: Ok(text.into_bytes().into()) });
-            let workspace = Workspace::parse(&SourceTree { files: files.into(), ..SourceTree::default() });
-            let selection = workspace.resolve_environment(Some("prod")).unwrap();
-            let desired = DesiredState::render(selection, &SourcePolicies::default());
-            assert_eq!(desired.rendered.iter().filter(|one| !one.objects.is_empty()).count(), 2);
-            let platform = desired.target.platform.clone();
-            count_deprecated(&PlanInput { platform, rendered: desired.rendered, ..PlanInput::default() })
-        };
-        assert_eq!(counted("LOG_LEVEL: info"), BTreeMap::new());
-        assert_eq!(
-            counted("DYN_KVBM_CPU_CACHE_GB: '4', DYN_KVBM_DISK_CACHE_GB: '8', DYN_CONNECTOR: x"),
-            BTreeMap::from([(Some("1.5"), 2), (None, 1)])
-        );
     }
 }

@@ -163,7 +163,7 @@ fn names(known: &str, name: &str) -> bool {
 
 /// Environment variables that stator renders.
 pub mod env {
-    use super::{EnvVarPolicy, ReleaseSpan, find_variable};
+    use super::{EnvVarPolicy, find_variable};
     use crate::dynamo::release::Release;
 
     /// How the frontend spreads requests.
@@ -188,15 +188,12 @@ pub mod env {
 
     /// Whether the operator of every supported release sets a variable of this name.
     pub fn is_injected(name: &str) -> bool {
-        find_variable(name).is_some_and(|variable| {
-            variable.policy != EnvVarPolicy::UserDefined && variable.releases == ReleaseSpan::ALL
-        })
+        Release::KNOWN.into_iter().all(|release| is_injected_at(name, release))
     }
 
     /// Whether the operator of this release sets a variable of this name.
     pub fn is_injected_at(name: &str, release: Release) -> bool {
-        find_variable(name)
-            .is_some_and(|variable| variable.policy != EnvVarPolicy::UserDefined && variable.releases.contains(release))
+        find_variable(name).is_some_and(|one| one.policy != EnvVarPolicy::UserDefined && one.releases.contains(release))
     }
 }
 

@@ -50,8 +50,10 @@ spec:
   runtime: 1.3.0
   serving:
     worker:
-      args: [--is-decode-worker]
-      env: {DYN_CONNECTOR: nixl}
+      args: [--max-num-seqs, '8', --is-decode-worker]
+      env: {LOG_LEVEL: info, DYN_CONNECTOR: nixl}
+  env:
+    DYN_KVBM_CPU_CACHE_GB: '4'
 ";
     let selection =
         workspace(&[("stator.yaml", ROOT), ("qwen/model.yaml", model)]).resolve_environment(Some("prod")).unwrap();
@@ -69,13 +71,18 @@ spec:
     let warnings: Vec<&str> = shown.split("\n\n").filter(|part| part.contains("[dynamo/deprecated]")).collect();
     insta::assert_snapshot!(warnings.join("\n\n"), @r"
     warning[dynamo/deprecated]: the flag `--is-decode-worker` is deprecated since release 1.2; release 1.4 removes it
-      --> qwen/model.yaml:10:14
+      --> qwen/model.yaml:10:35
       = help: Write `--disaggregation-mode decode`.
       = rule: https://stator.dev/docs/rules#dynamo/deprecated
 
     warning[dynamo/deprecated]: the variable `DYN_CONNECTOR` is deprecated since release 1.2; no release removes it yet
-      --> qwen/model.yaml:11:28
+      --> qwen/model.yaml:11:30
       = help: Give `--kv-transfer-config` to the engine.
+      = rule: https://stator.dev/docs/rules#dynamo/deprecated
+
+    warning[dynamo/deprecated]: the variable `DYN_KVBM_…` is deprecated since release 1.3; release 1.5 removes it
+      --> qwen/model.yaml:13:5
+      = help: Use the engine's own KV offloading.
       = rule: https://stator.dev/docs/rules#dynamo/deprecated
     ");
 }

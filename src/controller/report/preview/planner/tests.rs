@@ -99,7 +99,7 @@ fn a_pull_request_that_begins_to_use_what_is_deprecated_is_told_what_to_write_in
     };
     insta::assert_snapshot!(comment(&plain, &begins), @r"
     > [!WARNING]
-    > **dynamo/deprecated** `a/model.yaml:9:83` — the variable \`DYN\_KVBM\_…\` is deprecated since release 1.3; release 1.5 removes it
+    > **dynamo/deprecated** `a/model.yaml:9:92` — the variable \`DYN\_KVBM\_…\` is deprecated since release 1.3; release 1.5 removes it
     > Fix: Use the engine's own KV offloading.
     ");
     assert_eq!(comment(&begins, &plain), "");
