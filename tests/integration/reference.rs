@@ -210,9 +210,14 @@ fn the_page_of_dynamo_follows_the_tables() {
     use stator_core::dynamo::{deprecations, registry};
 
     let mut page = "# What stator knows of Dynamo\n\nGenerated from the tables in `crates/stator-core/src/dynamo/`, which validation, rendering, \
-                    planning and import read.\n\n## Deprecations\n\n`stator validate` and `stator plan` warn of \
-                    these (`dynamo/deprecated`). A line for a release after 1.2 applies to models whose images are of \
-                    that release or a later one.\n\n| What | Since | Removed in | Instead |\n|-|-|-|-|\n"
+                    planning and import read. The column *Releases* says which releases of Dynamo have a line: `all` are those \
+                    that stator supports, from 1.2 on. If a line is known to have come after 1.2 and not when, the column says \
+                    `1.5 and later`.\n\n## Deprecations\n\n`stator validate`, `stator plan` and the comments on pull \
+                    requests warn of these (`dynamo/deprecated`): with the place in the file, the release that removes it, and \
+                    what to write instead. `stator_deprecated_uses` counts them ([Metrics](../metrics.md)). A version, field, \
+                    label or annotation counts from the release of the cluster's or the environment's Dynamo on, a variable or \
+                    flag from the release of the model's images on. `–` under *Removed in*: no release removes it \
+                    yet.\n\n| What | Since | Removed in | Instead |\n|-|-|-|-|\n"
         .to_owned();
     for line in deprecations::ALL {
         let kind = line.subject.kind().map(|kind| format!("{kind}: ")).unwrap_or_default();
@@ -220,25 +225,33 @@ fn the_page_of_dynamo_follows_the_tables() {
         writeln!(page, "| {kind}{} | {} | {removed} | {} |", cell(&what), line.since, cell(line.replacement)).unwrap();
     }
     for (title, text, keys) in [
-        ("Labels", "Those of the operator are never rendered, reported as drift, or removed.", registry::LABELS),
+        (
+            "Labels",
+            "Those of the operator are never rendered, reported as drift, or removed. A name that ends with `-` or `.` stands for a family.",
+            registry::LABELS,
+        ),
         ("Annotations", "The same holds for them.", registry::ANNOTATIONS),
     ] {
-        writeln!(page, "\n## {title}\n\n{text}\n\n| Name | Written by | Meaning |\n|-|-|-|").unwrap();
+        writeln!(page, "\n## {title}\n\n{text}\n\n| Name | Written by | Releases | Meaning |\n|-|-|-|-|").unwrap();
         for key in keys {
-            writeln!(page, "| `{}` | {} | {} |", key.name, key.writer.name(), cell(key.meaning)).unwrap();
+            let (writer, releases) = (key.writer.name(), key.releases.describe());
+            writeln!(page, "| `{}` | {writer} | {releases} | {} |", key.name, cell(key.meaning)).unwrap();
         }
     }
     page.push_str(
-        "\n## Environment variables\n\nA name that ends with `_` stands for a family. A variable that the operator writes \
-         is a warning in an intent, and one that it fixes is an error.\n\n| Name | Written by | Meaning |\n|-|-|-|\n",
+        "\n## Environment variables\n\nA name that ends with `_` stands for a family. A variable that the operator of the \
+         environment's release writes is a warning in an intent, and one that it fixes is an error.\n\n| Name | Written by | \
+         Releases | Meaning |\n|-|-|-|-|\n",
     );
     for variable in registry::VARIABLES {
-        writeln!(page, "| `{}` | {} | {} |", variable.name, variable.policy.name(), cell(variable.meaning)).unwrap();
+        let (writer, releases) = (variable.policy.name(), variable.releases.describe());
+        writeln!(page, "| `{}` | {writer} | {releases} | {} |", variable.name, cell(variable.meaning)).unwrap();
     }
-    page.push_str("\n## Ports\n\n| Port | Name | Of | Meaning |\n|-|-|-|-|\n");
+    page.push_str("\n## Ports\n\n| Port | Name | Of | Releases | Meaning |\n|-|-|-|-|-|\n");
     for port in registry::PORTS {
         let name = if port.name.is_empty() { "–".to_owned() } else { format!("`{}`", port.name) };
-        writeln!(page, "| {} | {name} | {} | {} |", port.number, port.components, cell(port.meaning)).unwrap();
+        let (of, releases) = (port.components, port.releases.describe());
+        writeln!(page, "| {} | {name} | {of} | {releases} | {} |", port.number, cell(port.meaning)).unwrap();
     }
     page.push_str(
         "\n## From v1alpha1 to v1beta1\n\nHow the operator converts each field. `*` stands for a name and \

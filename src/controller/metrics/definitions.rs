@@ -161,6 +161,8 @@ families! {
             "Models by their last known health"
         GPUS Gauge "stator_model_gpus" "" [NAMESPACE, SOURCE, label("gpu", "the SKUs that Dynamo knows, `other`, `unknown`"), label("state", "`live`, `desired`, `peak`")]
             "GPUs of the source's graphs: requested by live objects, requested by the newest commit, and the peak during the rollout"
+        DEPRECATED_USES Gauge "stator_deprecated_uses" "" [NAMESPACE, SOURCE, label("removed_in", "the release of Dynamo that removes it, or `none` if no release does yet")]
+            "Places in objects of the newest planned commit that use something that Dynamo deprecated; missing when there are none"
     }
     PREVIEWS_GROUP "Pull requests and notifications" {
         PREVIEWS Counter "stator_previews_total" "" [result("`planned`, `faulty` (caused by the pull request), `failed`, `left-out` (from a fork, or above the limit)")]

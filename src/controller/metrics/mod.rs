@@ -94,6 +94,7 @@ metrics! {
     drift_repaired: Counter = DRIFT_REPAIRED,
     models: Gauge = MODELS,
     gpus: Gauge = GPUS,
+    deprecated_uses: Gauge = DEPRECATED_USES,
     previews: Counter = PREVIEWS,
     preview_seconds: Histogram = PREVIEW_SECONDS,
     notifications: Counter = NOTIFICATIONS,
@@ -239,6 +240,16 @@ impl Metrics {
         self.gpus.remove_matching(&[namespace, name]);
         for ((sku, state), number) in sums {
             set_gauge(&self.gpus, &[namespace, name, sku, state], i64::try_from(number).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// How often a source's objects use what Dynamo deprecated, by the release that removes it.
+    pub fn set_deprecated_uses(&self, source: &SourceKey, by_removal: &BTreeMap<Option<&'static str>, usize>) {
+        let [namespace, name] = source_labels(source);
+        self.deprecated_uses.remove_matching(&[namespace, name]);
+        for (release, number) in by_removal {
+            let removed_in = release.unwrap_or("none");
+            set_gauge(&self.deprecated_uses, &[namespace, name, removed_in], to_gauge_value(*number));
         }
     }
 

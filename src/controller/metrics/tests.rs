@@ -36,6 +36,7 @@ fn everything(metrics: &Metrics, source: &SourceKey) {
             ("unknown", GpuCountKind::Peak, 1),
         ],
     );
+    metrics.set_deprecated_uses(source, &BTreeMap::from([(Some("1.5"), 2), (None, 1)]));
     metrics.record_reload(true);
     metrics.record_kube_request("apply", 200, second);
     metrics.record_kube_request("get", 0, second);
@@ -126,6 +127,28 @@ fn what_others_choose_makes_no_series_without_end() {
     stator_model_gpus{namespace="team",source="models",gpu="other",state="live"} 1
     stator_kube_requests_total{verb="get",code="none"} 1000
     "#);
+}
+
+#[test]
+fn what_is_no_longer_deprecated_anywhere_is_no_longer_counted() {
+    let metrics = Metrics::default();
+    let shown = |by_removal: &[(Option<&'static str>, usize)]| {
+        metrics.set_deprecated_uses(&key("models"), &by_removal.iter().copied().collect());
+        let text = served(&metrics, &[]);
+        text.lines().filter(|line| line.starts_with("stator_deprecated_uses{")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        shown(&[(Some("1.5"), 2), (None, 1)]),
+        [
+            r#"stator_deprecated_uses{namespace="team",source="models",removed_in="1.5"} 2"#,
+            r#"stator_deprecated_uses{namespace="team",source="models",removed_in="none"} 1"#,
+        ]
+    );
+    assert_eq!(
+        shown(&[(None, 3)]),
+        [r#"stator_deprecated_uses{namespace="team",source="models",removed_in="none"} 3"#]
+    );
+    assert_eq!(shown(&[]), Vec::<String>::new());
 }
 
 #[test]

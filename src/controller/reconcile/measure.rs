@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use stator_cluster::sync::{SyncProgress, SyncReport};
 use stator_core::dynamo::health::Health;
 use stator_core::outcome::SyncOutcome;
-use stator_model::plan::{Action, Plan, UnchangedSummary};
+use stator_model::plan::{Action, Plan, PlanInput};
+use stator_model::render::count_deprecated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +35,7 @@ pub(super) struct MeasuredCommits {
     found: BTreeMap<String, Health>,
 }
 
-/// What a plan says of models and GPUs.
+/// What a plan says of models, GPUs and what is deprecated.
 #[derive(Debug)]
 pub(super) struct MeasuredPlan {
     /// Whether all models are in it.
@@ -42,12 +43,13 @@ pub(super) struct MeasuredPlan {
     found: BTreeMap<String, Health>,
     retired: BTreeSet<String>,
     gpus: Vec<(String, GpuCountKind, u64)>,
+    deprecated: BTreeMap<Option<&'static str>, usize>,
 }
 
 impl MeasuredPlan {
-    /// Of a plan, with those `unchanged` beside it that nothing changes of; models that are `left` as they are stay as they
-    /// were.
-    pub(super) fn of_plan(plan: &Plan, unchanged: &UnchangedSummary, left: &BTreeSet<String>) -> Self {
+    /// Of a plan and what it is made of; models that are `left` as they are stay as they were.
+    pub(super) fn of_plan(plan: &Plan, input: &PlanInput, left: &BTreeSet<String>) -> Self {
+        let unchanged = &input.unchanged;
         let retired: BTreeSet<String> = plan.retired.iter().cloned().collect();
         let mut found: BTreeMap<String, Health> = BTreeMap::new();
         for change in plan.changes.iter().filter(|change| !retired.contains(&change.model)) {
@@ -71,7 +73,9 @@ impl MeasuredPlan {
             ];
             states.into_iter().map(move |(state, number)| (sku.clone(), state, number))
         });
-        Self { is_of_all: unchanged.models == 0, found, retired, gpus: gpus.collect() }
+        // A model that uses something deprecated has a warning, so that it is never among the unchanged ones.
+        let deprecated = count_deprecated(&input.rendered, input.platform.release());
+        Self { is_of_all: unchanged.models == 0, found, retired, gpus: gpus.collect(), deprecated }
     }
 }
 
@@ -120,7 +124,7 @@ impl SourceBoard {
         done
     }
 
-    /// What a plan says of models and GPUs, before it is carried out.
+    /// What a plan says of models, GPUs and what is deprecated, before it is carried out.
     pub(super) fn measure_plan(&self, plan: &MeasuredPlan, marks: &mut MeasuredCommits) {
         if plan.is_of_all {
             marks.found.clear();
@@ -131,6 +135,7 @@ impl SourceBoard {
         self.metrics.set_model_health(&self.source.key, &count_by_health(&marks.found));
         let gpus = plan.gpus.iter().map(|(sku, kind, number)| (sku.as_str(), *kind, *number));
         self.metrics.set_gpus(&self.source.key, gpus);
+        self.metrics.set_deprecated_uses(&self.source.key, &plan.deprecated);
     }
 
     /// What a sync made of the models, and how long its commit took.

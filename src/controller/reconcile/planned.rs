@@ -162,7 +162,7 @@ impl Planned {
     /// What a plan says before it is carried out: of drift, which is taken out of it where the source does not ask for its
     /// repair, and of models.
     pub(super) fn new(attempt: Attempt, mut commit_plan: CommitPlan, faulty: FaultyModels) -> Self {
-        let CommitPlan { plan, bookkeeping, delta, .. } = &mut commit_plan;
+        let CommitPlan { plan, bookkeeping, delta, draft, .. } = &mut commit_plan;
         let findings = plan.findings.clone();
         let drifted = DriftedModels::find(plan, &bookkeeping.records);
         let repairs = if attempt.pass.heal {
@@ -172,7 +172,7 @@ impl Planned {
         };
         let left = if attempt.pass.heal { BTreeSet::new() } else { drifted.all() };
         let summary = PlanSummary::from_summary(&attempt.commit.commit, &plan.summary);
-        let measured = MeasuredPlan::of_plan(plan, &delta.unchanged, &left);
+        let measured = MeasuredPlan::of_plan(plan, draft.input(), &left);
         let left_alone = LeftAlone::take_from(plan, &left);
         let overview = PlanOverview::of_plan(plan, delta.unchanged.models);
         // What is blocked is never left out of a plan, so these are all of them.

@@ -17,6 +17,8 @@ use super::yaml::{FileId, YamlEntry, YamlNode, YamlSpan, YamlValue};
 use super::{BrokenIntent, FieldOrigins, Intent, ResolvedEnvironment, rules};
 use globset::GlobSet;
 use rayon::prelude::*;
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::release::Release;
 use stator_core::finding::{self, Finding, Location};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -220,6 +222,7 @@ struct EnvironmentResolver<'a> {
     include: Option<GlobSet>,
     exclude: Option<GlobSet>,
     root_broken: bool,
+    release: Release,
 }
 
 impl<'a> EnvironmentResolver<'a> {
@@ -233,6 +236,7 @@ impl<'a> EnvironmentResolver<'a> {
             include: compile_globs(&environment.include),
             exclude: compile_globs(&environment.exclude),
             root_broken: workspace.root.as_ref().is_some_and(|root| root.broken),
+            release: environment.platform.as_ref().map_or(Release::STABLE, Platform::release),
         }
     }
 
@@ -287,7 +291,7 @@ impl<'a> EnvironmentResolver<'a> {
             }
         };
         let origins = FieldOrigins::new(self.workspace.file_names.clone(), merged);
-        findings.extend(validate_model(&model, &origins));
+        findings.extend(validate_model(&model, &origins, self.release));
         let there = self.workspace.mounted_files.get(&files.folder).map_or(&[][..], Vec::as_slice);
         let contents = read_mounted_files(&model, &origins, &files.folder, there, &mut findings);
         let manifests = read_manifests(&model, &origins, &files.folder, there, &mut findings);

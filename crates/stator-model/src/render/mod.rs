@@ -29,6 +29,7 @@ pub(crate) mod tests;
 
 use crate::intent::model::{ReplacementOrder, Scaling};
 use crate::intent::{Intent, ManifestObject};
+pub use admission_check::count_deprecated;
 pub use download::HUGGING_FACE_IMAGE;
 pub use manifests::complete_requests;
 pub use mounted_files::FILE_VOLUME_PREFIX;

@@ -1,12 +1,43 @@
 //! Dynamo's registries: labels, annotations, environment variables, ports and image names, as data from which the
 //! documentation is generated.
 //!
-//! Source: `deploy/operator/internal/consts/consts.go` and the operator's documentation of release 1.2; what a later
-//! release adds says so.
+//! Source: `deploy/operator/internal/consts/consts.go` and the operator's documentation of release 1.2, and what the
+//! operators of 1.3 to 1.5 were read and seen to write.
 
 mod tables;
 
 pub use tables::{ANNOTATIONS, LABELS, PORTS, VARIABLES};
+
+use super::release::Release;
+
+/// The supported releases that have a line of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseSpan {
+    /// The first of them.
+    pub since: Release,
+    /// The last of them; `None` where none dropped it.
+    pub until: Option<Release>,
+}
+
+impl ReleaseSpan {
+    /// All of them.
+    pub const ALL: Self = Self { since: Release::V1_2, until: None };
+
+    /// Whether a release has it.
+    pub fn contains(self, release: Release) -> bool {
+        self.since <= release && self.until.is_none_or(|last| release <= last)
+    }
+
+    /// The words of a table: `all`, `1.4 and later`, `until 1.3`, `1.3 to 1.4`.
+    pub fn describe(self) -> String {
+        match (self.since, self.until) {
+            (Release::V1_2, None) => "all".to_owned(),
+            (Release::V1_2, Some(last)) => format!("until {last}"),
+            (first, None) => format!("{first} and later"),
+            (first, Some(last)) => format!("{first} to {last}"),
+        }
+    }
+}
 
 /// Who writes a label, an annotation or a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -30,10 +61,12 @@ impl MetadataWriter {
 /// A label or an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataKey {
-    /// The key.
+    /// The key; one that ends with `-` or `.` stands for a family.
     pub name: &'static str,
     /// Who writes it.
     pub writer: MetadataWriter,
+    /// Which releases have it.
+    pub releases: ReleaseSpan,
     /// What it says, in a sentence.
     pub meaning: &'static str,
 }
@@ -67,6 +100,8 @@ pub struct EnvVariable {
     pub name: &'static str,
     /// What setting it does.
     pub policy: EnvVarPolicy,
+    /// Which releases have it.
+    pub releases: ReleaseSpan,
     /// What it says, in a sentence.
     pub meaning: &'static str,
 }
@@ -80,6 +115,8 @@ pub struct ComponentPort {
     pub name: &'static str,
     /// Which components listen there.
     pub components: &'static str,
+    /// Which releases have it.
+    pub releases: ReleaseSpan,
     /// What for, in a sentence.
     pub meaning: &'static str,
 }
@@ -114,13 +151,21 @@ pub mod label {
     pub const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
 }
 
-/// Whether a label or annotation of this key is the operator's to write.
+/// Whether a label or annotation of this key is the operator's to write, at any release: what is in git outlives an upgrade.
 pub fn is_operator_key(key: &str) -> bool {
-    LABELS.iter().chain(ANNOTATIONS).any(|known| known.writer == MetadataWriter::Operator && known.name == key)
+    LABELS.iter().chain(ANNOTATIONS).any(|known| known.writer == MetadataWriter::Operator && names(known.name, key))
+}
+
+/// Whether a name of the tables stands for this one. No whole name ends as that of a family does.
+fn names(known: &str, name: &str) -> bool {
+    known == name || (known.ends_with(['_', '-', '.']) && name.starts_with(known))
 }
 
 /// Environment variables that stator renders.
 pub mod env {
+    use super::{EnvVarPolicy, find_variable};
+    use crate::dynamo::release::Release;
+
     /// How the frontend spreads requests.
     pub const ROUTER_MODE: &str = "DYN_ROUTER_MODE";
     /// Tokens in one KV block: the router's must equal the engine's (`frontend_args.py`, `--kv-cache-block-size`).
@@ -138,21 +183,23 @@ pub mod env {
 
     /// Whether the operator tells a pod by this variable who it is: another value breaks discovery.
     pub fn is_identity(name: &str) -> bool {
-        super::env_var_policy(name) == Some(super::EnvVarPolicy::Identity)
+        find_variable(name).is_some_and(|variable| variable.policy == EnvVarPolicy::Identity)
     }
 
-    /// Whether the operator sets a variable of this name.
+    /// Whether the operator of every supported release sets a variable of this name.
     pub fn is_injected(name: &str) -> bool {
-        super::env_var_policy(name).is_some_and(|setting| setting != super::EnvVarPolicy::UserDefined)
+        Release::KNOWN.into_iter().all(|release| is_injected_at(name, release))
+    }
+
+    /// Whether the operator of this release sets a variable of this name.
+    pub fn is_injected_at(name: &str, release: Release) -> bool {
+        find_variable(name).is_some_and(|one| one.policy != EnvVarPolicy::UserDefined && one.releases.contains(release))
     }
 }
 
-/// What setting a variable does; `None` for one that is not Dynamo's.
-fn env_var_policy(name: &str) -> Option<EnvVarPolicy> {
-    let known = |variable: &&EnvVariable| {
-        variable.name == name || (variable.name.ends_with('_') && name.starts_with(variable.name))
-    };
-    VARIABLES.iter().find(known).map(|variable| variable.policy)
+/// The line of a variable; `None` for one that is not Dynamo's.
+fn find_variable(name: &str) -> Option<&'static EnvVariable> {
+    VARIABLES.iter().find(|variable| names(variable.name, name))
 }
 
 /// The container that is Dynamo's in every pod template; others are sidecars.
@@ -195,8 +242,46 @@ mod tests {
     fn who_writes_what_is_told_from_the_tables() {
         assert!(is_operator_key("nvidia.com/dgd-spec") && is_operator_key("nvidia.com/selector"));
         assert!(!is_operator_key("nvidia.com/enable-grove") && !is_operator_key("team"));
+        assert!(is_operator_key("nvidia.com/dynamo-topology.zone") && !is_operator_key("nvidia.com/dynamo-topology"));
         assert!(env::is_identity("POD_UID") && env::is_injected("POD_UID"));
         assert!(env::is_injected("DYN_SYSTEM_PORT") && !env::is_identity("DYN_SYSTEM_PORT"));
         assert!(!env::is_injected("DYN_ROUTER_MODE") && !env::is_injected("LOG_LEVEL"));
+    }
+
+    #[test]
+    fn a_later_release_injects_what_an_earlier_one_leaves_to_people() {
+        let from = |name| Release::KNOWN.into_iter().filter(|release| env::is_injected_at(name, *release)).min();
+        assert_eq!(from("DYN_SYSTEM_PORT"), Some(Release::V1_2));
+        assert_eq!(from("DYN_KV_TRANSFER_DOMAIN"), Some(Release::V1_3));
+        assert_eq!(from("POD_IP"), Some(Release::V1_5));
+        assert_eq!(from("DYN_ROUTER_MODE"), None);
+        assert!(env::is_injected_at("POD_IP", Release::Newer) && !env::is_injected("POD_IP"));
+    }
+
+    #[test]
+    fn a_span_says_which_releases_it_has() {
+        let shown = |since, until| {
+            let span = ReleaseSpan { since, until };
+            let has: Vec<&str> =
+                Release::KNOWN.into_iter().filter(|one| span.contains(*one)).map(Release::as_str).collect();
+            format!("{}: {}\n", span.describe(), has.join(" "))
+        };
+        let spans = [
+            (Release::V1_2, None),
+            (Release::V1_4, None),
+            (Release::V1_2, Some(Release::V1_3)),
+            (Release::V1_3, Some(Release::V1_4)),
+        ];
+        insta::assert_snapshot!(spans.map(|(since, until)| shown(since, until)).concat(), @r"
+        all: 1.2 1.3 1.4 1.5
+        1.4 and later: 1.4 1.5
+        until 1.3: 1.2 1.3
+        1.3 to 1.4: 1.3 1.4
+        ");
+        let of_keys = LABELS.iter().chain(ANNOTATIONS).map(|key| key.releases);
+        let of_variables = VARIABLES.iter().map(|variable| variable.releases);
+        for span in of_keys.chain(of_variables).chain(PORTS.iter().map(|port| port.releases)) {
+            assert!(span.until.is_none_or(|last| span.since <= last), "{}", span.describe());
+        }
     }
 }

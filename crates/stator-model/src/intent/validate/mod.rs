@@ -13,12 +13,13 @@ mod workers;
 use super::FieldOrigins;
 use super::model::{Component, Model, Route, Serving, Worker};
 use super::rules;
+use stator_core::dynamo::release::Release;
 use stator_core::finding::{Finding, Rule};
 use std::collections::BTreeSet;
 
-/// Every fault and warning of a merged model.
-pub fn validate_model(model: &Model, origins: &FieldOrigins) -> Vec<Finding> {
-    let mut judge = ModelValidator { model, origins, findings: Vec::new() };
+/// Every fault and warning of a merged model, for an operator of the release that its environment says.
+pub fn validate_model(model: &Model, origins: &FieldOrigins, release: Release) -> Vec<Finding> {
+    let mut judge = ModelValidator { model, origins, release, findings: Vec::new() };
     serving_mode::validate_serving_mode(&mut judge);
     workers::validate_workers(&mut judge);
     graph::validate_graph(&mut judge);
@@ -33,6 +34,7 @@ pub fn validate_model(model: &Model, origins: &FieldOrigins) -> Vec<Finding> {
 struct ModelValidator<'a> {
     model: &'a Model,
     origins: &'a FieldOrigins,
+    release: Release,
     findings: Vec<Finding>,
 }
 

@@ -78,7 +78,7 @@ fn check_variable(judge: &mut ModelValidator<'_>, place: &str, name: &str, value
             format!("`{name}` is set by Dynamo's operator to identify the pod"),
             "Remove it.",
         );
-    } else if registry::env::is_injected(name) {
+    } else if registry::env::is_injected_at(name, judge.release) {
         judge.warning(
             rules::MODEL_ENV_INJECTED,
             place,

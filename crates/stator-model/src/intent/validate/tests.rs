@@ -207,6 +207,23 @@ fn components_have_names_of_their_own_within_the_budget() {
 }
 
 #[test]
+fn a_variable_is_the_operators_from_the_release_on_that_sets_it() {
+    let model = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: qwen}\nspec: {model: m, engine: vllm, runtime: 1.2.0, env: {POD_IP: x, DYN_TOPOLOGY_ENABLED: 'true'}, serving: {worker: {}}}\n";
+    let warned = |release: &str| {
+        let root = format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {{name: models}}\nspec: {{environments: {{prod: {{namespace: prod, platform: {{dynamo: '{release}'}}}}}}}}\n"
+        );
+        let files = workspace(&[("stator.yaml", &root), ("m/model.yaml", model)]);
+        let findings = files.resolve_environment(Some("prod")).unwrap().findings;
+        let told = findings.iter().filter(|one| one.rule == crate::intent::rules::MODEL_ENV_INJECTED);
+        told.map(|one| one.message.split('`').nth(1).unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(warned("1.2"), Vec::<String>::new());
+    assert_eq!(warned("1.4"), ["DYN_TOPOLOGY_ENABLED"]);
+    assert_eq!(warned("1.5"), ["POD_IP", "DYN_TOPOLOGY_ENABLED"]);
+}
+
+#[test]
 fn what_others_own_is_left_alone() {
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {env: {DYN_SYSTEM_PORT: '1'}}}\n  env: {POD_NAME: x, API_TOKEN: abc, MAX_TOKENS: many, TOKEN_PATH: /run/token}\n"), @r#"
     m/model.yaml:7:45 warning model/env-injected: `DYN_SYSTEM_PORT` is set by Dynamo's operator; this value replaces the operator's

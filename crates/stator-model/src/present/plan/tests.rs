@@ -1,8 +1,12 @@
 use super::*;
+use crate::intent::tests::{ROOT, workspace};
+use crate::plan::{PlanInput, build_plan};
 use crate::present::samples::hostile_plan;
 use crate::present::{TerminalOptions, samples};
+use crate::render::{RenderTarget, render_all};
 use proptest::prelude::*;
 use serde_json::json;
+use stator_core::dynamo::admission::Platform;
 
 #[test]
 fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
@@ -32,6 +36,54 @@ fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
     Plan: 1 to create, 1 to change, 1 to delete, 1 unchanged.
     GPUs: 8 → 0 h100_sxm (-8), 12 → 16 h200_sxm (+4, peak 22), 1 of unknown SKU
     Cost: ≈ +$10,220/mo ($42.00/h → $56.00/h; no price for l40s)
+    ");
+}
+
+#[test]
+fn what_is_deprecated_is_named_with_its_line_its_end_and_what_to_write_instead() {
+    let model = "apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata: {name: qwen}
+spec:
+  model: Qwen/Qwen3-8B
+  engine: vllm
+  runtime: 1.3.0
+  serving:
+    worker:
+      args: [--max-num-seqs, '8', --is-decode-worker]
+      env: {LOG_LEVEL: info, DYN_CONNECTOR: nixl}
+  env:
+    DYN_KVBM_CPU_CACHE_GB: '4'
+";
+    let selection =
+        workspace(&[("stator.yaml", ROOT), ("qwen/model.yaml", model)]).resolve_environment(Some("prod")).unwrap();
+    let (environment, namespace) = ("prod".to_owned(), "prod".to_owned());
+    let platform = Platform::default();
+    let target = RenderTarget { repository: "models".into(), environment, namespace, platform };
+    let plan = build_plan(&PlanInput {
+        repository: target.repository.clone(),
+        environment: target.environment.clone(),
+        namespace: target.namespace.clone(),
+        rendered: render_all(&selection.intents, &target),
+        ..PlanInput::default()
+    });
+    let shown = text(&plan, &TerminalOptions::default());
+    let warnings: Vec<&str> = shown.split("\n\n").filter(|part| part.contains("[dynamo/deprecated]")).collect();
+    insta::assert_snapshot!(warnings.join("\n\n"), @r"
+    warning[dynamo/deprecated]: the flag `--is-decode-worker` is deprecated since release 1.2; release 1.4 removes it
+      --> qwen/model.yaml:10:35
+      = help: Write `--disaggregation-mode decode`.
+      = rule: https://stator.dev/docs/rules#dynamo/deprecated
+
+    warning[dynamo/deprecated]: the variable `DYN_CONNECTOR` is deprecated since release 1.2; no release removes it yet
+      --> qwen/model.yaml:11:30
+      = help: Give `--kv-transfer-config` to the engine.
+      = rule: https://stator.dev/docs/rules#dynamo/deprecated
+
+    warning[dynamo/deprecated]: the variable `DYN_KVBM_…` is deprecated since release 1.3; release 1.5 removes it
+      --> qwen/model.yaml:13:5
+      = help: Use the engine's own KV offloading.
+      = rule: https://stator.dev/docs/rules#dynamo/deprecated
     ");
 }
 

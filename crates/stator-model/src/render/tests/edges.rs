@@ -2,7 +2,8 @@
 
 use super::{component, findings, graph, intent, rendered, target};
 use crate::intent::{SourceFile, SourceTree, Workspace};
-use crate::render::render;
+use crate::render::{count_deprecated, render};
+use std::collections::BTreeMap;
 
 #[test]
 fn a_template_is_merged_by_key_and_overrides_come_last() {
@@ -250,4 +251,20 @@ components:
     insta::assert_snapshot!(decode["compilationCache"], @r#"{"mountPath":"/cache","pvcName":"compiled"}"#);
     insta::assert_snapshot!(decode["podTemplate"]["spec"]["containers"][0]["env"], @r#"[{"name":"CPUS","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu"}}},{"name":"POD","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]"#);
     insta::assert_snapshot!(graph(&model)["spec"]["env"], @r#"[{"name":"HF_TOKEN","valueFrom":{"secretKeyRef":{"key":"token","name":"hf"}}},{"name":"DYN_LOG","value":"info"}]"#);
+}
+
+#[test]
+fn uses_of_what_is_deprecated_are_counted_by_the_release_that_removes_it() {
+    let counted = |env: &str| {
+        let spec = format!("model: m\nengine: vllm\nruntime: 1.3.0\nserving: {{worker: {{env: {{{env}}}}}}}");
+        count_deprecated(
+            &[rendered("a", "model: m\nengine: vllm\nruntime: 1.3.0\nserving: {worker: {}}"), rendered("b", &spec)],
+            target().platform.release(),
+        )
+    };
+    assert_eq!(counted("LOG_LEVEL: info"), BTreeMap::new());
+    assert_eq!(
+        counted("DYN_KVBM_CPU_CACHE_GB: '4', DYN_KVBM_DISK_CACHE_GB: '8', DYN_CONNECTOR: x"),
+        BTreeMap::from([(Some("1.5"), 2), (None, 1)])
+    );
 }

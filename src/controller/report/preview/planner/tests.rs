@@ -83,6 +83,29 @@ fn one_model_of_three_changes() {
 }
 
 #[test]
+fn a_pull_request_that_begins_to_use_what_is_deprecated_is_told_what_to_write_instead() {
+    let of = |name: &str, env: &str| {
+        model(name, 1)
+            .replace("runtime: 1.2.0", "runtime: 1.3.0")
+            .replace("gpus: 2", &format!("gpus: 2, env: {{{env}}}"))
+    };
+    // What `b` used before is not of this pull request.
+    let (plain, old) = (of("a", "LOG_LEVEL: info"), of("b", "DYN_CONNECTOR: x"));
+    let begins = of("a", "LOG_LEVEL: info, DYN_KVBM_CPU_CACHE_GB: '4'");
+    let side = |a: &str| tree(&[("stator.yaml", ROOT), ("a/model.yaml", a), ("b/model.yaml", &old)]);
+    let comment = |base: &str, head: &str| {
+        let planned = planner().plan(&sides(side(base), side(base), side(head))).unwrap();
+        body::ci_comment(&planned.plan).lines().filter(|line| line.starts_with('>')).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(comment(&plain, &begins), @r"
+    > [!WARNING]
+    > **dynamo/deprecated** `a/model.yaml:9:92` — the variable \`DYN\_KVBM\_…\` is deprecated since release 1.3; release 1.5 removes it
+    > Fix: Use the engine's own KV offloading.
+    ");
+    assert_eq!(comment(&begins, &plain), "");
+}
+
+#[test]
 fn policy_guards_and_prices_are_those_of_the_base_branch() {
     let strict = ROOT.replace(
         "{namespace: prod}",

@@ -98,7 +98,7 @@ fn every_field_and_every_word_of_the_schema_is_generated() {
 fn what_is_called_valid_is_valid_and_renders() {
     for model in models(300) {
         let intent = of_model(model);
-        let faults: Vec<Finding> = validate_model(&intent.model, &intent.origins)
+        let faults: Vec<Finding> = validate_model(&intent.model, &intent.origins, target().platform.release())
             .into_iter()
             .chain(render(&intent, &target()).findings)
             .filter(Finding::is_error)
