@@ -1,10 +1,13 @@
-//! `stator check`: whether a cluster has what stator needs, and whether whoever asks may do what a sync does.
+//! `stator check`: whether a cluster has what stator needs, and whether whoever asks may do what a sync does. With
+//! `--dynamo`, what another release of Dynamo does to a repository ([`super::upgrade_check`]).
 
-use super::args::{ClusterArgs, ReportFormat};
+use super::args::{ClusterArgs, DynamoArgs, EnvironmentArgs, ReportFormat};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::sources::SourceClient;
+use super::targets::TargetArgs;
+use super::upgrade_check::{self, UpgradeCheck};
 use super::{connect, signals};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
@@ -15,6 +18,7 @@ use serde::Serialize;
 use stator_cluster::cluster::kube::{AccessRight, KubeCluster, PreflightSubject};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use stator_core::dynamo::kinds;
+use stator_core::dynamo::release::Release;
 use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, pluralize};
 use std::collections::BTreeSet;
@@ -28,12 +32,28 @@ const MAX_CONCURRENT_QUESTIONS: usize = 16;
 /// The time limit where none is given.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Check that a cluster meets stator's requirements, and that you have the rights for a sync. Writes nothing
+/// Check that a cluster meets stator's requirements, and that you have the rights for a sync
+///
+/// With --dynamo, check what another release of Dynamo would do to the models of a repository: what it refuses, restarts,
+/// freezes and gives up, with the fixes as a patch, and what to do in which order. A cluster is asked only if an option names
+/// it: for its release and its objects. Writes nothing without --write.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rights are checked for the user of the context, or for --as: `--as system:serviceaccount:NAMESPACE:NAME` checks the rights of a source.\n\nExit codes: 0 nothing failed; 1 a check failed; 2 bad usage, or the cluster cannot be reached; 124 --timeout; 130 interrupted."
+    after_help = "Rights are checked for the user of the context, or for --as: `--as system:serviceaccount:NAMESPACE:NAME` checks the rights of a source.\n\nExit codes: 0 nothing failed, and with --dynamo nothing would be refused; 1 a check failed, or something would be refused; 2 bad usage, or the cluster cannot be reached; 124 --timeout; 130 interrupted.\n\nExamples:\n  stator check --context prod\n  stator check --dynamo 1.5 -e prod\n  stator check --dynamo 1.5 -e prod --write"
 )]
 pub struct CheckArgs {
+    #[command(flatten)]
+    targets: TargetArgs,
+    /// Release of Dynamo to upgrade to, or to return to, such as 1.5; on the command line only, never by a variable
+    #[arg(long, value_name = "RELEASE")]
+    dynamo: Option<Release>,
+    /// With --dynamo: write the fixes to the files that can be fixed before the upgrade; on the command line only, never by a
+    /// variable
+    #[arg(long, requires = "dynamo")]
+    write: bool,
+    /// With --dynamo: environment of the repository; optional if there is only one
+    #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
+    environment: Option<String>,
     /// Check before you install stator: do not require stator's own definitions
     #[arg(long, env = "STATOR_PRE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pre: bool,
@@ -104,6 +124,25 @@ struct CheckReport<'a> {
 /// # Errors
 /// When the cluster cannot be reached, or the options name none.
 pub async fn run(arguments: &CheckArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    if let Some(to) = arguments.dynamo {
+        let check = UpgradeCheck {
+            to,
+            targets: &arguments.targets,
+            environment: EnvironmentArgs {
+                environment: arguments.environment.clone(),
+                namespace: arguments.namespace.clone(),
+                dynamo: DynamoArgs::default(),
+            },
+            cluster: &arguments.cluster,
+            write: arguments.write,
+            output: arguments.output,
+        };
+        return upgrade_check::run(check, output).await;
+    }
+    if !arguments.targets.words().is_empty() {
+        return Err(CliError::usage("models of a repository are checked only with --dynamo")
+            .with_hint("`stator check --dynamo 1.5` checks an upgrade; `stator validate` checks models as they are"));
+    }
     let limits = arguments.cluster.with_default_timeout(DEFAULT_TIMEOUT);
     let look = async {
         let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new("."), None, output).await?;

@@ -40,6 +40,7 @@ mod sync;
 mod targets;
 mod tree;
 mod trusted_contexts;
+mod upgrade_check;
 mod validate;
 mod version;
 mod wait;

@@ -113,6 +113,8 @@ enum FailOnClass {
     AdapterOnly,
     /// Replicas are added or removed
     Scale,
+    /// Grove updates pods once somebody deletes them
+    OnDelete,
     /// The frontend is replaced
     FrontendRoll,
     /// Every component restarts

@@ -4,13 +4,14 @@ use super::args::EnvironmentArgs;
 use super::error::CliError;
 use super::repository::{self, OpenedRepository};
 use super::targets::{TargetedModels, model_names};
-use stator_cluster::sync::DesiredState;
+use stator_cluster::sync::{DesiredState, UpgradedEnvironment};
 use stator_git::source;
 use stator_model::fleet_policy::{FleetPolicies, SourcePolicies};
-use stator_model::intent::{EnvironmentError, Workspace};
+use stator_model::intent::{EnvironmentError, SourceTree, Workspace};
 use stator_model::plan::{self, Plan, RevisionComparison};
 use stator_model::render::RenderedModel;
-use std::collections::BTreeSet;
+use stator_model::upgrade::UpgradeForesight;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans what turns `from` into `to`, or into the files as they are.
 pub fn compare_revisions(
@@ -24,16 +25,45 @@ pub fn compare_revisions(
     let checkout = &opened.checkout;
     let (base_tree, base_revision) = source::read_tree_at(&checkout.root, from)?;
     let there;
-    let (head, head_revision) = match to {
+    let (head_tree, head_revision) = match to {
         Some(revision) => {
             let (tree, commit) = source::read_tree_at(&checkout.root, revision)?;
-            there = Workspace::parse(&tree);
+            there = tree;
             (&there, commit)
         }
-        None => (&opened.workspace, checkout.revision.clone()),
+        None => (&checkout.tree, checkout.revision.clone()),
     };
-    let base = Workspace::parse(&base_tree);
-    plan_between(&opened.models, (&base, &base_revision), (head, &head_revision), environment, &policies)
+    let (base, head) = (Workspace::parse(&base_tree), Workspace::parse(head_tree));
+    let mut plan =
+        plan_between(&opened.models, (&base, &base_revision), (&head, &head_revision), environment, &policies)?;
+    plan.upgrade = foresee_upgrade(&base, (&head, head_tree), &opened.models, environment, &policies).map(Box::new);
+    Ok(plan)
+}
+
+/// What the release of Dynamo does that the head names, where the base names another one.
+fn foresee_upgrade(
+    base: &Workspace,
+    (head, head_tree): (&Workspace, &SourceTree),
+    models: &TargetedModels,
+    environment: &EnvironmentArgs,
+    policies: &SourcePolicies,
+) -> Option<UpgradeForesight> {
+    let selected = repository::select_environment(head, environment).ok()?;
+    let platform = selected.environment.platform.clone()?;
+    let named = EnvironmentArgs { environment: Some(selected.name.clone()), ..environment.clone() };
+    let from = repository::select_environment(base, &named).ok()?.environment.platform?.dynamo?;
+    let to = platform.dynamo.filter(|to| *to != from)?;
+    let scope = models.scope_in(&[&selected]);
+    let upgraded = UpgradedEnvironment {
+        name: &selected.name,
+        tree: head_tree,
+        select: &|workspace| repository::select_environment(workspace, &named).ok(),
+        policies,
+        platform: &platform,
+        is_asked: &|source| scope.contains(source),
+        live: &BTreeMap::new(),
+    };
+    Some(upgraded.foresee(from, to))
 }
 
 /// Plans what turns one state of a repository into another, each with the revision that it is.

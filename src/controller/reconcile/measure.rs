@@ -74,7 +74,7 @@ impl MeasuredPlan {
             states.into_iter().map(move |(state, number)| (sku.clone(), state, number))
         });
         // A model that uses something deprecated has a warning, so that it is never among the unchanged ones.
-        let deprecated = count_deprecated(&input.rendered, input.platform.release());
+        let deprecated = count_deprecated(&input.rendered);
         Self { is_of_all: unchanged.models == 0, found, retired, gpus: gpus.collect(), deprecated }
     }
 }

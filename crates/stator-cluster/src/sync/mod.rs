@@ -17,6 +17,7 @@ mod server_dry_runs;
 mod statuses;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 pub use desired::{DesiredState, PlanParameters};
 pub use gather::{GatheredState, environment_labels, find_strays, gather};
@@ -27,6 +28,7 @@ pub use machine::SyncApproval;
 pub use runner::{SyncOptions, run_sync};
 pub use server_dry_runs::{answer_open_questions, build_explained_plan};
 pub use statuses::{EnvironmentStatus, ask_frontends, list_pods, read_environment_status};
+pub use upgrade::UpgradedEnvironment;
 
 use serde::Serialize;
 use stator_core::object::ObjectRef;

@@ -9,9 +9,9 @@ use super::admission::{self, AdmissionFinding, ChangeRemedy, Platform, UpdateAut
 use super::disruption::{Disruption, PodRunner, hashed_version, is_worker, updates_on_delete, worker_disruption};
 use super::gpu_change::{GpuChange, gpu_change, unchanged_gpus};
 use super::graph_components::{edit_components, named_components};
-use super::kinds;
 use super::registry::MAIN_CONTAINER;
 use super::release::{Behaviour, Release};
+use super::{kinds, registry};
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -183,7 +183,9 @@ pub struct FrozenField {
 pub fn newly_frozen(object: &Object, from: Release, to: Release, platform: &Platform) -> Vec<FrozenField> {
     let before: BTreeSet<FieldPath> = frozen_fields(object, from, platform).into_iter().map(|one| one.path).collect();
     let mut frozen = frozen_fields(object, to, platform);
-    frozen.retain(|one| !before.contains(&one.path));
+    // What is the operator's to write was never anybody else's to change.
+    let is_operators = |path: &FieldPath| path.last_field().is_some_and(registry::is_operator_key);
+    frozen.retain(|one| !before.contains(&one.path) && !is_operators(&one.path));
     frozen.sort();
     frozen.dedup();
     frozen

@@ -14,6 +14,7 @@ pub mod preview;
 pub mod status;
 pub mod table;
 pub mod tree;
+pub mod upgrade;
 
 #[cfg(test)]
 mod samples;

@@ -6,7 +6,6 @@ use crate::intent::Intent;
 use serde_json::Value;
 use stator_core::dynamo::admission::{self, AdmissionFinding, AdmissionOutcome, ImageTagFault, rules};
 use stator_core::dynamo::deprecations::{self, DeprecatedItem, DeprecatedUsage, Deprecation};
-use stator_core::dynamo::release::Release;
 use stator_core::finding::Finding;
 use stator_core::object::{FieldPath, Object, PathSegment};
 use std::collections::BTreeMap;
@@ -80,15 +79,11 @@ fn item_name(path: &FieldPath) -> String {
     }
 }
 
-/// How often the objects of models use what is deprecated, by the release that removes it.
-pub fn count_deprecated(models: &[RenderedModel], release: Release) -> BTreeMap<Option<&'static str>, usize> {
+/// How often models use what is deprecated, by the release that removes it.
+pub fn count_deprecated(models: &[RenderedModel]) -> BTreeMap<Option<&'static str>, usize> {
     let mut counts = BTreeMap::new();
-    // What uses something deprecated has a warning.
-    let noted = models.iter().filter(|model| !model.findings.is_empty());
-    for object in noted.flat_map(|model| &model.objects) {
-        for found in deprecations::find_deprecated(object.object.value(), release) {
-            *counts.entry(found.deprecation.removed_in).or_default() += 1;
-        }
+    for (_, deprecation) in models.iter().flat_map(|model| &model.deprecated) {
+        *counts.entry(deprecation.removed_in).or_default() += 1;
     }
     counts
 }
@@ -104,7 +99,10 @@ fn is_already_reported(context: &RenderContext<'_>, refusal: &AdmissionFinding, 
         return context.findings.iter().any(|finding| finding.rule == crate::intent::rules::MODEL_IMAGE);
     }
     // Where the version is given beside the image, a release that asks for it finds it.
-    let version = path.strip_suffix(".image").map(|base| format!("{base}.runtimeVersion"));
+    let version = path.strip_suffix(".image").map(|base| {
+        let component = base.split_once(".template.").map_or(base, |(component, _)| component);
+        format!("{component}.runtimeVersion")
+    });
     refusal.image_tag.is_some()
         && refusal.outcome == AdmissionOutcome::WouldFail
         && ((refusal.image_tag == Some(ImageTagFault::Latest) && written(path))

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use stator_core::dynamo::admission::{is_runtime_version, rules, version_in_tag};
+use stator_core::dynamo::deprecations::{DeprecatedItem, Deprecation};
 use stator_core::dynamo::release::Release;
 use stator_core::finding::{Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,36 +73,50 @@ const MAX_CORRECTIONS: usize = 64;
 /// Corrects what can be corrected, model by model.
 pub(super) fn correct(question: &UpgradeQuestion<'_>, before: &RenderedSide, after: &RenderedSide) -> CorrectedFiles {
     let mut files = CorrectedFiles { now: question.tree.clone(), then: question.tree.clone(), made: Vec::new() };
-    let today = errors_by_model(before);
-    for model in after.models.iter().filter(|one| faults_of(one, question).next().is_some()) {
+    let today = faults_by_model(before, question.to);
+    for model in after.models.iter().filter(|one| faults_of(one, question.to).next().is_some()) {
         files.correct_model(question, &today, &model.source);
     }
     files
 }
 
-/// What of a model asks for a correction: what is refused, and what would be switched off without a word.
-fn faults_of<'a>(model: &'a RenderedModel, question: &UpgradeQuestion<'_>) -> impl Iterator<Item = &'a Finding> {
-    let is_rendered_otherwise = question.from != question.to;
-    model.findings.iter().filter(move |one| one.is_error() || (is_rendered_otherwise && is_switched_off(one)))
+/// What of a model asks for a correction: what is refused, what would be switched off without a word, and what of the API
+/// the release no longer has.
+fn faults_of<'a>(model: &'a RenderedModel, to: Release) -> impl Iterator<Item = &'a Finding> {
+    let is_removed = move |finding: &Finding| {
+        finding.rule == rules::DEPRECATED
+            && model.deprecated.iter().any(|(location, line)| {
+                *location == finding.location && line.message() == finding.message && is_removed_by(line, to)
+            })
+    };
+    model.findings.iter().filter(move |one| one.is_error() || one.rule == rules::CHECKPOINT_SWITCH || is_removed(one))
 }
 
-fn is_switched_off(finding: &Finding) -> bool {
-    finding.rule == rules::CHECKPOINT_SWITCH
+/// Whether a release has a part of the API no more. What is the images' goes when they do.
+fn is_removed_by(line: &Deprecation, to: Release) -> bool {
+    let is_gone =
+        line.removed_in.is_some_and(|removed| removed.parse::<Release>().map_or(true, |removed| removed <= to));
+    match line.subject {
+        DeprecatedItem::Field(..) | DeprecatedItem::Label(_) | DeprecatedItem::Annotation(_) => is_gone,
+        DeprecatedItem::Version(..)
+        | DeprecatedItem::Variable(_)
+        | DeprecatedItem::Flag(_)
+        | DeprecatedItem::FlagValue(..) => false,
+    }
 }
 
 /// Faults, and how many of each there are.
 type Faults = BTreeMap<(&'static str, String), usize>;
 
-fn count_faults<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Faults {
-    let mut faults = Faults::new();
-    for finding in findings.into_iter().filter(|one| one.is_error() || is_switched_off(one)) {
-        *faults.entry((finding.rule.id, finding.message.clone())).or_default() += 1;
-    }
-    faults
-}
-
-fn errors_by_model(side: &RenderedSide) -> BTreeMap<String, Faults> {
-    side.models.iter().map(|one| (one.source.clone(), count_faults(&one.findings))).collect()
+fn faults_by_model(side: &RenderedSide, to: Release) -> BTreeMap<String, Faults> {
+    let count = |model: &RenderedModel| {
+        let mut faults = Faults::new();
+        for finding in faults_of(model, to) {
+            *faults.entry((finding.rule.id, finding.message.clone())).or_default() += 1;
+        }
+        faults
+    };
+    side.models.iter().map(|one| (one.source.clone(), count(one))).collect()
 }
 
 /// Whether all faults are among those that there were.
@@ -119,8 +134,11 @@ impl CorrectedFiles {
             let side = question.asked(&part_of(&self.then, folder_of(model)), question.to);
             let Some(own) = side.models.iter().find(|one| one.source == model) else { return };
             let is_new = |one: &&Finding| tried.insert((one.rule.id, one.message.clone()));
-            let Some(fault) = faults_of(own, question).find(is_new) else { return };
-            let candidates = candidates(fault, model, &self.then, question);
+            let Some(fault) = faults_of(own, question.to).find(is_new) else { return };
+            let today_side = question.asked(&part_of(&self.then, folder_of(model)), question.from);
+            let is_todays =
+                today_side.models.iter().flat_map(|one| &one.findings).any(|one| super::is_same(one, fault));
+            let candidates = candidates(fault, is_todays, model, &self.then, question);
             if candidates.into_iter().any(|one| self.keep_if_better(question, today, model, fault, one)) {
                 // The same fault may be there once more.
                 tried.remove(&(fault.rule.id, fault.message.clone()));
@@ -146,7 +164,7 @@ impl CorrectedFiles {
         };
         let Some(then) = edited(&self.then, &candidate.edits) else { return false };
         let (before, after) = (judge(&self.then, question.to), judge(&then, question.to));
-        let (known, left) = (errors_by_model(&before), errors_by_model(&after));
+        let (known, left) = (faults_by_model(&before, question.to), faults_by_model(&after, question.to));
         let key = (fault.rule.id, fault.message.clone());
         let count =
             |faults: &BTreeMap<String, Faults>| faults.get(model).map(|all| all.get(&key).copied().unwrap_or(0));
@@ -156,7 +174,7 @@ impl CorrectedFiles {
         }
         let now = edited(&self.now, &candidate.edits).filter(|now| {
             let side = judge(now, question.from);
-            adds_nothing(&errors_by_model(&side), today) && side.broken.len() <= before.broken.len()
+            adds_nothing(&faults_by_model(&side, question.to), today) && side.broken.len() <= before.broken.len()
         });
         self.made.push(MadeCorrection {
             source: model.to_owned(),
@@ -225,8 +243,15 @@ pub(super) fn file_corrections(before: &SourceTree, after: &SourceTree) -> Vec<F
         .collect()
 }
 
-/// What may correct a fault, the likeliest first.
-fn candidates(fault: &Finding, source: &str, tree: &SourceTree, question: &UpgradeQuestion<'_>) -> Vec<Candidate> {
+/// What may correct a fault, the likeliest first. A field that the release that runs refuses as well is nothing to remove: it
+/// is somebody's mistake.
+fn candidates(
+    fault: &Finding,
+    is_todays: bool,
+    source: &str,
+    tree: &SourceTree,
+    question: &UpgradeQuestion<'_>,
+) -> Vec<Candidate> {
     let file = fault.location.file.as_str();
     let Some(content) = content_of(tree, file) else { return Vec::new() };
     let Some(place) = field_at(content, fault.location.line, fault.location.column) else { return Vec::new() };
@@ -242,7 +267,9 @@ fn candidates(fault: &Finding, source: &str, tree: &SourceTree, question: &Upgra
     }
     // What the other release has no word for, or no use: without it, it judges the model as it is meant to be judged.
     let is_leaf = matches!(names.first().map(String::as_str), Some("spec" | "metadata")) && names.len() > 1;
-    let is_removable = [rules::SCHEMA, rules::ANNOTATION, rules::SHARED_MEMORY].contains(&fault.rule) && is_leaf;
+    let is_removable = is_leaf
+        && (fault.rule == rules::DEPRECATED
+            || (!is_todays && [rules::SCHEMA, rules::ANNOTATION, rules::SHARED_MEMORY].contains(&fault.rule)));
     let words = format!("remove `{}`", names.join("."));
     let edit = is_removable.then(|| remove_through_lists(content, &names)).flatten();
     edit.map(|edit| Candidate { edits: vec![(file.to_owned(), edit)], words }).into_iter().collect()

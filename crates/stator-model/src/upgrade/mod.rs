@@ -20,6 +20,7 @@ use serde_with::skip_serializing_none;
 use stator_core::dynamo::admission::{self, Platform, rules};
 use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::gpu_change::unchanged_gpus;
+use stator_core::dynamo::gpus::{ComponentGpus, gpu_use};
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::dynamo::release::Release;
 use stator_core::dynamo::upgrade::{self, Certainty};
@@ -124,6 +125,8 @@ pub struct ModelForesight {
     pub deprecated: Vec<ForeseenDeprecation>,
     /// GPUs before, after, and at the most while the operator restarts pods.
     pub gpus: GpuTotals,
+    /// GPUs of the pods that it restarts.
+    pub restarted_gpus: u64,
 }
 
 /// Something that the release refuses.
@@ -286,6 +289,7 @@ fn foresee_model(question: &UpgradeQuestion<'_>, today: &RenderedModel, then: &R
         frozen: Vec::new(),
         deprecated: deprecated.collect(),
         gpus: GpuTotals::default(),
+        restarted_gpus: 0,
     };
     // What is refused today has no objects, and what runs of it is the cluster's to say.
     let objects = if today.objects.is_empty() { &then.objects } else { &today.objects };
@@ -312,6 +316,10 @@ impl ModelForesight {
         }
         let restarts = upgrade::operator_restarts(object, from, to, platform);
         self.gpus.add(upgrade::restart_gpus(object, &restarts).totals);
+        let is_restarted = |name: &String| restarts.iter().any(|one| one.components.contains(name));
+        let components = gpu_use(object).components;
+        self.restarted_gpus +=
+            components.iter().filter(|one| is_restarted(&one.name)).map(ComponentGpus::total).sum::<u64>();
         self.restarts.extend(restarts.into_iter().map(|one| ForeseenRestart {
             object: object.reference(),
             components: one.components,
@@ -341,7 +349,7 @@ fn summarize<'a>(after: &RenderedSide, models: impl Iterator<Item = &'a ModelFor
             !one.refused.is_empty() && one.refused.iter().all(|refused| refused.correction.is_some())
         }),
         restarted: restarted.clone().count(),
-        restarted_gpus: restarted.map(|one| one.gpus.before).sum(),
+        restarted_gpus: restarted.map(|one| one.restarted_gpus).sum(),
         gpus,
         frozen: count(&|one| !one.frozen.is_empty()),
         deprecated: count(&|one| !one.deprecated.is_empty()),

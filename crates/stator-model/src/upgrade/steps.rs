@@ -82,9 +82,15 @@ pub(super) fn steps<'a>(
         .filter(|model| model.refused.iter().any(|one| one.correction.is_none()))
         .map(|model| model.model.as_str())
         .collect();
+    if !before.broken.is_empty() {
+        let models = pluralize(before.broken.len(), "model that has", "models that have");
+        steps.push(format!(
+            "Correct {models} errors of their own, so that they can be judged: `stator validate` lists them."
+        ));
+    }
     if !by_hand.is_empty() {
         let names: Vec<String> = by_hand.iter().map(|name| format!("`{name}`")).collect();
-        steps.push(format!("Correct {} by hand: nothing is known that would.", join_some(&names)));
+        steps.push(format!("Correct {} by hand, as the lines above say.", join_some(&names)));
     }
     let now = question.asked(&corrected.now, from);
     if refused().any(|one| one.correction.is_some() && !one.later) {

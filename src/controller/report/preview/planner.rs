@@ -10,14 +10,16 @@
 //! therefore those of the whole environment.
 
 use crate::controller::commit_reading::CommitReading;
-use stator_cluster::sync::DesiredState;
+use stator_cluster::sync::{DesiredState, UpgradedEnvironment};
 use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::release::Definitions;
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::scalar::DnsName;
 use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, UnreadPlace, Workspace};
 use stator_model::plan::{self, Plan, RevisionComparison, UnchangedTotals};
+use stator_model::upgrade::UpgradeForesight;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -205,7 +207,39 @@ impl PullRequestPlanner {
             platform: head_desired.target.platform.clone(),
         });
         plan.findings.retain(is_new);
+        plan.upgrade = self.foresee_upgrade(sides, &settings).map(Box::new);
         Ok(PullRequestPlan { plan, models, notes: settings_notes(&changed) })
+    }
+
+    /// What the release of Dynamo does that the pull request names, where the base names another one.
+    fn foresee_upgrade(&self, sides: &PullRequestTrees, settings: &ResolvedEnvironment) -> Option<UpgradeForesight> {
+        let select = |workspace: &Workspace| {
+            let mut selection = workspace.resolve_environment(Some(&settings.name)).ok()?;
+            selection.policy.clone_from(&settings.policy);
+            if let Some(namespace) = &self.namespace {
+                selection.environment.namespace = namespace.clone();
+            }
+            Some(selection)
+        };
+        let of_root = |tree: &SourceTree| {
+            let root = tree.files.iter().filter(|file| file.path == SETTINGS_FILE).cloned().collect();
+            select(&Workspace::parse(&SourceTree { files: root, ..SourceTree::default() }))?.environment.platform
+        };
+        let stated = of_root(&sides.head)?;
+        let had = of_root(&sides.base).and_then(|platform| platform.dynamo);
+        let to = stated.dynamo.filter(|to| Some(*to) != had)?;
+        let platform = stated.or(&self.platform);
+        let from = self.platform.served.as_ref().map(Definitions::release).or(had).filter(|from| *from != to)?;
+        let upgraded = UpgradedEnvironment {
+            name: &settings.name,
+            tree: &sides.head,
+            select: &select,
+            policies: &self.policies,
+            platform: &platform,
+            is_asked: &|_| true,
+            live: &BTreeMap::new(),
+        };
+        Some(upgraded.foresee(from, to))
     }
 
     /// Policy, guards and prices as the base branch has them now, without its models.

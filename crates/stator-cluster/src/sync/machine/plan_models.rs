@@ -12,7 +12,7 @@ use stator_core::finding::Finding;
 use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::plan::{
     Action, ApplyStep, Change, ChangeReason, DeleteStep, HoldKind, InventoryEntry, KeptBy, Plan, PlanStep,
-    PlannedWrite, Record, SEED_MANAGER, join_reasons, replicas_only, with_replicas,
+    PlannedWrite, Record, SEED_MANAGER, join_reasons, replicas_only,
 };
 use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,6 +42,7 @@ pub(super) fn build_models(
         ownership,
         mut intents,
         findings,
+        upgrade: _,
     } = plan;
     let mut stored: BTreeMap<String, Record> = records
         .into_iter()

@@ -230,7 +230,7 @@ fn check_main_container(spec: &GraphSpec, component: &ComponentSpec, faults: &mu
             .filter_map(|item| item.get("name").and_then(Value::as_str))
             .collect()
     };
-    for name in names("env").into_iter().filter(|name| env::is_injected(name)) {
+    for name in names("env").into_iter().filter(|name| env::is_injected_at(name, faults.platform.release())) {
         faults.warn(
             rules::INJECTED_ENV,
             path.field("env").join(name_segment(name)),

@@ -186,11 +186,6 @@ pub mod env {
         find_variable(name).is_some_and(|variable| variable.policy == EnvVarPolicy::Identity)
     }
 
-    /// Whether the operator of every supported release sets a variable of this name.
-    pub fn is_injected(name: &str) -> bool {
-        Release::KNOWN.into_iter().all(|release| is_injected_at(name, release))
-    }
-
     /// Whether the operator of this release sets a variable of this name.
     pub fn is_injected_at(name: &str, release: Release) -> bool {
         find_variable(name).is_some_and(|one| one.policy != EnvVarPolicy::UserDefined && one.releases.contains(release))
@@ -243,9 +238,10 @@ mod tests {
         assert!(is_operator_key("nvidia.com/dgd-spec") && is_operator_key("nvidia.com/selector"));
         assert!(!is_operator_key("nvidia.com/enable-grove") && !is_operator_key("team"));
         assert!(is_operator_key("nvidia.com/dynamo-topology.zone") && !is_operator_key("nvidia.com/dynamo-topology"));
-        assert!(env::is_identity("POD_UID") && env::is_injected("POD_UID"));
-        assert!(env::is_injected("DYN_SYSTEM_PORT") && !env::is_identity("DYN_SYSTEM_PORT"));
-        assert!(!env::is_injected("DYN_ROUTER_MODE") && !env::is_injected("LOG_LEVEL"));
+        let is_injected = |name| env::is_injected_at(name, Release::V1_2);
+        assert!(env::is_identity("POD_UID") && is_injected("POD_UID"));
+        assert!(is_injected("DYN_SYSTEM_PORT") && !env::is_identity("DYN_SYSTEM_PORT"));
+        assert!(!is_injected("DYN_ROUTER_MODE") && !is_injected("LOG_LEVEL"));
     }
 
     #[test]
@@ -255,7 +251,7 @@ mod tests {
         assert_eq!(from("DYN_KV_TRANSFER_DOMAIN"), Some(Release::V1_3));
         assert_eq!(from("POD_IP"), Some(Release::V1_5));
         assert_eq!(from("DYN_ROUTER_MODE"), None);
-        assert!(env::is_injected_at("POD_IP", Release::Newer) && !env::is_injected("POD_IP"));
+        assert!(env::is_injected_at("POD_IP", Release::Newer));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{
     short_revision,
 };
 use crate::plan::{Action, Change, Plan};
-use crate::present::{diff, escape, findings};
+use crate::present::{diff, escape, findings, upgrade};
 use std::fmt::Write as _;
 
 const PAGE_STYLE: &str = "\
@@ -53,6 +53,13 @@ pub fn html(plan: &Plan) -> String {
                 escape::markup(&finding.message),
                 escape::markup(&finding.help)
             );
+        }
+        out.push_str("</ul>\n");
+    }
+    if let Some(foresight) = &plan.upgrade {
+        out.push_str("<h2>Dynamo</h2>\n<ul>\n");
+        for sentence in upgrade::sentences(foresight) {
+            let _ = writeln!(out, "<li>{}</li>", escape::markup(&escape::line(&sentence)));
         }
         out.push_str("</ul>\n");
     }

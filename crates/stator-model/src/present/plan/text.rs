@@ -6,7 +6,7 @@ use super::{
 };
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::patch::line_changes;
-use crate::present::{TerminalOptions, Tone, escape, findings, pluralize};
+use crate::present::{TerminalOptions, Tone, escape, findings, pluralize, upgrade};
 use serde_json::Value;
 use stator_core::finding::Finding;
 use stator_core::object::json_type;
@@ -36,6 +36,12 @@ pub fn text(plan: &Plan, look: &TerminalOptions) -> String {
     if !plan.findings.is_empty() {
         out.push('\n');
         out.push_str(&findings::brief(&plan.findings, look));
+    }
+    if let Some(foresight) = &plan.upgrade {
+        out.push('\n');
+        for sentence in upgrade::sentences(foresight) {
+            let _ = writeln!(out, "{}", escape::line(&sentence));
+        }
     }
     out.push('\n');
     out.push_str(&totals_text(plan));

@@ -11,7 +11,7 @@ pub use marker::CommentMarker;
 
 use super::diff;
 use super::plan::by_risk;
-use super::pluralize;
+use super::{pluralize, upgrade};
 use crate::plan::{Change, Plan};
 use dialect::CommentDialect;
 use sha2::{Digest as _, Sha256};
@@ -233,8 +233,8 @@ fn render_at_level(
     for finding in plan.findings.iter().filter(|finding| !finding.is_error()) {
         page.push(&sections::finding_callout(face, finding, usize::MAX))?;
     }
-    for note in preview.notes {
-        page.push(&sections::note_callout(face, note, usize::MAX))?;
+    for note in all_notes(preview, plan) {
+        page.push(&sections::note_callout(face, &note, usize::MAX))?;
     }
     let mut shortened = String::new();
     match detail {
@@ -257,6 +257,12 @@ fn render_at_level(
     }
     page.push(&sections::footer(face, preview, &shortened))?;
     Some(page.text)
+}
+
+/// What is to know beside the changes: of how it was planned, and of an upgrade of Dynamo that it names.
+fn all_notes(preview: &PreviewComment<'_>, plan: &Plan) -> Vec<String> {
+    let upgrade = plan.upgrade.as_deref().map(upgrade::sentences).unwrap_or_default();
+    preview.notes.iter().cloned().chain(upgrade).collect()
 }
 
 /// The details of as many changes as there is space for, in order of risk, and how many these are. None may take more
@@ -302,8 +308,8 @@ fn render_shortest(face: CommentDialect, preview: &PreviewComment<'_>, plan: &Pl
     for finding in plan.findings.iter().filter(|finding| !finding.is_error()) {
         add(sections::finding_callout(face, finding, CLIP), &mut page);
     }
-    for note in preview.notes {
-        add(sections::note_callout(face, note, CLIP), &mut page);
+    for note in all_notes(preview, plan) {
+        add(sections::note_callout(face, &note, CLIP), &mut page);
     }
     for (position, change) in by_risk(plan).into_iter().enumerate() {
         let before = if position == 0 { "\n" } else { "" };

@@ -257,10 +257,10 @@ components:
 fn uses_of_what_is_deprecated_are_counted_by_the_release_that_removes_it() {
     let counted = |env: &str| {
         let spec = format!("model: m\nengine: vllm\nruntime: 1.3.0\nserving: {{worker: {{env: {{{env}}}}}}}");
-        count_deprecated(
-            &[rendered("a", "model: m\nengine: vllm\nruntime: 1.3.0\nserving: {worker: {}}"), rendered("b", &spec)],
-            target().platform.release(),
-        )
+        count_deprecated(&[
+            rendered("a", "model: m\nengine: vllm\nruntime: 1.3.0\nserving: {worker: {}}"),
+            rendered("b", &spec),
+        ])
     };
     assert_eq!(counted("LOG_LEVEL: info"), BTreeMap::new());
     assert_eq!(
