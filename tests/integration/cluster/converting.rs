@@ -195,7 +195,8 @@ pub async fn write_as_upstream(plane: &'static ControlPlane, release: Release) {
         admission.create(&PostParams::default(), &configuration).await.unwrap();
     }
     // The API server takes a moment until it asks the webhooks: a dry run tells.
-    let place = Namespaces::on(plane, "converts").await;
+    let name = if release == Release::V1_5 { "admits" } else { "converts" };
+    let place = Namespaces::on(plane, name).await;
     let mut probe = place.graph("probe", 1).into_value();
     probe["spec"]["components"][0]["type"] = json!("epp");
     probe["spec"]["components"][0]["eppConfig"] = json!({"config": {

@@ -17,5 +17,6 @@ mod record;
 mod rights;
 pub mod scenario;
 mod sources;
+mod upgrade;
 mod ways;
 mod whole;

@@ -54,6 +54,23 @@ pub async fn install(client: &kube::Client, whose: CrdSet, release: DynamoFolder
     Ok(())
 }
 
+/// Replaces those of Dynamo's definitions that are installed by those of another release, as an upgrade of its chart does.
+pub async fn upgrade(client: &kube::Client, release: DynamoFolder) -> Result<(), String> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for file in files(CrdSet::Dynamos, release)? {
+        let faulty = |error: String| format!("{}: {error}", file.display());
+        let mut definition = read(&file)?;
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let Some(known) = api.get_opt(&name).await.map_err(|error| faulty(error.to_string()))? else { continue };
+        definition["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
+        definition["spec"]["conversion"] =
+            serde_json::to_value(known.spec.conversion).map_err(|error| faulty(error.to_string()))?;
+        let definition = serde_json::from_value(definition).map_err(|error| faulty(error.to_string()))?;
+        api.replace(&name, &PostParams::default(), &definition).await.map_err(|error| faulty(error.to_string()))?;
+    }
+    Ok(())
+}
+
 /// Everybody may read the administrators' policies, as with the chart.
 async fn install_policy_readers(client: &kube::Client) -> Result<(), String> {
     let name = "stator-fleet-policy-reader";

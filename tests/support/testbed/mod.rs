@@ -18,7 +18,7 @@
 
 mod accounts;
 mod audit;
-mod crds;
+pub mod crds;
 mod launch;
 mod module;
 mod patience;

@@ -5,7 +5,7 @@
 //! the one before made, Kubernetes replaces the pods: the graph itself stays as it is. Sources: those that the table of
 //! releases has for each cause. What the chart says of the operator (NATS, etcd) shows in no graph.
 
-use super::admission::{self, AdmissionFinding, ChangeRemedy, Platform, UpdateAuthor};
+use super::admission::{self, AdmissionFinding, AdmissionOutcome, ChangeRemedy, Platform, UpdateAuthor};
 use super::disruption::{Disruption, PodRunner, hashed_version, is_worker, updates_on_delete, worker_disruption};
 use super::gpu_change::{GpuChange, gpu_change, unchanged_gpus};
 use super::graph_components::{edit_components, named_components};
@@ -209,7 +209,8 @@ fn frozen_fields(object: &Object, release: Release, platform: &Platform) -> Vec<
         });
         without.ok()
     });
-    let is_frozen = |one: &AdmissionFinding| one.remedy == ChangeRemedy::Replace;
+    let is_frozen =
+        |one: &AdmissionFinding| one.remedy == ChangeRemedy::Replace && one.outcome == AdmissionOutcome::Denied;
     tried
         .flat_map(|without| admission::check_update(&whole, &without, UpdateAuthor::Operator, release))
         .filter(is_frozen)
@@ -285,4 +286,152 @@ fn env_of<'a>(component: &'a Value, graph: &'a Object) -> BTreeSet<&'a str> {
     let own = main_container(component).and_then(|main| main.get("env"));
     let lists = [own, graph.spec().get("env")].into_iter().flatten().filter_map(Value::as_array);
     lists.flatten().filter_map(|one| one.get("name")?.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(spec: Value, annotations: Value) -> Object {
+        let value = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+            "metadata": {"name": "q", "namespace": "prod", "annotations": annotations}, "spec": spec,
+        });
+        Object::from_value(value).unwrap()
+    }
+
+    fn component(name: &str, kind: &str, image: &str, more: Value) -> Value {
+        let main = json!({"name": "main", "image": image, "resources": {"limits": {"nvidia.com/gpu": "2"}}});
+        let mut value =
+            json!({"name": name, "type": kind, "replicas": 4, "podTemplate": {"spec": {"containers": [main]}}});
+        let fields = more.as_object().unwrap();
+        fields.iter().for_each(|(field, more)| value[field] = more.clone());
+        value
+    }
+
+    fn told(graph: &Object, from: Release, to: Release, platform: &Platform) -> String {
+        let restarts = operator_restarts(graph, from, to, platform);
+        let peak = restart_gpus(graph, &restarts).totals.peak;
+        let lines: Vec<String> = restarts
+            .iter()
+            .map(|one| format!("{:?} {:?} {} {}\n", one.cause, one.certainty, one.disruption, one.components.join("+")))
+            .collect();
+        format!("{}peak {peak}\n", lines.concat())
+    }
+
+    #[test]
+    fn workers_whose_version_is_hashed_from_a_release_on_are_replaced_together_by_that_release() {
+        let of = |image: &str| {
+            let components =
+                [component("a", "prefill", image, json!({})), component("b", "decode", "x:1.2.0", json!({}))];
+            graph(json!({"backendFramework": "vllm", "components": components}), Value::Null)
+        };
+        let platform = Platform::default();
+        let told = |image: &str, from, to| told(&of(image), from, to, &platform);
+        insta::assert_snapshot!(told("x:1.5.0", Release::V1_2, Release::V1_5), @"
+        ResolvedVersionHashed Stated managed-roll a+b
+        peak 20
+        ");
+        insta::assert_snapshot!(told("x:1.5.0", Release::V1_5, Release::V1_4), @"
+        ResolvedVersionHashed Stated managed-roll a+b
+        peak 20
+        ");
+        for quiet in [
+            told("x:1.5.0", Release::V1_2, Release::V1_4),
+            told("x:1.4.9", Release::V1_2, Release::V1_5),
+            told("x@sha256:00", Release::V1_2, Release::V1_5),
+            told("x:1.5.0", Release::V1_5, Release::V1_5),
+        ] {
+            assert_eq!(quiet, "peak 16\n");
+        }
+    }
+
+    #[test]
+    fn what_runs_the_pods_decides_how_the_operator_replaces_them() {
+        let pickers = json!({"eppConfig": {"config": {}}});
+        let grouped = component("w", "worker", "x:1.2.0", json!({"multinode": {"nodeCount": 2}}));
+        let memory =
+            component("m", "worker", "x:1.2.0", json!({"experimental": {"gpuMemoryService": {"mode": "IntraPod"}}}));
+        let checkpoint = component("c", "worker", "x:1.2.0", json!({"experimental": {"checkpoint": {"mode": "Auto"}}}));
+        let of =
+            |engine: &str, one: &Value| graph(json!({"backendFramework": engine, "components": [one]}), Value::Null);
+        let told = |object: &Object, platform: &Platform| told(object, Release::V1_2, Release::V1_5, platform);
+        let (bare, grove) = (Platform::default(), Platform::from_api_groups(["grove.io"]));
+        let picker = component("p", "epp", "x:1.2.0", pickers);
+        let elastic = {
+            let mut one = component("e", "worker", "x:1.2.0", json!({}));
+            one["podTemplate"]["spec"]["containers"][0]["args"] =
+                json!(["--enable-elastic-ep", "--data-parallel-backend", "ray"]);
+            one
+        };
+        let shown = [
+            told(&of("vllm", &picker), &bare),
+            told(&of("trtllm", &grouped), &bare),
+            told(&of("vllm", &grouped), &bare),
+            told(&of("vllm", &memory), &bare),
+            told(&of("vllm", &memory), &grove),
+            told(&of("vllm", &checkpoint), &bare),
+            told(&of("vllm", &elastic), &bare),
+        ];
+        insta::assert_snapshot!(shown.concat(), @"
+        PickerLogsLess Likely frontend-roll p
+        PickerCacheWithheld Stated frontend-roll p
+        peak 10
+        LeaderVariablesAdded Likely native-roll w
+        peak 16
+        peak 16
+        MemoryClientsChanged Likely rolling-restart m
+        peak 10
+        MemoryClientsChanged Likely native-roll m
+        peak 8
+        CheckpointsBySnapshots Likely managed-roll c
+        peak 10
+        ElasticExpertsWrapped Stated rolling-restart e
+        peak 10
+        ");
+    }
+
+    #[test]
+    fn a_grove_that_loses_its_suffix_replaces_every_worker_on_the_way_back() {
+        let worker = graph(json!({"components": [component("w", "worker", "x:1.2.0", json!({}))]}), Value::Null);
+        let grove = Platform::from_api_groups(["grove.io"]);
+        assert_eq!(told(&worker, Release::V1_4, Release::V1_5, &grove), "peak 8\n");
+        insta::assert_snapshot!(told(&worker, Release::V1_5, Release::V1_4, &grove), @"
+        GroveWorkersRollTogether Likely native-roll w
+        peak 8
+        ");
+    }
+
+    #[test]
+    fn what_a_release_freezes_is_found_by_trying() {
+        let limit = json!({"podTemplate": {
+            "metadata": {"annotations": {"dynamo.nvidia.com/gpu-power-limit": "300"}},
+            "spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
+        }});
+        let worker = component("w", "worker", "x:1.2.0", limit);
+        let of = graph(json!({"components": [worker]}), json!({"nvidia.com/enable-grove": "true"}));
+        let frozen = |from, to, platform: &Platform| {
+            let found = newly_frozen(&of, from, to, platform);
+            found.into_iter().map(|one| one.path.to_string()).collect::<Vec<_>>()
+        };
+        let (bare, grove) = (Platform::default(), Platform::from_api_groups(["grove.io"]));
+        let limit = r#"spec.components[name=w].podTemplate.metadata.annotations["dynamo.nvidia.com/gpu-power-limit"]"#;
+        assert_eq!(frozen(Release::V1_2, Release::V1_4, &bare), Vec::<String>::new());
+        assert_eq!(frozen(Release::V1_2, Release::V1_5, &bare), ["spec.components[name=w].podTemplate", limit]);
+        let minimum = "spec.components[name=w].minAvailable";
+        assert_eq!(
+            frozen(Release::V1_2, Release::V1_5, &grove),
+            [minimum, "spec.components[name=w].podTemplate", limit]
+        );
+        assert_eq!(frozen(Release::V1_5, Release::V1_2, &grove), Vec::<String>::new());
+
+        let request = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest",
+            "metadata": {"name": "q", "namespace": "prod"}, "spec": {"model": "m", "autoApply": false},
+        });
+        let request = Object::from_value(request).unwrap();
+        let frozen = newly_frozen(&request, Release::V1_3, Release::V1_4, &bare);
+        assert_eq!(frozen.len(), 1, "{frozen:?}");
+        assert_eq!(newly_frozen(&request, Release::V1_4, Release::V1_5, &bare), []);
+    }
 }

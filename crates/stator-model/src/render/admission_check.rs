@@ -1,6 +1,6 @@
 //! Dynamo's admission, judged before anything is sent, and pointed at the line of the intent.
 
-use super::field_location::{finding_location, intent_path, written_path};
+use super::field_location::{finding_location, intent_path, place_of, written_path};
 use super::{RenderContext, RenderedModel};
 use crate::intent::Intent;
 use serde_json::Value;
@@ -18,8 +18,7 @@ pub(super) fn check_admission(context: &mut RenderContext<'_>, object: &Object, 
             continue;
         }
         let intent = context.intent;
-        let path =
-            written_path(intent, object, &refusal.path).unwrap_or_else(|| intent_path(intent, &refusal.path, origin));
+        let path = place_of(intent, object, &refusal.path, origin);
         if is_already_reported(context, &refusal, &path) {
             continue;
         }

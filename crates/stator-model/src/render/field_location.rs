@@ -14,8 +14,7 @@ pub(crate) fn locate_field(intent: &Intent, object: &Object, path: &FieldPath) -
     if let Some(manifest) = intent.manifests.iter().find(is_same) {
         return manifest.locate(&intent.origins, &path.to_string());
     }
-    let path =
-        written_path(intent, object, path).unwrap_or_else(|| intent_path(intent, path, object_origin(intent, object)));
+    let path = place_of(intent, object, path, object_origin(intent, object));
     finding_location(intent, object, &path)
 }
 
@@ -43,6 +42,22 @@ fn object_origin(intent: &Intent, object: &Object) -> &'static str {
 pub(super) fn finding_location(intent: &Intent, object: &Object, path: &str) -> Location {
     let locked = intent.lock.as_ref().filter(|_| object.kind() == kinds::GRAPH.kind);
     locked.map_or_else(|| intent.origins.locate(path), |lock| lock.location.clone())
+}
+
+/// The path in the intent of a field of a rendered object, or of the nearest place above it that is known; `origin` where
+/// that is what the object comes from.
+pub(super) fn place_of(intent: &Intent, object: &Object, path: &FieldPath, origin: &str) -> String {
+    if let Some(written) = written_path(intent, object, path) {
+        return written;
+    }
+    let known = intent_path(intent, path, origin);
+    // What is missing from a map of an override is missing there.
+    let is_component = ["spec.serving.", "spec.components."]
+        .iter()
+        .any(|above| known.strip_prefix(above).is_some_and(|name| !name.contains('.')));
+    let above = path.0.split_last().map(|(_, above)| FieldPath(above.to_vec()));
+    let overridden = above.filter(|above| is_component && above.0.len() > 3);
+    overridden.and_then(|above| written_path(intent, object, &above)).unwrap_or(known)
 }
 
 /// The very field of an override or a template that a field of a rendered object was written in.

@@ -1,7 +1,7 @@
 //! Corrections of files: for a fault that has an obvious one, the edit is made, the model is judged again for both
 //! releases, and the edit stays only where the fault is gone and nothing new is wrong.
 
-use super::{RenderedSide, UpgradeQuestion};
+use super::{RenderedSide, UpgradeQuestion, compare_sides};
 use crate::intent::field_at::field_at;
 use crate::intent::format::{DocumentEdit, edit_document};
 use crate::intent::yaml::parse_yaml;
@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stator_core::dynamo::admission::{is_runtime_version, rules, version_in_tag};
 use stator_core::dynamo::deprecations::{DeprecatedItem, Deprecation};
+use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::release::Release;
 use stator_core::finding::{Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,11 +40,15 @@ pub(super) struct CorrectedFiles {
     /// Once the other one does.
     pub(super) then: SourceTree,
     made: Vec<MadeCorrection>,
+    /// What is left of each model once all of it is corrected.
+    left: BTreeMap<String, Faults>,
 }
 
 /// A correction that helped.
 pub(super) struct MadeCorrection {
     source: String,
+    /// Whether it is in a file of several models.
+    is_shared: bool,
     rule: Rule,
     message: String,
     /// What was changed, in words.
@@ -53,11 +58,15 @@ pub(super) struct MadeCorrection {
 }
 
 impl CorrectedFiles {
-    /// The correction of a fault of a model.
+    /// The correction of a fault of a model, its own or a shared one. Nothing where the fault is still there.
     pub(super) fn of(&self, source: &str, finding: &Finding) -> Option<&MadeCorrection> {
-        let is_meant =
-            |one: &&MadeCorrection| one.source == source && one.rule == finding.rule && one.message == finding.message;
-        self.made.iter().find(is_meant)
+        let key = (finding.rule.id, finding.message.clone());
+        if self.left.get(source).is_none_or(|left| left.contains_key(&key)) {
+            return None;
+        }
+        let is_meant = |one: &&MadeCorrection| one.rule == finding.rule && one.message == finding.message;
+        let of_all = || self.made.iter().filter(is_meant);
+        of_all().find(|one| one.source == source).or_else(|| of_all().find(|one| one.is_shared))
     }
 }
 
@@ -72,11 +81,17 @@ const MAX_CORRECTIONS: usize = 64;
 
 /// Corrects what can be corrected, model by model.
 pub(super) fn correct(question: &UpgradeQuestion<'_>, before: &RenderedSide, after: &RenderedSide) -> CorrectedFiles {
-    let mut files = CorrectedFiles { now: question.tree.clone(), then: question.tree.clone(), made: Vec::new() };
+    let mut files = CorrectedFiles {
+        now: question.tree.clone(),
+        then: question.tree.clone(),
+        made: Vec::new(),
+        left: BTreeMap::new(),
+    };
     let today = faults_by_model(before, question.to);
     for model in after.models.iter().filter(|one| faults_of(one, question.to).next().is_some()) {
         files.correct_model(question, &today, &model.source);
     }
+    files.left = faults_by_model(&question.asked(&files.then, question.to), question.to);
     files
 }
 
@@ -174,10 +189,19 @@ impl CorrectedFiles {
         }
         let now = edited(&self.now, &candidate.edits).filter(|now| {
             let side = judge(now, question.from);
-            adds_nothing(&faults_by_model(&side, question.to), today) && side.broken.len() <= before.broken.len()
+            let is_taken = adds_nothing(&faults_by_model(&side, question.to), today);
+            // What restarts pods now and would not then, waits.
+            let had = judge(&self.now, question.from);
+            let worst = |head: &[RenderedModel], release| {
+                let plan = compare_sides(question, (&had.models, question.from), (head, release));
+                plan.changes.iter().map(|change| change.disruption).max().unwrap_or(Disruption::None)
+            };
+            let is_as_quiet = || worst(&side.models, question.from) <= worst(&after.models, question.to);
+            is_taken && side.broken.len() <= before.broken.len() && is_as_quiet()
         });
         self.made.push(MadeCorrection {
             source: model.to_owned(),
+            is_shared: !is_own,
             rule: fault.rule,
             message: fault.message.clone(),
             words: candidate.words,
@@ -262,8 +286,8 @@ fn candidates(
     if fault.rule == rules::CHECKPOINT_SWITCH {
         let path = [names.as_slice(), &["enabled".to_owned()]].concat();
         let words = format!("`{}: true`, so that the checkpoint stays on", path.join("."));
-        let edit = set_through_lists(content, &path, &Value::Bool(true));
-        return edit.map(|edit| Candidate { edits: vec![(file.to_owned(), edit)], words }).into_iter().collect();
+        let edit = DocumentEdit::Set { path, value: Value::Bool(true) };
+        return vec![Candidate { edits: vec![(file.to_owned(), edit)], words }];
     }
     // What the other release has no word for, or no use: without it, it judges the model as it is meant to be judged.
     let is_leaf = matches!(names.first().map(String::as_str), Some("spec" | "metadata")) && names.len() > 1;
@@ -271,7 +295,7 @@ fn candidates(
         && (fault.rule == rules::DEPRECATED
             || (!is_todays && [rules::SCHEMA, rules::ANNOTATION, rules::SHARED_MEMORY].contains(&fault.rule)));
     let words = format!("remove `{}`", names.join("."));
-    let edit = is_removable.then(|| remove_through_lists(content, &names)).flatten();
+    let edit = is_removable.then_some(DocumentEdit::Remove { path: names });
     edit.map(|edit| Candidate { edits: vec![(file.to_owned(), edit)], words }).into_iter().collect()
 }
 
@@ -355,52 +379,4 @@ fn content_of<'a>(tree: &'a SourceTree, path: &str) -> Option<&'a [u8]> {
 /// The names of a JSON pointer.
 fn names_of(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect()
-}
-
-/// An edit that sets a field, with the whole list where the field is in one.
-fn set_through_lists(content: &[u8], path: &[String], value: &Value) -> Option<DocumentEdit> {
-    let (last, above) = path.split_last()?;
-    through_lists(content, path, |document| {
-        if let Some(map) = at_mut(document, above).and_then(Value::as_object_mut) {
-            map.insert(last.clone(), value.clone());
-        }
-    })
-    .or_else(|| Some(DocumentEdit::Set { path: path.to_vec(), value: value.clone() }))
-}
-
-/// An edit that removes a field, with the whole list where the field is in one.
-fn remove_through_lists(content: &[u8], path: &[String]) -> Option<DocumentEdit> {
-    let (last, above) = path.split_last()?;
-    through_lists(content, path, |document| {
-        if let Some(map) = at_mut(document, above).and_then(Value::as_object_mut) {
-            map.remove(last);
-        }
-    })
-    .or_else(|| Some(DocumentEdit::Remove { path: path.to_vec() }))
-}
-
-/// The outermost list above a path, as a change leaves it; `None` where there is none.
-fn through_lists(content: &[u8], path: &[String], change: impl FnOnce(&mut Value)) -> Option<DocumentEdit> {
-    let mut document = parse_yaml(content, 0, "").root?.to_json();
-    let length = (1..path.len())
-        .find(|length| at(&document, path.get(..*length).unwrap_or_default()).is_some_and(Value::is_array))?;
-    change(&mut document);
-    let list = path.get(..length)?;
-    Some(DocumentEdit::Set { path: list.to_vec(), value: at(&document, list)?.clone() })
-}
-
-fn at<'a>(document: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(document, |value, name| match value {
-        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
-        Value::Object(fields) => fields.get(name),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    })
-}
-
-fn at_mut<'a>(document: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
-    path.iter().try_fold(document, |value, name| match value {
-        Value::Array(items) => items.get_mut(name.parse::<usize>().ok()?),
-        Value::Object(fields) => fields.get_mut(name),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    })
 }

@@ -16,16 +16,18 @@ use crate::plan::{FindingShape, GpuTotals, Plan, RevisionComparison, compare_rev
 use crate::render::RenderedModel;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::admission::{self, Platform, rules};
 use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::gpu_change::unchanged_gpus;
 use stator_core::dynamo::gpus::{ComponentGpus, gpu_use};
 use stator_core::dynamo::kinds::GRAPH;
-use stator_core::dynamo::release::Release;
+use stator_core::dynamo::release::{Definitions, Release};
 use stator_core::dynamo::upgrade::{self, Certainty};
+use stator_core::fields;
 use stator_core::finding::Finding;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, PathSegment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An environment, rendered for one release.
@@ -372,6 +374,10 @@ fn compare_sides(
         side.iter().filter(|one| both.contains(&(one.source.clone(), one.model.clone()))).cloned().collect()
     };
     let (mut base, mut head) = (of_both(base), of_both(head));
+    if has < had {
+        // What the older definitions do not know is gone when they serve an object.
+        change_objects(&mut base, |object| drop_undeclared(object, has));
+    }
     let live: BTreeMap<ObjectIdentity, Object> = objects_of(&base).collect();
     // An object that stays as it is, is not written, and no webhook sees it.
     switch_checkpoints(&mut head, has, |object| live.get(&object.reference().identity()) != Some(object));
@@ -391,12 +397,54 @@ fn objects_of(side: &[RenderedModel]) -> impl Iterator<Item = (ObjectIdentity, O
 
 /// What the webhook of a release writes into these graphs.
 fn switch_checkpoints(side: &mut [RenderedModel], release: Release, is_written: impl Fn(&Object) -> bool) {
-    let graphs = side.iter_mut().flat_map(|one| &mut one.objects).filter(|one| one.object.kind() == GRAPH.kind);
-    for graph in graphs.filter(|one| is_written(&one.object)) {
-        let written = graph.object.clone().map(|mut value| {
+    change_objects(side, |object| {
+        let mut value = object.value().clone();
+        if object.kind() == GRAPH.kind && is_written(object) {
             admission::switch_checkpoints(&mut value, release);
-            value
-        });
-        graph.object = written.unwrap_or_else(|_| graph.object.clone());
+        }
+        value
+    });
+}
+
+fn change_objects(side: &mut [RenderedModel], change: impl Fn(&Object) -> Value) {
+    for desired in side.iter_mut().flat_map(|one| &mut one.objects) {
+        if let Ok(changed) = Object::from_value(change(&desired.object)) {
+            desired.object = changed;
+        }
+    }
+}
+
+/// The object as the definitions of a release have it.
+fn drop_undeclared(object: &Object, release: Release) -> Value {
+    let mut value = object.value().clone();
+    let definitions = Definitions::of_release(release);
+    if let Some(schema) = definitions.schema(object.api_version(), object.kind()) {
+        for path in fields::undeclared_fields(schema, object.value()) {
+            remove_field(&mut value, &path.0);
+        }
+    }
+    value
+}
+
+fn remove_field(value: &mut Value, path: &[PathSegment]) {
+    match (path, value) {
+        ([PathSegment::Field(name)], Value::Object(fields)) => drop(fields.remove(name)),
+        ([PathSegment::Field(name), below @ ..], Value::Object(fields)) => {
+            if let Some(field) = fields.get_mut(name) {
+                remove_field(field, below);
+            }
+        }
+        ([PathSegment::Key(keys), below @ ..], Value::Array(items)) => {
+            let is_it = |item: &&mut Value| keys.iter().all(|(key, wanted)| item.get(key) == Some(&wanted.value()));
+            items.iter_mut().filter(is_it).for_each(|item| remove_field(item, below));
+        }
+        ([PathSegment::Index(index), below @ ..], Value::Array(items)) => {
+            if let Some(item) = items.get_mut(*index) {
+                remove_field(item, below);
+            }
+        }
+        // Nothing else leads to a field that a definition could lack.
+        ([], _)
+        | ([PathSegment::Field(_) | PathSegment::Key(_) | PathSegment::Index(_) | PathSegment::Item(_), ..], _) => {}
     }
 }

@@ -83,10 +83,8 @@ pub(super) fn steps<'a>(
         .map(|model| model.model.as_str())
         .collect();
     if !before.broken.is_empty() {
-        let models = pluralize(before.broken.len(), "model that has", "models that have");
-        steps.push(format!(
-            "Correct {models} errors of their own, so that they can be judged: `stator validate` lists them."
-        ));
+        let models = pluralize(before.broken.len(), "model", "models");
+        steps.push(format!("Correct {models} that cannot be judged: `stator validate` lists the errors."));
     }
     if !by_hand.is_empty() {
         let names: Vec<String> = by_hand.iter().map(|name| format!("`{name}`")).collect();

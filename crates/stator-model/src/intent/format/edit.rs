@@ -19,14 +19,14 @@ use thiserror::Error;
 pub enum DocumentEdit {
     /// The field gets a value; maps above it are made where there are none.
     Set {
-        /// The names that lead to it.
+        /// The names that lead to it, and the numbers of list items from 0.
         path: Vec<String>,
         /// Its value.
         value: Value,
     },
     /// The field goes, where it is there.
     Remove {
-        /// The names that lead to it.
+        /// The names that lead to it, and the numbers of list items from 0.
         path: Vec<String>,
     },
     /// The field gets another name, and keeps what stands in it.
@@ -105,7 +105,7 @@ impl DocumentEdit {
                 let mut place = root;
                 let Some((last, above)) = path.split_last() else { return Ok(()) };
                 for word in above {
-                    match place.get_mut(word) {
+                    match below_mut(place, word) {
                         Some(next) => place = next,
                         None => return Ok(()),
                     }
@@ -133,6 +133,10 @@ fn map_at<'a>(root: &'a mut Value, path: &[String]) -> Result<&'a mut Map<String
     let mut place = root;
     for (depth, word) in path.iter().enumerate() {
         let not_a_map = || EditError::NotAMap { path: path.get(..depth).unwrap_or_default().join(".") };
+        if place.is_array() {
+            place = below_mut(place, word).ok_or_else(not_a_map)?;
+            continue;
+        }
         let map = place.as_object_mut().ok_or_else(not_a_map)?;
         place = map.entry(word.clone()).or_insert_with(|| Value::Object(Map::new()));
         if place.is_null() {
@@ -140,6 +144,15 @@ fn map_at<'a>(root: &'a mut Value, path: &[String]) -> Result<&'a mut Map<String
         }
     }
     place.as_object_mut().ok_or_else(|| EditError::NotAMap { path: path.join(".") })
+}
+
+/// A field of a map, or an item of a list.
+fn below_mut<'a>(place: &'a mut Value, word: &str) -> Option<&'a mut Value> {
+    match place {
+        Value::Object(fields) => fields.get_mut(word),
+        Value::Array(items) => items.get_mut(word.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
 }
 
 /// A value in maps of these names.
@@ -175,10 +188,17 @@ impl<'a> OpenMap<'a> {
         self.entries.iter().position(|(key, _)| key.text() == Some(name))
     }
 
-    /// The map under a name.
-    fn below(&self, name: &str) -> Option<OpenMap<'a>> {
+    /// The map under a name, or in a list under it; and how many words of the path led there.
+    fn below(&self, path: &[String]) -> Option<(OpenMap<'a>, usize)> {
+        let name = path.first()?;
         let (_, value) = self.entries.get(self.position(name)?)?;
-        open_map(value, self.place.and_then(|place| place.field(name)))
+        let (mut node, mut place, mut words) = (value, self.place.and_then(|place| place.field(name)), 1);
+        while let LayoutContent::List { items } = &node.content {
+            node = items.get(path.get(words)?.parse::<usize>().ok()?)?;
+            place = place.and_then(FieldSchema::item);
+            words += 1;
+        }
+        Some((open_map(node, place)?, words))
     }
 }
 
@@ -196,9 +216,8 @@ impl<'a> DocumentEditor<'a> {
     }
 
     fn set(&self, path: &[String], value: &Value) -> Option<String> {
-        let mut map = self.top()?;
-        for (depth, word) in path.iter().enumerate() {
-            let rest = path.get(depth + 1..)?;
+        let (mut map, mut path) = (self.top()?, path);
+        while let Some((word, rest)) = path.split_first() {
             let Some(position) = map.position(word) else {
                 return self.insert(map, word, &nested(rest, value));
             };
@@ -207,18 +226,22 @@ impl<'a> DocumentEditor<'a> {
             if rest.is_empty() || is_nothing(&entry.1) || is_empty {
                 return self.replace(map, entry, &nested(rest, value));
             }
-            map = map.below(word)?;
+            let (below, words) = map.below(path)?;
+            (map, path) = (below, path.get(words..)?);
         }
         None
     }
 
     fn remove(&self, path: &[String]) -> Option<String> {
-        let (last, above) = path.split_last()?;
+        let (last, mut above) = path.split_last()?;
         let mut map = self.top()?;
         let mut holder = None;
-        for word in above {
-            holder = Some((map, map.entries.get(map.position(word)?)?));
-            map = map.below(word)?;
+        while let Some(word) = above.first() {
+            let entry = map.entries.get(map.position(word)?)?;
+            let (below, words) = map.below(above)?;
+            // Of an item of a list, nothing would be left to hold.
+            holder = (words == 1).then_some((map, entry));
+            (map, above) = (below, above.get(words..)?);
         }
         let position = map.position(last)?;
         let entry = map.entries.get(position)?;
@@ -243,7 +266,11 @@ impl<'a> DocumentEditor<'a> {
 
     fn rename(&self, path: &[String], to: &str) -> Option<String> {
         let (last, above) = path.split_last()?;
-        let map = above.iter().try_fold(self.top()?, |map, word| map.below(word))?;
+        let (mut map, mut above) = (self.top()?, above);
+        while !above.is_empty() {
+            let (below, words) = map.below(above)?;
+            (map, above) = (below, above.get(words..)?);
+        }
         let (key, _) = map.entries.get(map.position(last)?)?;
         Some(self.with(key.bytes.clone(), &flow_value(&Value::from(to))))
     }

@@ -69,21 +69,17 @@ spec:
     });
     let shown = text(&plan, &TerminalOptions::default());
     let warnings: Vec<&str> = shown.split("\n\n").filter(|part| part.contains("[dynamo/deprecated]")).collect();
-    insta::assert_snapshot!(warnings.join("\n\n"), @r"
+    insta::assert_snapshot!(warnings.join("\n\n"), @"
     warning[dynamo/deprecated]: the flag `--is-decode-worker` is deprecated since release 1.2; release 1.4 removes it
       --> qwen/model.yaml:10:35
       = help: Write `--disaggregation-mode decode`.
       = rule: https://stator.dev/docs/rules#dynamo/deprecated
-
     warning[dynamo/deprecated]: the variable `DYN_CONNECTOR` is deprecated since release 1.2; no release removes it yet
-      --> qwen/model.yaml:11:30
+      --> qwen/model.yaml:11:45
       = help: Give `--kv-transfer-config` to the engine.
-      = rule: https://stator.dev/docs/rules#dynamo/deprecated
-
     warning[dynamo/deprecated]: the variable `DYN_KVBM_…` is deprecated since release 1.3; release 1.5 removes it
-      --> qwen/model.yaml:13:5
+      --> qwen/model.yaml:13:28
       = help: Use the engine's own KV offloading.
-      = rule: https://stator.dev/docs/rules#dynamo/deprecated
     ");
 }
 

@@ -239,3 +239,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_field_in_an_item_of_a_list_is_changed_alone() {
+    let text = "\
+spec:
+  overrides:
+    # Why.
+    - target: {kind: DynamoGraphDeployment}
+      merge:
+        spec:
+          components:
+            - name: worker # the one
+              experimental: {checkpoint: {mode: Auto}}
+              old: 1
+            - name: other
+";
+    let at = |rest: &str| path(&format!("spec.overrides.0.merge.spec.components.{rest}"));
+    let edits = [
+        DocumentEdit::Set { path: at("0.experimental.checkpoint.enabled"), value: json!(true) },
+        DocumentEdit::Set { path: at("1.replicas"), value: json!(2) },
+        DocumentEdit::Remove { path: at("0.old") },
+        DocumentEdit::Remove { path: at("7.old") },
+    ];
+    insta::assert_snapshot!(edit_document(text, &edits).unwrap(), @"
+    spec:
+      overrides:
+        # Why.
+        - target: {kind: DynamoGraphDeployment}
+          merge:
+            spec:
+              components:
+                - name: worker # the one
+                  experimental: {checkpoint: {mode: Auto, enabled: true}}
+                - name: other
+                  replicas: 2
+    ");
+    let missing = DocumentEdit::Set { path: at("7.replicas"), value: json!(2) };
+    assert!(matches!(edit_document(text, &[missing]), Err(EditError::NotAMap { .. })));
+}
