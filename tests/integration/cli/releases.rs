@@ -236,3 +236,51 @@ async fn a_cluster_that_serves_another_release_than_its_environment_says_is_warn
     assert_eq!(graphs[0].spec()["components"][1]["minAvailable"], 2);
     assert!(run(&["sync", "--yes"]).stdout.contains("0 writes"));
 }
+
+#[test]
+fn an_upgrade_is_foreseen_corrected_and_then_nothing_is_left_of_it() {
+    let bench = bench_of(&MOCK.replace("runtime: 1.2.0", DIGEST));
+    let files = |arguments: &[&str]| {
+        let mut command = bench.command();
+        bench.finish(command.env_remove("STATOR_CLUSTER").args(["check", "--dynamo"]).args(arguments))
+    };
+    assert_snapshot!(files(&["1.5"]), @"");
+    assert_snapshot!(files(&["1.5", "--write"]), @"");
+    assert_snapshot!(files(&["1.5"]), @"");
+    // The environment says which release runs; and a cluster, if an option names it.
+    bench.replace("stator.yaml", "namespace: models\n", "namespace: models\n      platform: {dynamo: \"1.4\"}\n");
+    assert_snapshot!(files(&["1.2", "-o", "json"]).success().json()["from"], @r#""1.4""#);
+    bench.run(["sync", "-e", "prod", "--yes"]).success();
+    let live = bench.run(["check", "--dynamo", "1.5", "-e", "prod"]).success();
+    assert!(live.stdout.starts_with("Dynamo 1.4 → 1.5 for 1 model of prod: nothing is refused"), "{live}");
+}
+
+#[test]
+fn an_upgrade_is_asked_of_models_and_a_check_of_a_cluster_is_not() {
+    let bench = bench_of(MOCK);
+    assert_snapshot!(bench.run(["check", "models"]), @"");
+    assert_snapshot!(bench.run(["check", "--write"]), @"");
+    assert_snapshot!(bench.run(["check", "--dynamo", "1.0"]), @"");
+    assert_snapshot!(bench.run(["check", "--dynamo", "1.5", "nothing-here"]), @"");
+}
+
+/// A pull request that names another release is told what that does, in every form of a plan.
+#[test]
+fn a_revision_that_names_another_release_is_told_what_it_does() {
+    let bench = bench_of(&MOCK.replace("runtime: 1.2.0", DIGEST));
+    let stated = |release: &str| {
+        ROOT.replace("namespace: models\n", &format!("namespace: models\n      platform: {{dynamo: \"{release}\"}}\n"))
+    };
+    bench.write("stator.yaml", stated("1.2"));
+    bench.commit("one");
+    bench.write("stator.yaml", stated("1.5"));
+    let plan = |format: &str| bench.run(["plan", "-e", "prod", "--from", "HEAD", "-o", format]).exits(1).stdout;
+    let headline = "Dynamo 1.2 → 1.5 for 1 model of prod: 1 model is refused, and the patch corrects that";
+    for format in ["text", "markdown", "html"] {
+        assert!(plan(format).contains(headline), "{}", plan(format));
+    }
+    let json: serde_json::Value = serde_json::from_str(&plan("json")).unwrap();
+    assert_eq!(json["upgrade"]["summary"]["refused"], 1);
+    bench.commit("two");
+    assert!(!bench.run(["plan", "-e", "prod", "--from", "HEAD"]).stdout.contains("Dynamo 1.2 →"));
+}

@@ -179,5 +179,5 @@ fn classify_adapter_change(old: &Object, new: &Object, release: Release) -> Chan
 #[cfg(test)]
 mod tests;
 
-pub use graph::rolled_components;
-pub(super) use graph::{PodRunner, hashed_version, is_worker, requested_restart, updates_on_delete, worker_disruption};
+pub(super) use graph::{PodRunner, is_worker, requested_restart, updates_on_delete, worker_disruption};
+pub use graph::{hashed_version, rolled_components};

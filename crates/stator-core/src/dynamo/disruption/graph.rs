@@ -186,7 +186,7 @@ fn pod_fields(component: &Value) -> Vec<(&str, &Value)> {
 
 /// The resolved version of a component's runtime, which is in the hash of its workers from 1.5.0 on. Source: `hash.go` of
 /// the operator.
-pub(in crate::dynamo) fn hashed_version(component: &Value) -> Option<String> {
+pub fn hashed_version(component: &Value) -> Option<String> {
     let stated = component.get(RUNTIME_VERSION).and_then(Value::as_str).map(str::to_owned);
     let resolved = stated.or_else(|| {
         let containers = component.pointer("/podTemplate/spec/containers")?.as_array()?;

@@ -3,6 +3,7 @@
 use super::component;
 use super::script::{ScriptStep, condition};
 use serde_json::{Value, json};
+use stator_core::dynamo::release::Release;
 use stator_core::object::Object;
 use std::time::Duration;
 
@@ -10,11 +11,17 @@ use std::time::Duration;
 const LOAD_TIME: Duration = Duration::from_millis(800);
 
 /// Where a base model is served: `(pod, ready)`, sorted.
-pub(super) fn adapter_endpoints<'a>(model: &Object, graphs: impl Iterator<Item = &'a Object>) -> Vec<(String, bool)> {
+pub(super) fn adapter_endpoints<'a>(
+    model: &Object,
+    graphs: impl Iterator<Item = &'a Object>,
+    release: Release,
+) -> Vec<(String, bool)> {
     let base = model.str_at("/spec/baseModelName");
     let mut found = Vec::new();
     for graph in graphs.filter(|graph| graph.namespace() == model.namespace() && !graph.is_deleting()) {
-        for own in component::components(graph).iter().filter(|own| own.model.is_some() && own.model.as_deref() == base)
+        for own in component::components(graph, release)
+            .iter()
+            .filter(|own| own.model.is_some() && own.model.as_deref() == base)
         {
             let counts = graph.status().get("components").and_then(|all| all.get(&own.name));
             let number = |field: &str| counts.and_then(|own| own.get(field)).and_then(Value::as_i64).unwrap_or(0);

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use stator_core::dynamo::disruption;
 use stator_core::dynamo::graph_components::{self, is_worker_type};
+use stator_core::dynamo::release::{Behaviour, Release};
 use stator_core::object::Object;
 use std::collections::BTreeMap;
 
@@ -35,28 +37,32 @@ pub(super) struct ComponentDigests {
 /// By component name.
 pub(super) type DeployedComponents = BTreeMap<String, ComponentDigests>;
 
-/// The components of a graph, in the order of their names.
-pub(super) fn components(graph: &Object) -> Vec<SimulatedComponent> {
+/// The components of a graph, in the order of their names, as the operator of a release sees them.
+pub(super) fn components(graph: &Object, release: Release) -> Vec<SimulatedComponent> {
     let shared = {
         let mut spec = graph.spec().clone();
         if let Some(map) = spec.as_object_mut() {
-            map.remove("components");
-            map.remove("restart");
+            for field in ["components", "restart", "priorityClassName", "providerOverride"] {
+                map.remove(field);
+            }
         }
         spec.to_string()
     };
     let mut list: Vec<SimulatedComponent> =
-        graph_components::components(graph.spec()).filter_map(|value| component(value, &shared)).collect();
+        graph_components::components(graph.spec()).filter_map(|value| component(value, &shared, release)).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
 }
 
-fn component(value: &Value, shared: &str) -> Option<SimulatedComponent> {
+fn component(value: &Value, shared: &str, release: Release) -> Option<SimulatedComponent> {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     let mut pods = value.clone();
     if let Some(map) = pods.as_object_mut() {
-        map.remove("replicas");
-        map.remove("scalingAdapter");
+        for field in ["replicas", "scalingAdapter", "minAvailable", "runtimeVersionOverride"] {
+            map.remove(field);
+        }
+        let version = disruption::hashed_version(value).filter(|_| release.has(Behaviour::ResolvedVersionHashed));
+        map.extend(version.map(|version| ("runtimeVersion".to_owned(), version.into())));
     }
     Some(SimulatedComponent {
         name: text("/name")?.to_owned(),

@@ -4,6 +4,7 @@ use super::component::{self, DeployedComponents, SimulatedComponent};
 use super::graph_status::{ComponentReplicaCounts, GraphStatusView};
 use super::script::ScriptStep;
 use serde_json::{Value, json};
+use stator_core::dynamo::release::{Behaviour, Release};
 use stator_core::object::Object;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,25 +18,26 @@ const NOT_AVAILABLE_REASON: &str = "Component deployment not ready - Available c
 
 /// The steps that carry a graph's spec out, from the status that it has. `before` is what was carried out last, where
 /// that is known. Empty when there is nothing left to do.
-pub(super) fn build_script(graph: &Object, before: Option<&DeployedComponents>) -> Vec<ScriptStep> {
+pub(super) fn build_script(graph: &Object, before: Option<&DeployedComponents>, release: Release) -> Vec<ScriptStep> {
     if graph.is_deleting() {
         return vec![ScriptStep::release()];
     }
-    let components = component::components(graph);
-    let (target, second) = component::worker_hashes(graph, &components);
+    let components = component::components(graph, release);
+    let hashes = WorkerHashes::of(graph, &components, release);
+    let target = hashes.serving().to_owned();
     let status = graph.status();
     let generation = graph.generation().unwrap_or(1);
     let observed = status.get("observedGeneration").and_then(Value::as_i64);
     let done = observed == Some(generation) && status.get("state") == Some(&json!("successful"));
     let mut script = GraphScript {
         graph: graph.name().to_owned(),
-        hash: graph.annotations().get(WORKER_HASH_ANNOTATION).map_or_else(|| target.clone(), |hash| (*hash).to_owned()),
+        hash: graph.annotations().get(hashes.annotation()).map_or_else(|| target.clone(), |hash| (*hash).to_owned()),
         view: GraphStatusView::from_status(status, generation),
         frames: Vec::new(),
     };
-    let known = graph.annotations().contains_key(WORKER_HASH_ANNOTATION);
+    let known = graph.annotations().contains_key(hashes.annotation());
     if !known || !graph.finalizers().contains(&stator_core::dynamo::kinds::OPERATOR_FINALIZER) {
-        let annotations = if known { BTreeMap::new() } else { hash_annotations(&target, &second) };
+        let annotations = if known { BTreeMap::new() } else { hashes.annotations() };
         script.frames.push(ScriptStep { annotations, ..ScriptStep::adopt() });
     }
     if done {
@@ -48,13 +50,13 @@ pub(super) fn build_script(graph: &Object, before: Option<&DeployedComponents>) 
         let all: Vec<&SimulatedComponent> = others.into_iter().chain(workers).collect();
         script.deploy_components(&all, 0);
     } else if managed && target != script.hash {
-        script.roll_workers(&workers, &others, before, (target, second));
+        script.roll_workers(&workers, &others, before, &hashes);
     } else if managed && script.view.is_rolling() {
         script.undo_rollout(&workers);
         script.update_in_place(&others, before);
     } else {
         if target != script.hash {
-            script.frames.push(ScriptStep { annotations: hash_annotations(&target, &second), ..ScriptStep::default() });
+            script.frames.push(ScriptStep { annotations: hashes.annotations(), ..ScriptStep::default() });
             script.hash = target;
         }
         script.update_in_place(&components.iter().collect::<Vec<_>>(), before);
@@ -64,11 +66,33 @@ pub(super) fn build_script(graph: &Object, before: Option<&DeployedComponents>) 
     script.frames
 }
 
-fn hash_annotations(first: &str, second: &str) -> BTreeMap<&'static str, Option<String>> {
-    BTreeMap::from([
-        (WORKER_HASH_ANNOTATION, Some(first.to_owned())),
-        (WORKER_HASH_V2_ANNOTATION, Some(second.to_owned())),
-    ])
+/// The hashes over all workers of a graph.
+struct WorkerHashes {
+    /// That of the releases before the second one decides alone.
+    first: Option<String>,
+    second: String,
+}
+
+impl WorkerHashes {
+    fn of(graph: &Object, components: &[SimulatedComponent], release: Release) -> Self {
+        let (first, second) = component::worker_hashes(graph, components);
+        Self { first: (!release.has(Behaviour::SecondHashAlone)).then_some(first), second }
+    }
+
+    /// The one that names the workers' children.
+    fn serving(&self) -> &str {
+        self.first.as_deref().unwrap_or(&self.second)
+    }
+
+    /// The annotation that has it.
+    fn annotation(&self) -> &'static str {
+        if self.first.is_some() { WORKER_HASH_ANNOTATION } else { WORKER_HASH_V2_ANNOTATION }
+    }
+
+    fn annotations(&self) -> BTreeMap<&'static str, Option<String>> {
+        let first = self.first.clone().map(|first| (WORKER_HASH_ANNOTATION, Some(first)));
+        first.into_iter().chain([(WORKER_HASH_V2_ANNOTATION, Some(self.second.clone()))]).collect()
+    }
 }
 
 struct GraphScript {
@@ -247,9 +271,9 @@ impl GraphScript {
         workers: &[&SimulatedComponent],
         others: &[&SimulatedComponent],
         before: Option<&DeployedComponents>,
-        (target, second): (String, String),
+        hashes: &WorkerHashes,
     ) {
-        let old = std::mem::replace(&mut self.hash, target.clone());
+        let old = std::mem::replace(&mut self.hash, hashes.serving().to_owned());
         for worker in workers {
             self.view.components.remove(&worker.name);
         }
@@ -287,11 +311,7 @@ impl GraphScript {
         if broken {
             return;
         }
-        self.frames.push(ScriptStep {
-            after: STEP_TIME,
-            annotations: hash_annotations(&target, &second),
-            ..ScriptStep::default()
-        });
+        self.frames.push(ScriptStep { after: STEP_TIME, annotations: hashes.annotations(), ..ScriptStep::default() });
         for worker in workers {
             self.set_counts(
                 worker,

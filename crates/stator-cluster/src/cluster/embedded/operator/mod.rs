@@ -167,7 +167,7 @@ impl OperatorDriver {
             }
             let before = track.and_then(|track| track.deployed.as_ref());
             let frames = if object.kind() == GRAPH.kind {
-                graph_script::build_script(object, before)
+                graph_script::build_script(object, before, self.cluster.store.release())
             } else if object.kind() == CLAIM.kind {
                 other_controllers::claim_script(object)
             } else if object.kind() == JOB.kind {
@@ -179,8 +179,12 @@ impl OperatorDriver {
             } else {
                 adapter_script::build_script(object, &endpoints)
             };
-            let deployed = (object.kind() == GRAPH.kind)
-                .then(|| component::components(object).into_iter().map(|own| (own.name, own.applied)).collect());
+            let deployed = (object.kind() == GRAPH.kind).then(|| {
+                component::components(object, self.cluster.store.release())
+                    .into_iter()
+                    .map(|own| (own.name, own.applied))
+                    .collect()
+            });
             let due = now + frames.first().map_or(Duration::ZERO, |frame| self.scale_duration(frame.after));
             self.scripts.insert(
                 reference.clone(),
@@ -221,7 +225,7 @@ impl OperatorDriver {
         }
         if object.kind() == ADAPTER.kind {
             let graphs = self.objects.values().filter(|other| other.kind() == GRAPH.kind);
-            let endpoints = adapter_script::adapter_endpoints(object, graphs);
+            let endpoints = adapter_script::adapter_endpoints(object, graphs, self.cluster.store.release());
             return Some((format!("{own} {endpoints:?}"), endpoints));
         }
         None
@@ -281,7 +285,11 @@ impl OperatorDriver {
                 .copied()
                 .filter(|own| own.namespace() == graph.namespace() && scaling::graph_name(own) == Some(graph.name()))
                 .collect();
-            todo.extend(scaling::scaling_actions(graph, &own).into_iter().map(|action| (graph.reference(), action)));
+            todo.extend(
+                scaling::scaling_actions(graph, &own, self.cluster.store.release())
+                    .into_iter()
+                    .map(|action| (graph.reference(), action)),
+            );
         }
         for adapter in adapters {
             let graph = ObjectRef {

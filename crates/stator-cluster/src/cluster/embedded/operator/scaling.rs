@@ -5,6 +5,7 @@ use super::component;
 use serde_json::{Value, json};
 use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds::SCALING_ADAPTER;
+use stator_core::dynamo::release::Release;
 use stator_core::object::{Object, ObjectRef};
 
 /// What to do so that graph and adapters agree.
@@ -21,12 +22,12 @@ pub(super) enum ScalingAction {
 }
 
 /// Compares a graph with the adapters that name it.
-pub(super) fn scaling_actions(graph: &Object, adapters: &[&Object]) -> Vec<ScalingAction> {
+pub(super) fn scaling_actions(graph: &Object, adapters: &[&Object], release: Release) -> Vec<ScalingAction> {
     if graph.is_deleting() {
         return Vec::new();
     }
     let mut actions = Vec::new();
-    let components = component::components(graph);
+    let components = component::components(graph, release);
     for own in components.iter().filter(|own| own.scaled) {
         let name = format!("{}-{}", graph.name(), own.name.to_lowercase());
         let Some(adapter) = adapters.iter().find(|adapter| adapter.name() == name) else {

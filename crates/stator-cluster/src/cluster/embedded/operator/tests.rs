@@ -14,6 +14,7 @@ use super::script::{ScriptStep, with_times};
 use super::{adapter_script, graph_script, other_controllers, request_script};
 use serde_json::{Value, json};
 use stator_core::dynamo::health;
+use stator_core::dynamo::release::Release;
 use stator_core::object::Object;
 
 fn recording(name: &str) -> Vec<Object> {
@@ -131,11 +132,13 @@ fn replay_graph(name: &str) -> (Vec<String>, Vec<String>) {
         if !last_of_generation {
             continue;
         }
-        for frame in graph_script::build_script(&object, before.as_ref()) {
+        for frame in graph_script::build_script(&object, before.as_ref(), Release::V1_2) {
             object = perform(object, &frame);
             steps.push(graph_step(&object));
         }
-        before = Some(component::components(&object).into_iter().map(|own| (own.name, own.applied)).collect());
+        before = Some(
+            component::components(&object, Release::V1_2).into_iter().map(|own| (own.name, own.applied)).collect(),
+        );
         pretty(&at_rest(&object), &at_rest(&recorded[position]), name);
     }
     (collapsed(steps), collapsed(recorded.iter().map(graph_step)))
@@ -189,7 +192,7 @@ fn switching_a_scaling_adapter_on_restarts_nothing() {
 #[test]
 fn the_worker_hash_moves_when_the_operators_does() {
     let recorded = recording("worker-args-managed-roll");
-    let own = |object: &Object| component::worker_hashes(object, &component::components(object)).0;
+    let own = |object: &Object| component::worker_hashes(object, &component::components(object, Release::V1_2)).0;
     let (first, last) = (&recorded[0], &recorded[recorded.len() - 1]);
     assert_ne!(own(first), own(last));
     let recorded = recording("worker-scale-up-and-down");
@@ -347,8 +350,9 @@ fn a_step_never_panics_on_a_malformed_object() {
                 "spec": spec, "status": status,
             }))
             .unwrap();
-            for frame in
-                graph_script::build_script(&object, None).iter().chain(&request_script::build_script(&object, None))
+            for frame in graph_script::build_script(&object, None, Release::V1_2)
+                .iter()
+                .chain(&request_script::build_script(&object, None))
             {
                 perform(object.clone(), frame);
             }
@@ -368,7 +372,7 @@ fn a_graph_that_was_left_half_way_is_not_ready_between_its_components() {
         "status": {"observedGeneration": 1, "state": "pending", "components": {"frontend": counts, "worker": counts}},
     }))
     .unwrap();
-    let frames = graph_script::build_script(&graph, None);
+    let frames = graph_script::build_script(&graph, None, Release::V1_2);
     let states: Vec<&Value> = frames.iter().filter_map(|frame| frame.status.as_ref()).collect();
     let (last, earlier) = states.split_last().unwrap();
     assert_eq!(last["state"], "successful", "{last:#}");
@@ -410,4 +414,32 @@ fn a_download_completes_or_fails_as_its_image_and_its_source_say() {
     downloading weights since 2026-11-21T00:00:00Z, at most 1m (1 active, 1 failed, 0 succeeded)
     the download of the weights failed (0 active, 2 failed, 0 succeeded), BackoffLimitExceeded: Job has reached the specified backoff limit; read `kubectl logs -n prod job/weights`, then correct `weights`, or increase `weights.attempt` by one to try again
     ");
+}
+
+/// What the operator of each release makes of the same graph, by what moves the hash over its workers.
+#[test]
+fn the_worker_hash_is_that_of_the_release() {
+    let graph = |component: Value| {
+        let mut worker = json!({"name": "w", "type": "worker", "replicas": 1, "podTemplate": {"spec": {"containers": [
+            {"name": "main", "image": "x@sha256:00"}]}}});
+        let more = component.as_object().unwrap();
+        more.iter().for_each(|(name, value)| worker[name] = value.clone());
+        let value = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+            "metadata": {"name": "q", "namespace": "prod"}, "spec": {"components": [worker]},
+        });
+        Object::from_value(value).unwrap()
+    };
+    let moves = |component: Value, release: Release| {
+        let hash = |object: &Object| component::worker_hashes(object, &component::components(object, release)).1;
+        hash(&graph(json!({}))) != hash(&graph(component))
+    };
+    for release in [Release::V1_4, Release::V1_5] {
+        assert!(!moves(json!({"minAvailable": 1}), release));
+        assert!(!moves(json!({"runtimeVersionOverride": "1.4.0"}), release));
+        assert_eq!(moves(json!({"runtimeVersionOverride": "1.5.0"}), release), release == Release::V1_5);
+        let frames = graph_script::build_script(&graph(json!({})), None, release);
+        let written: Vec<&str> = frames.iter().flat_map(|frame| frame.annotations.keys().copied()).collect();
+        assert_eq!(written, ["nvidia.com/current-worker-hash-v2"]);
+    }
 }
