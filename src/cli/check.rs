@@ -39,7 +39,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// it: for its release and its objects. Writes nothing without --write.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rights are checked for the user of the context, or for --as: `--as system:serviceaccount:NAMESPACE:NAME` checks the rights of a source.\n\nExit codes: 0 nothing failed, and with --dynamo nothing would be refused; 1 a check failed, or something would be refused; 2 bad usage, or the cluster cannot be reached; 124 --timeout; 130 interrupted.\n\nExamples:\n  stator check --context prod\n  stator check --dynamo 1.5 -e prod\n  stator check --dynamo 1.5 -e prod --write"
+    after_help = "Rights are checked for the user of the context, or for --as: `--as system:serviceaccount:NAMESPACE:NAME` checks the rights of a source.\n\nExit codes: 0 nothing failed, and with --dynamo nothing would be refused; 1 a check failed, or something would be refused, or with --write still is; 2 bad usage, or the cluster cannot be reached; 124 --timeout; 130 interrupted.\n\nExamples:\n  stator check --context prod\n  stator check --dynamo 1.5 -e prod\n  stator check --dynamo 1.5 -e prod --write"
 )]
 pub struct CheckArgs {
     #[command(flatten)]

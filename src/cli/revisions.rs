@@ -8,9 +8,9 @@ use stator_cluster::sync::{DesiredState, UpgradedEnvironment};
 use stator_git::source;
 use stator_model::fleet_policy::{FleetPolicies, SourcePolicies};
 use stator_model::intent::{EnvironmentError, SourceTree, Workspace};
+use stator_model::plan::UpgradeForesight;
 use stator_model::plan::{self, Plan, RevisionComparison};
 use stator_model::render::RenderedModel;
-use stator_model::upgrade::UpgradeForesight;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans what turns `from` into `to`, or into the files as they are.

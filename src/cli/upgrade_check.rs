@@ -14,8 +14,8 @@ use stator_core::dynamo::release::Release;
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::fleet_policy::FleetPolicies;
 use stator_model::intent::ResolvedEnvironment;
+use stator_model::plan::UpgradeForesight;
 use stator_model::present::{pluralize, upgrade as present};
-use stator_model::upgrade::UpgradeForesight;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -52,7 +52,8 @@ pub async fn run(check: UpgradeCheck<'_>, output: &Output) -> Result<ExitStatus,
     if check.write {
         output.note(&format!("wrote {}", pluralize(foresight.corrections.len(), "file", "files")));
     }
-    Ok(if foresight.is_refused() { ExitStatus::Negative } else { ExitStatus::Success })
+    let is_refused = if check.write { foresight.is_refused_when_corrected() } else { foresight.is_refused() };
+    Ok(if is_refused { ExitStatus::Negative } else { ExitStatus::Success })
 }
 
 async fn foresee_upgrade(

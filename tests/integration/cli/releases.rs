@@ -242,11 +242,71 @@ fn an_upgrade_is_foreseen_corrected_and_then_nothing_is_left_of_it() {
     let bench = bench_of(&MOCK.replace("runtime: 1.2.0", DIGEST));
     let files = |arguments: &[&str]| {
         let mut command = bench.command();
-        bench.finish(command.env_remove("STATOR_CLUSTER").args(["check", "--dynamo"]).args(arguments))
+        bench.finish(command.env_remove("STATOR_CLUSTER").args(["check", "-e", "prod", "--dynamo"]).args(arguments))
     };
-    assert_snapshot!(files(&["1.5"]), @"");
-    assert_snapshot!(files(&["1.5", "--write"]), @"");
-    assert_snapshot!(files(&["1.5"]), @"");
+    assert_snapshot!(files(&["1.5"]), @r#"
+    exit 1
+    ----- stdout -----
+    Dynamo 1.2 → 1.5 for 1 model of prod: 1 model is refused, and the patch corrects that; the operator restarts nothing by itself.
+
+    mock  models/mock/model.yaml
+      refused     models/mock/model.yaml:8:10: [dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag, and Dynamo 1.4 and later refuse an image without one
+                  in the patch: `runtimeVersion: 1.2.0`, as that release runs it today; correct it if the image has another version
+
+    In this order
+      1. While Dynamo 1.2 runs: merge the patch, which `--write` writes, and sync: that writes nothing.
+      2. For 1.4: install the Grove that goes with the release, where graphs run on Grove; and set `global.nats.install` in the chart's values to what you have now: its default changed, and another value restarts every pod of every graph.
+      3. For 1.5: install the Snapshot operator first, where graphs have checkpoints.
+      4. Upgrade Dynamo's definitions and operator to 1.5, by way of 1.3 and 1.4 as Dynamo asks for: it restarts nothing by itself.
+      5. Once it runs: set `platform: {dynamo: "1.5"}` of the environment in stator.yaml, merge, and sync: that writes 1 object and restarts nothing.
+
+    Patch
+    diff --git a/models/mock/model.yaml b/models/mock/model.yaml
+    --- a/models/mock/model.yaml
+    +++ b/models/mock/model.yaml
+    @@ -6,6 +6,7 @@
+       model: Qwen/Qwen3-0.6B
+       engine: mocker
+       image: registry.example/dynamo@sha256:[DIGEST]
+    +  runtimeVersion: 1.2.0
+       serving:
+         frontend:
+           replicas: 1
+    ----- stderr -----
+    note: which release of Dynamo runs is not known; 1.2 is assumed. Name yours with `platform: {dynamo: …}` under the environment in stator.yaml, or name the cluster with --context
+    "#);
+    assert_snapshot!(files(&["1.5", "--write"]), @r#"
+    exit 0
+    ----- stdout -----
+    Dynamo 1.2 → 1.5 for 1 model of prod: 1 model is refused, and the patch corrects that; the operator restarts nothing by itself.
+
+    mock  models/mock/model.yaml
+      refused     models/mock/model.yaml:8:10: [dynamo/image-version] `registry.example/dynamo@sha256:[DIGEST]`: there is a digest and no tag, and Dynamo 1.4 and later refuse an image without one
+                  written: `runtimeVersion: 1.2.0`, as that release runs it today; correct it if the image has another version
+
+    In this order
+      1. While Dynamo 1.2 runs: merge the patch, which `--write` writes, and sync: that writes nothing.
+      2. For 1.4: install the Grove that goes with the release, where graphs run on Grove; and set `global.nats.install` in the chart's values to what you have now: its default changed, and another value restarts every pod of every graph.
+      3. For 1.5: install the Snapshot operator first, where graphs have checkpoints.
+      4. Upgrade Dynamo's definitions and operator to 1.5, by way of 1.3 and 1.4 as Dynamo asks for: it restarts nothing by itself.
+      5. Once it runs: set `platform: {dynamo: "1.5"}` of the environment in stator.yaml, merge, and sync: that writes 1 object and restarts nothing.
+    ----- stderr -----
+    note: which release of Dynamo runs is not known; 1.2 is assumed. Name yours with `platform: {dynamo: …}` under the environment in stator.yaml, or name the cluster with --context
+    wrote 1 file
+    "#);
+    assert_snapshot!(files(&["1.5"]), @r#"
+    exit 0
+    ----- stdout -----
+    Dynamo 1.2 → 1.5 for 1 model of prod: nothing is refused; the operator restarts nothing by itself.
+
+    In this order
+      1. For 1.4: install the Grove that goes with the release, where graphs run on Grove; and set `global.nats.install` in the chart's values to what you have now: its default changed, and another value restarts every pod of every graph.
+      2. For 1.5: install the Snapshot operator first, where graphs have checkpoints.
+      3. Upgrade Dynamo's definitions and operator to 1.5, by way of 1.3 and 1.4 as Dynamo asks for: it restarts nothing by itself.
+      4. Once it runs: set `platform: {dynamo: "1.5"}` of the environment in stator.yaml, merge, and sync: that writes 1 object and restarts nothing.
+    ----- stderr -----
+    note: which release of Dynamo runs is not known; 1.2 is assumed. Name yours with `platform: {dynamo: …}` under the environment in stator.yaml, or name the cluster with --context
+    "#);
     // The environment says which release runs; and a cluster, if an option names it.
     bench.replace("stator.yaml", "namespace: models\n", "namespace: models\n      platform: {dynamo: \"1.4\"}\n");
     assert_snapshot!(files(&["1.2", "-o", "json"]).success().json()["from"], @r#""1.4""#);
@@ -258,10 +318,40 @@ fn an_upgrade_is_foreseen_corrected_and_then_nothing_is_left_of_it() {
 #[test]
 fn an_upgrade_is_asked_of_models_and_a_check_of_a_cluster_is_not() {
     let bench = bench_of(MOCK);
-    assert_snapshot!(bench.run(["check", "models"]), @"");
-    assert_snapshot!(bench.run(["check", "--write"]), @"");
-    assert_snapshot!(bench.run(["check", "--dynamo", "1.0"]), @"");
-    assert_snapshot!(bench.run(["check", "--dynamo", "1.5", "nothing-here"]), @"");
+    assert_snapshot!(bench.run(["check", "models"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: models of a repository are checked only with --dynamo
+    hint: `stator check --dynamo 1.5` checks an upgrade; `stator validate` checks models as they are
+    ");
+    assert_snapshot!(bench.run(["check", "--write"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      --dynamo <RELEASE>
+
+    Usage: stator check --dynamo <RELEASE> --write --cluster <CLUSTER> [PATH|MODEL]...
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(bench.run(["check", "--dynamo", "1.0"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value '1.0' for '--dynamo <RELEASE>': Dynamo 1.0 is not supported; the oldest release that stator works with is 1.2
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(bench.run(["check", "-e", "prod", "--dynamo", "1.5", "nothing-here"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    Using the embedded cluster in .stator/cluster.
+    error: `nothing-here` is neither a path nor a model of the environment
+    hint: check the spelling; `stator status` lists the models of the environment
+    ");
 }
 
 /// A pull request that names another release is told what that does, in every form of a plan.

@@ -6,7 +6,8 @@ use stator_core::dynamo::release::Release;
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::{ResolvedEnvironment, SourceTree, Workspace};
-use stator_model::upgrade::{RenderedSide, UpgradeForesight, UpgradeQuestion, foresee};
+use stator_model::plan::UpgradeForesight;
+use stator_model::upgrade::{RenderedSide, UpgradeQuestion, foresee};
 use std::collections::BTreeMap;
 
 /// An environment, as it can be rendered for any release.

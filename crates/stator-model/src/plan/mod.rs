@@ -17,6 +17,7 @@ mod schema;
 mod status;
 mod step;
 mod totals;
+mod upgrade;
 
 pub use build::{PlanDraft, build_plan, duplicate_findings};
 pub use compare::adoption::SEED_MANAGER;
@@ -49,14 +50,17 @@ pub use record::{
     abbreviate_revision, applyset, custom_resource_definition, is_uncommitted,
 };
 pub use revisions::{RevisionComparison, compare_revisions};
-pub use schema::{FindingShape, schema};
+pub use schema::schema;
 pub use status::{
     FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, frontends_of_adapters, model_statuses,
 };
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
 pub use totals::UnchangedTotals;
+pub use upgrade::{
+    FileCorrection, ForeseenDeprecation, ForeseenFreeze, ForeseenRestart, ModelForesight, RefusedUse, UpgradeForesight,
+    UpgradeSummary,
+};
 
-use crate::upgrade::UpgradeForesight;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;

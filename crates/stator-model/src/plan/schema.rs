@@ -15,7 +15,7 @@ pub fn schema() -> Value {
 /// One fault or warning, with its place and its fix.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Finding")]
-pub struct FindingShape {
+pub(super) struct FindingShape {
     /// Path from the repository's root, with `/`.
     file: String,
     /// Line, from 1; 0 when the whole file is meant.

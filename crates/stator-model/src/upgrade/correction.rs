@@ -6,11 +6,10 @@ use crate::intent::field_at::field_at;
 use crate::intent::format::{DocumentEdit, edit_document};
 use crate::intent::yaml::parse_yaml;
 use crate::intent::{SourceFile, SourceTree};
+use crate::plan::FileCorrection;
 use crate::present::patch::file_patch;
 use crate::render::RenderedModel;
 use regex::Regex;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 use stator_core::dynamo::admission::{is_runtime_version, rules, version_in_tag};
 use stator_core::dynamo::deprecations::{DeprecatedItem, Deprecation};
@@ -19,19 +18,6 @@ use stator_core::dynamo::release::Release;
 use stator_core::finding::{Finding, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
-
-/// A file that is corrected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FileCorrection {
-    /// Path from the root of the repository.
-    pub file: String,
-    /// The change as a patch for `git apply`.
-    pub patch: String,
-    /// The text as it is to be.
-    #[serde(skip)]
-    pub text: String,
-}
 
 /// The files with what could be corrected.
 pub(super) struct CorrectedFiles {

@@ -9,25 +9,22 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use correction::FileCorrection;
-
 use crate::intent::{BrokenIntent, SourceTree};
-use crate::plan::{FindingShape, GpuTotals, Plan, RevisionComparison, compare_revisions};
+use crate::plan::{
+    ForeseenDeprecation, ForeseenFreeze, ForeseenRestart, GpuTotals, ModelForesight, Plan, RefusedUse,
+    RevisionComparison, UpgradeForesight, UpgradeSummary, compare_revisions,
+};
 use crate::render::RenderedModel;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
-use serde_with::skip_serializing_none;
 use stator_core::dynamo::admission::{self, Platform, rules};
-use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::gpu_change::unchanged_gpus;
 use stator_core::dynamo::gpus::{ComponentGpus, gpu_use};
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::dynamo::release::{Definitions, Release};
-use stator_core::dynamo::upgrade::{self, Certainty};
+use stator_core::dynamo::upgrade;
 use stator_core::fields;
 use stator_core::finding::Finding;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef, PathSegment};
+use stator_core::object::{Object, ObjectIdentity, PathSegment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An environment, rendered for one release.
@@ -57,156 +54,6 @@ pub struct UpgradeQuestion<'a> {
     pub live: &'a BTreeMap<ObjectIdentity, Object>,
     /// Renders the environment of these files for a release.
     pub render: &'a dyn Fn(&SourceTree, Release) -> RenderedSide,
-}
-
-/// What an upgrade does.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UpgradeForesight {
-    /// The environment's name.
-    pub environment: String,
-    /// The release that runs.
-    pub from: Release,
-    /// The release that would.
-    pub to: Release,
-    /// Counts over all models.
-    pub summary: UpgradeSummary,
-    /// The models that it concerns, by name.
-    pub models: Vec<ModelForesight>,
-    /// What to do, in this order.
-    pub steps: Vec<String>,
-    /// The files that can be corrected while the older release runs.
-    pub corrections: Vec<FileCorrection>,
-    /// The files that are corrected once the other release runs, as this one refuses the correction.
-    pub later_corrections: Vec<FileCorrection>,
-}
-
-/// Counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UpgradeSummary {
-    /// All models.
-    pub models: usize,
-    /// Models that have errors of their own, so that nothing is known of them.
-    pub unreadable: usize,
-    /// Models that the release refuses.
-    pub refused: usize,
-    /// Those of them that the corrections help.
-    pub corrected: usize,
-    /// Models whose pods the operator restarts by itself.
-    pub restarted: usize,
-    /// GPUs of all models, and the most while the operator restarts pods.
-    pub gpus: GpuTotals,
-    /// GPUs of the pods that it restarts.
-    pub restarted_gpus: u64,
-    /// Models with fields that can no longer be changed in place.
-    pub frozen: usize,
-    /// Models that use what is deprecated.
-    pub deprecated: usize,
-}
-
-/// What an upgrade does to one model.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelForesight {
-    /// The model's name.
-    pub model: String,
-    /// Path of its `model.yaml` from the root.
-    pub source: String,
-    /// What is refused.
-    pub refused: Vec<RefusedUse>,
-    /// What works otherwise, or is refused on some clusters.
-    #[schemars(with = "Vec<FindingShape>")]
-    pub doubtful: Vec<Finding>,
-    /// What the operator restarts by itself.
-    pub restarts: Vec<ForeseenRestart>,
-    /// What can no longer be changed in place.
-    pub frozen: Vec<ForeseenFreeze>,
-    /// What is deprecated or removed.
-    pub deprecated: Vec<ForeseenDeprecation>,
-    /// GPUs before, after, and at the most while the operator restarts pods.
-    pub gpus: GpuTotals,
-    /// GPUs of the pods that it restarts.
-    pub restarted_gpus: u64,
-}
-
-/// Something that the release refuses.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RefusedUse {
-    /// Where, what and by which rule.
-    #[schemars(with = "FindingShape")]
-    pub finding: Finding,
-    /// Whether the release that runs refuses it as well.
-    pub already: bool,
-    /// What is changed to correct it; nothing where only people can.
-    pub correction: Option<String>,
-    /// Whether the correction has to wait until the other release runs.
-    pub later: bool,
-}
-
-/// Pods that the operator restarts by itself.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ForeseenRestart {
-    /// The graph.
-    #[schemars(with = "String")]
-    #[serde(serialize_with = "as_text")]
-    pub object: ObjectRef,
-    /// The components, sorted.
-    pub components: Vec<String>,
-    /// How they are replaced.
-    pub disruption: Disruption,
-    /// How sure it is.
-    pub certainty: Certainty,
-    /// The release that brought the cause.
-    pub since: Release,
-    /// Why, in a sentence.
-    pub reason: String,
-}
-
-/// A field that can no longer be changed in place.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ForeseenFreeze {
-    /// The object.
-    #[schemars(with = "String")]
-    #[serde(serialize_with = "as_text")]
-    pub object: ObjectRef,
-    /// The field.
-    pub field: String,
-    /// What is forbidden, in a sentence.
-    pub message: String,
-}
-
-/// Something deprecated.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ForeseenDeprecation {
-    /// Where, what, and what to use instead.
-    #[schemars(with = "FindingShape")]
-    pub finding: Finding,
-    /// The release that removes it, where one is announced.
-    pub removed_in: Option<&'static str>,
-}
-
-fn as_text<S: serde::Serializer>(object: &ObjectRef, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(object)
-}
-
-impl UpgradeForesight {
-    /// Whether something is refused that runs today, or nothing is known of a model: reason enough not to upgrade yet.
-    pub fn is_refused(&self) -> bool {
-        self.summary.refused > 0 || self.summary.unreadable > 0
-    }
-
-    /// The sum in one sentence.
-    pub fn headline(&self) -> String {
-        steps::headline(self)
-    }
 }
 
 /// What an upgrade of Dynamo does to an environment.
@@ -251,13 +98,6 @@ impl UpgradeQuestion<'_> {
     }
 }
 
-impl ModelForesight {
-    fn is_concerned(&self) -> bool {
-        let counts = [self.refused.len(), self.doubtful.len(), self.restarts.len(), self.frozen.len()];
-        counts.iter().any(|count| *count > 0) || !self.deprecated.is_empty()
-    }
-}
-
 /// The models of two sides, by file and name.
 fn pairs<'a>(
     before: &'a [RenderedModel],
@@ -298,39 +138,38 @@ fn foresee_model(question: &UpgradeQuestion<'_>, today: &RenderedModel, then: &R
     for desired in objects {
         let whole = desired.with_initial_replicas();
         let object = question.live.get(&whole.reference().identity()).unwrap_or(&whole);
-        model.add_object(question, object);
+        add_object(&mut model, question, object);
     }
     model
 }
 
-impl ModelForesight {
-    fn add_object(&mut self, question: &UpgradeQuestion<'_>, object: &Object) {
-        let UpgradeQuestion { from, to, platform, .. } = *question;
-        let frozen = upgrade::newly_frozen(object, from, to, platform);
-        self.frozen.extend(frozen.into_iter().map(|one| ForeseenFreeze {
-            object: object.reference(),
-            field: one.path.to_string(),
-            message: one.message,
-        }));
-        if object.kind() != GRAPH.kind {
-            self.gpus.add(unchanged_gpus(object).totals);
-            return;
-        }
-        let restarts = upgrade::operator_restarts(object, from, to, platform);
-        self.gpus.add(upgrade::restart_gpus(object, &restarts).totals);
-        let is_restarted = |name: &String| restarts.iter().any(|one| one.components.contains(name));
-        let components = gpu_use(object).components;
-        self.restarted_gpus +=
-            components.iter().filter(|one| is_restarted(&one.name)).map(ComponentGpus::total).sum::<u64>();
-        self.restarts.extend(restarts.into_iter().map(|one| ForeseenRestart {
-            object: object.reference(),
-            components: one.components,
-            disruption: one.disruption,
-            certainty: one.certainty,
-            since: one.cause.since(),
-            reason: one.cause.sentence().to_owned(),
-        }));
+/// Adds what happens to one of a model's objects.
+fn add_object(model: &mut ModelForesight, question: &UpgradeQuestion<'_>, object: &Object) {
+    let UpgradeQuestion { from, to, platform, .. } = *question;
+    let frozen = upgrade::newly_frozen(object, from, to, platform);
+    model.frozen.extend(frozen.into_iter().map(|one| ForeseenFreeze {
+        object: object.reference(),
+        field: one.path.to_string(),
+        message: one.message,
+    }));
+    if object.kind() != GRAPH.kind {
+        model.gpus.add(unchanged_gpus(object).totals);
+        return;
     }
+    let restarts = upgrade::operator_restarts(object, from, to, platform);
+    model.gpus.add(upgrade::restart_gpus(object, &restarts).totals);
+    let is_restarted = |name: &String| restarts.iter().any(|one| one.components.contains(name));
+    let components = gpu_use(object).components;
+    model.restarted_gpus +=
+        components.iter().filter(|one| is_restarted(&one.name)).map(ComponentGpus::total).sum::<u64>();
+    model.restarts.extend(restarts.into_iter().map(|one| ForeseenRestart {
+        object: object.reference(),
+        components: one.components,
+        disruption: one.disruption,
+        certainty: one.certainty,
+        since: one.cause.since(),
+        reason: one.cause.sentence().to_owned(),
+    }));
 }
 
 /// Whether two findings are one, of two renderings of the same files.

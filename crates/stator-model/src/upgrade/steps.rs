@@ -1,8 +1,8 @@
-//! The sum of an upgrade in a sentence, and what to do in which order.
+//! What to do for an upgrade, in which order.
 
 use super::correction::CorrectedFiles;
-use super::{ModelForesight, RenderedSide, UpgradeForesight, UpgradeQuestion, compare_sides};
-use crate::plan::{Action, Disruption, GpuTotals, Plan};
+use super::{RenderedSide, UpgradeQuestion, compare_sides};
+use crate::plan::{Action, Disruption, ModelForesight, Plan};
 use crate::present::pluralize;
 use stator_core::dynamo::release::Release;
 use stator_core::dynamo::upgrade::Certainty;
@@ -18,54 +18,6 @@ const PREPARATIONS: &[(Release, &str)] = &[
     ),
     (Release::V1_5, "install the Snapshot operator first, where graphs have checkpoints"),
 ];
-
-/// The sum.
-pub(super) fn headline(foresight: &UpgradeForesight) -> String {
-    let summary = &foresight.summary;
-    let mut parts = Vec::new();
-    if summary.refused == 0 {
-        parts.push("nothing is refused".to_owned());
-    } else {
-        let corrected = match summary.corrected {
-            0 => "and only you can correct that".to_owned(),
-            all if all == summary.refused => "and the patch corrects that".to_owned(),
-            some => format!("and the patch corrects {some} of them"),
-        };
-        let verb = if summary.refused == 1 { "is" } else { "are" };
-        parts.push(format!("{} {verb} refused, {corrected}", pluralize(summary.refused, "model", "models")));
-    }
-    if summary.restarted == 0 {
-        parts.push("the operator restarts nothing by itself".to_owned());
-    } else {
-        let models = pluralize(summary.restarted, "model", "models");
-        parts.push(format!(
-            "the operator restarts {models} by itself{}",
-            gpu_words(summary.restarted_gpus, summary.gpus)
-        ));
-    }
-    let counted = |count: usize, one: &str, many: &str| {
-        (count > 0).then(|| format!("{} {}", pluralize(count, "model", "models"), if count == 1 { one } else { many }))
-    };
-    parts.extend(counted(
-        summary.frozen,
-        "has fields that can no longer change",
-        "have fields that can no longer change",
-    ));
-    parts.extend(counted(summary.deprecated, "uses what is deprecated", "use what is deprecated"));
-    parts.extend(counted(summary.unreadable, "has errors and is not judged", "have errors and are not judged"));
-    let UpgradeForesight { environment, from, to, .. } = foresight;
-    let models = pluralize(summary.models, "model", "models");
-    format!("Dynamo {from} → {to} for {models} of {environment}: {}.", parts.join("; "))
-}
-
-/// ` (8 of 96 GPUs, at most 104 meanwhile)`.
-fn gpu_words(restarted: u64, all: GpuTotals) -> String {
-    if restarted == 0 {
-        return String::new();
-    }
-    let peak = if all.peak > all.before { format!(", at most {} meanwhile", all.peak) } else { String::new() };
-    format!(" ({restarted} of {} GPUs{peak})", all.before)
-}
 
 /// What to do, in this order.
 pub(super) fn steps<'a>(
@@ -94,7 +46,7 @@ pub(super) fn steps<'a>(
     if refused().any(|one| one.correction.is_some() && !one.later) {
         let written = compare_sides(question, (&before.models, from), (&now.models, from));
         steps.push(format!(
-            "While Dynamo {from} runs: write the patch with `--write`, merge it, and sync: that {}.",
+            "While Dynamo {from} runs: merge the patch, which `--write` writes, and sync: that {}.",
             plan_words(&written)
         ));
     }

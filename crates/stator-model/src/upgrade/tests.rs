@@ -95,7 +95,7 @@ fn a_repository_of_many_habits_is_told_all_of_it_once_with_a_patch_and_an_order(
 
     In this order
       1. Correct 1 model that cannot be judged: `stator validate` lists the errors.
-      2. While Dynamo 1.2 runs: write the patch with `--write`, merge it, and sync: that writes 1 object and restarts `limited` (managed-roll), with at most 18 GPUs meanwhile.
+      2. While Dynamo 1.2 runs: merge the patch, which `--write` writes, and sync: that writes 1 object and restarts `limited` (managed-roll), with at most 18 GPUs meanwhile.
       3. For 1.4: install the Grove that goes with the release, where graphs run on Grove; and set `global.nats.install` in the chart's values to what you have now: its default changed, and another value restarts every pod of every graph.
       4. For 1.5: install the Snapshot operator first, where graphs have checkpoints.
       5. Upgrade Dynamo's definitions and operator to 1.5, by way of 1.3 and 1.4 as Dynamo asks for: it restarts pods of `new` by itself.
@@ -168,7 +168,7 @@ fn on_the_way_back_what_the_older_release_has_no_word_for_is_taken_away() {
       GPUs        2 of 2 restart, at most 2 meanwhile
 
     In this order
-      1. While Dynamo 1.5 runs: write the patch with `--write`, merge it, and sync: that writes 1 object and restarts nothing.
+      1. While Dynamo 1.5 runs: merge the patch, which `--write` writes, and sync: that writes 1 object and restarts nothing.
       2. Return Dynamo's definitions and operator to 1.2, by way of 1.4 and 1.3 as Dynamo asks for: it is likely to restart pods of `gang`.
       3. Once it runs: set `platform: {dynamo: "1.2"}` of the environment in stator.yaml, write the rest with `stator check --dynamo 1.2 --write`, merge, and sync: that writes nothing.
 

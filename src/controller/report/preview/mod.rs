@@ -452,7 +452,10 @@ fn preview_status(planned: &Result<PullRequestPlan, PullRequestPlanError>) -> (S
     match planned {
         Ok(planned) => match FirstFinding::from_findings(&planned.plan.findings) {
             Some(first) => (StatusState::Failure, first.sentence()),
-            None => (StatusState::Success, preview::status_description(&planned.plan, planned.models)),
+            None => match planned.plan.upgrade.as_deref().filter(|upgrade| upgrade.is_refused()) {
+                Some(upgrade) => (StatusState::Failure, stator_model::present::upgrade::headline(upgrade)),
+                None => (StatusState::Success, preview::status_description(&planned.plan, planned.models)),
+            },
         },
         Err(error) if error.is_head_at_fault => {
             (StatusState::Failure, format!("could not be planned: {}", error.reason))

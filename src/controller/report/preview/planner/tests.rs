@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use stator_core::dynamo::release::Release;
 use stator_model::plan::Action;
 use stator_model::present::preview as body;
 use std::fmt::Write as _;
@@ -82,6 +83,31 @@ fn one_model_of_three_changes() {
     ");
 }
 
+/// The cluster serves one release and the pull request names another: the report is of the way between them.
+#[test]
+fn a_pull_request_that_names_another_release_is_told_what_that_does() {
+    let side = |release: &str, image: &str| {
+        let root = ROOT.replace("namespace: prod", &format!("namespace: prod, platform: {{dynamo: '{release}'}}"));
+        let text = model("a", 1).replace("runtime: 1.2.0", image);
+        tree(&[("stator.yaml", &root), ("a/model.yaml", &text)])
+    };
+    let told = |planner: &mut PullRequestPlanner, base: SourceTree, head: SourceTree| {
+        let planned = planner.plan(&sides(base.clone(), base, head)).unwrap();
+        let comment = body::ci_comment(&planned.plan);
+        (planned.plan.upgrade.map(|upgrade| stator_model::present::upgrade::headline(&upgrade)), comment)
+    };
+    let image = "image: registry.example/vllm:nightly";
+    let (headline, comment) = told(&mut planner(), side("1.2", image), side("1.5", image));
+    insta::assert_snapshot!(headline.unwrap(), @"Dynamo 1.2 → 1.5 for 1 model of prod: 1 model is refused, and the patch corrects that; the operator restarts nothing by itself.");
+    assert!(comment.contains("Dynamo 1.2 → 1.5 for 1 model of prod"), "{comment}");
+    assert!(comment.contains("Step 1: While Dynamo 1.2 runs"), "{comment}");
+    let mut served = planner();
+    served.judge_for(Platform { served: Some(Definitions::of_release(Release::V1_3).clone()), ..Platform::default() });
+    let (headline, _) = told(&mut served, side("1.2", image), side("1.5", image));
+    assert!(headline.unwrap().starts_with("Dynamo 1.3 → 1.5"));
+    assert_eq!(told(&mut planner(), side("1.5", image), side("1.5", "runtime: 1.5.0")).0, None);
+}
+
 #[test]
 fn a_pull_request_that_begins_to_use_what_is_deprecated_is_told_what_to_write_instead() {
     let of = |name: &str, env: &str| {
@@ -97,11 +123,11 @@ fn a_pull_request_that_begins_to_use_what_is_deprecated_is_told_what_to_write_in
         let planned = planner().plan(&sides(side(base), side(base), side(head))).unwrap();
         body::ci_comment(&planned.plan).lines().filter(|line| line.starts_with('>')).collect::<Vec<_>>().join("\n")
     };
-    insta::assert_snapshot!(comment(&plain, &begins), @r"
+    insta::assert_snapshot!(comment(&plain, &begins), @r#"
     > [!WARNING]
-    > **dynamo/deprecated** `a/model.yaml:9:92` — the variable \`DYN\_KVBM\_…\` is deprecated since release 1.3; release 1.5 removes it
+    > **dynamo/deprecated** `a/model.yaml:9:115` — the variable \`DYN\_KVBM\_…\` is deprecated since release 1.3; release 1.5 removes it
     > Fix: Use the engine's own KV offloading.
-    ");
+    "#);
     assert_eq!(comment(&begins, &plain), "");
 }
 
