@@ -374,3 +374,18 @@ fn a_revision_that_names_another_release_is_told_what_it_does() {
     bench.commit("two");
     assert!(!bench.run(["plan", "-e", "prod", "--from", "HEAD"]).stdout.contains("Dynamo 1.2 →"));
 }
+
+/// Row "adapter dropped together with replicas" of what 1.5 refuses: the operator plays along, and both writes come through.
+#[test]
+fn an_adapter_that_goes_with_another_count_takes_two_writes() {
+    let scaled = MOCK.replace("      replicas: 2\n", "      replicas: 2\n      scaling: external\n");
+    let bench = bench_of(&scaled);
+    let sync = || bench.run(["sync", "-e", "prod", "--dynamo", "1.5", "--yes", "--simulate-operator", "--wait"]);
+    sync().success();
+    bench.write("models/mock/model.yaml", MOCK.replace("replicas: 2", "replicas: 3"));
+    let plan = bench.run(["plan", "-e", "prod", "--dynamo", "1.5"]).success();
+    assert!(plan.stdout.contains("takes two writes: first the scaling adapter of worker goes"), "{plan}");
+    sync().success();
+    let again = bench.run(["plan", "-e", "prod", "--dynamo", "1.5"]).success();
+    assert!(again.stdout.contains("0 to create, 0 to change, 0 to delete"), "{again}");
+}

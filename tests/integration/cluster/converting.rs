@@ -153,7 +153,7 @@ fn start_webhooks() -> TlsProxy {
 }
 
 /// A control plane that writes graphs as this release has them written; one of each for all tests of this file.
-async fn plane_of(release: Release) -> Option<&'static ControlPlane> {
+pub async fn plane_of(release: Release) -> Option<&'static ControlPlane> {
     type Planes = [(OnceLock<Option<ControlPlane>>, tokio::sync::OnceCell<()>); 2];
     static PLANES: Planes = [const { (OnceLock::new(), tokio::sync::OnceCell::const_new()) }; 2];
     let (number, start): (usize, fn() -> Option<ControlPlane>) =

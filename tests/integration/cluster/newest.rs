@@ -1,15 +1,18 @@
 //! A cluster with the newest Dynamo, and with a field that stator has never heard of.
 
-use super::converting::{graphs, has_picker, import_graph, write_as_upstream};
+use super::converting::{graphs, has_picker, import_graph, plane_of, write_as_upstream};
 use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
 use crate::testbed::{self, ControlPlane};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use stator_cluster::cluster::Cluster as _;
+use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::dynamo::release::Release;
+use stator_model::plan::Action;
+use std::collections::BTreeMap;
 
 /// A model whose image says no version, with a restart and a field of a release to come.
 const DIGEST: &str = "apiVersion: stator.dev/v1alpha1
@@ -63,7 +66,7 @@ async fn what_the_cluster_serves_decides_and_nothing_is_written_twice() {
     }
     shop.settled().await;
     assert_eq!(shop.graph("digest").await.generation(), Some(1));
-    for graph in place.cluster.list(&GRAPH, Some(place.home()), &std::collections::BTreeMap::new()).await.unwrap() {
+    for graph in place.cluster.list(&GRAPH, Some(place.home()), &BTreeMap::new()).await.unwrap() {
         assert_eq!(graph.generation(), Some(1), "{}", graph.name());
     }
 
@@ -76,4 +79,60 @@ async fn what_the_cluster_serves_decides_and_nothing_is_written_twice() {
     assert_eq!(restarted.annotations().get("nvidia.com/workload-provider").copied(), Some("grove"));
     shop.settled().await;
     assert_eq!(shop.graph("digest").await.generation(), Some(2));
+}
+
+/// A model that says a graph of the recorded pairs, under another name; `None` where a model cannot say it.
+fn model_of(graph: &Value, name: &str) -> Option<String> {
+    let mut graph = graph.clone();
+    graph["metadata"]["name"] = json!(name);
+    import_graph(name, &graph, Release::V1_5).pop().map(|model| model.text)
+}
+
+/// The law of plans, for each recorded pair of graphs that the newest operator took, on definitions of its release: what a plan
+/// keeps stays at its generation, and what it calls `none` moved no worker of the operator's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_says_none_moves_neither_generation_nor_hash() {
+    let Some(plane) = plane_of(Release::V1_5).await else { return };
+    let place = Namespaces::on(plane, "laws").await;
+    let shop = Shop::new(&place, &[]);
+    let rows = ["updates", "updates-grove"].map(|file| crate::fidelity::verdicts(Release::V1_5, file)).concat();
+    let mut pairs = BTreeMap::new();
+    for (number, row) in rows.iter().enumerate().filter(|(_, row)| row["admitted"] == true) {
+        let name = format!("p{number}");
+        let (Some(old), Some(new)) = (model_of(&row["old"], &name), model_of(&row["new"], &name)) else { continue };
+        shop.site.write(&format!("models/{name}/model.yaml"), &old);
+        pairs.insert(name, (row, new));
+    }
+    assert!(pairs.len() > 150, "{}", pairs.len());
+    shop.sync(&[]).await;
+    let graphs = async || {
+        let all = place.cluster.list(&GRAPH, Some(place.home()), &BTreeMap::new()).await.unwrap();
+        all.into_iter().map(|one| (one.name().to_owned(), one.generation())).collect::<BTreeMap<_, _>>()
+    };
+    let before = graphs().await;
+    for (name, (_, new)) in &pairs {
+        shop.site.write(&format!("models/{name}/model.yaml"), new);
+    }
+    let (plan, gathered) = shop.plan(&[]).await;
+    let told: BTreeMap<String, (Action, Disruption)> = plan
+        .changes
+        .iter()
+        .filter(|change| change.object.kind == GRAPH.kind && before.contains_key(&change.object.name))
+        .map(|change| (change.object.name.clone(), (change.action, change.disruption)))
+        .collect();
+    shop.carry_out(&place.cluster, (plan, gathered)).await;
+    let after = graphs().await;
+    let (mut kept, mut quiet) = (0, 0);
+    for (name, (action, class)) in told {
+        let (row, _) = &pairs[&name];
+        if action == Action::Keep {
+            assert_eq!(after[&name], before[&name], "{}", row["name"]);
+            kept += 1;
+        } else if action == Action::Update && class == Disruption::None && row["late"] != true {
+            assert_eq!(row["workersRoll"], false, "{}", row["name"]);
+            quiet += 1;
+        }
+    }
+    assert!(kept > 10 && quiet > 10, "{kept} {quiet}");
+    shop.settled().await;
 }

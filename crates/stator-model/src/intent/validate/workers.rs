@@ -15,6 +15,7 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
         check_parallel_sizes(judge, &path, worker);
         check_node_spread(judge, &path, ReplicaSize::for_worker(worker, model.spec.engine, hardware), worker.nodes);
         check_scaling(judge, &path, worker.scaling, worker.replicas);
+        check_least_available(judge, &path, worker.scaling, worker.min_available);
         check_rollout(judge, &format!("{path}.rollout"), worker.rollout.as_ref());
         check_args(judge, &path, &worker.args);
         let given = [worker.command.is_some(), worker.shell.is_some(), worker.module.is_some()];
@@ -31,6 +32,7 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
     for (_, path, component) in further_components(model) {
         check_node_spread(judge, &path, ReplicaSize::for_component(component, hardware), component.nodes);
         check_scaling(judge, &path, component.scaling, component.replicas);
+        check_least_available(judge, &path, component.scaling, component.min_available);
         check_rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
         check_args(judge, &path, &component.args);
         let given = [!component.command.is_empty(), component.shell.is_some(), component.module.is_some()];
@@ -186,6 +188,19 @@ fn check_scaling(judge: &mut ModelValidator<'_>, path: &str, scaling: Option<Sca
             &format!("{path}.replicas"),
             format!("{replicas} replicas to start with are outside {min} to {max}"),
             "Start within the bounds, or leave `replicas` out.",
+        );
+    }
+}
+
+/// Whoever scales, Dynamo takes no count between zero and the least that serves.
+fn check_least_available(judge: &mut ModelValidator<'_>, path: &str, scaling: Option<Scaling>, least: Option<u32>) {
+    let Some(Scaling::Bounds(ScalingBounds { min, .. })) = scaling else { return };
+    if let Some(least) = least.filter(|least| (1..*least).contains(&min)) {
+        judge.warning(
+            rules::MODEL_SCALING,
+            &format!("{path}.scaling.min"),
+            format!("it may be scaled down to {min}, and Dynamo refuses fewer replicas than `minAvailable: {least}`"),
+            format!("Set `min: {least}`, or 0 to allow only none."),
         );
     }
 }

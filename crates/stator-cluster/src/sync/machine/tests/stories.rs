@@ -556,6 +556,24 @@ fn seeded_replicas_pass_through_a_second_manager_and_are_given_up() {
 }
 
 #[test]
+fn what_dynamo_refuses_in_one_write_is_two() {
+    let mut world = World::operated();
+    let wanted = git(&[("llama", &[(GRAPH, "llama", 1)])]);
+    let (mut plan, records) = world.plan(&wanted);
+    if let PlanStep::Write(PlannedWrite::Apply(apply)) = &mut plan.changes[0].step {
+        apply.first = Some(apply.object.clone());
+    }
+    sync_plan(&mut world, plan, records, &Drive::default());
+    insta::assert_snapshot!(world.writes.join("\n"), @"
+    journal
+    apply DynamoGraphDeployment prod/llama as stator
+    record llama
+    end of the journal
+    record llama
+    ");
+}
+
+#[test]
 fn a_thousand_unchanged_models_make_no_write() {
     let names: Vec<String> = (0..1_000).map(|index| format!("m{index}")).collect();
     let wanted: Git = names.iter().map(|name| (name.clone(), BTreeMap::from([((1, name.clone()), 1)]))).collect();
