@@ -224,6 +224,18 @@ fn a_variable_is_the_operators_from_the_release_on_that_sets_it() {
 }
 
 #[test]
+fn nobody_scales_below_what_serves_at_the_least() {
+    let scaled = |min: u32| {
+        verdict(&format!(
+            "  engine: vllm\n  serving: {{worker: {{replicas: 3, minAvailable: 3, scaling: {{min: {min}, max: 4}}}}}}\n"
+        ))
+    };
+    assert!(scaled(2).contains("Dynamo refuses fewer replicas than `minAvailable: 3`"), "{}", scaled(2));
+    assert!(!scaled(3).contains("minAvailable: 3`"), "{}", scaled(3));
+    assert!(!scaled(0).contains("minAvailable: 3`"), "{}", scaled(0));
+}
+
+#[test]
 fn what_others_own_is_left_alone() {
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {env: {DYN_SYSTEM_PORT: '1'}}}\n  env: {POD_NAME: x, API_TOKEN: abc, MAX_TOKENS: many, TOKEN_PATH: /run/token}\n"), @r#"
     m/model.yaml:7:45 warning model/env-injected: `DYN_SYSTEM_PORT` is set by Dynamo's operator; this value replaces the operator's
