@@ -1,7 +1,7 @@
 //! `stator check`: whether a cluster has what stator needs, and whether whoever asks may do what a sync does. With
 //! `--dynamo`, what another release of Dynamo does to a repository ([`super::upgrade_check`]).
 
-use super::args::{ClusterArgs, DynamoArgs, EnvironmentArgs, ReportFormat};
+use super::args::{ClusterArgs, DynamoArgs, EmptyArgs, EnvironmentArgs, ReportFormat};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
@@ -60,6 +60,8 @@ pub struct CheckArgs {
     /// Namespace to sync models to; by default the context's
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
+    #[command(flatten)]
+    empty: EmptyArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Report format
@@ -134,6 +136,7 @@ pub async fn run(arguments: &CheckArgs, output: &Output) -> Result<ExitStatus, C
                 dynamo: DynamoArgs::default(),
             },
             cluster: &arguments.cluster,
+            empty: arguments.empty,
             write: arguments.write,
             output: arguments.output,
         };

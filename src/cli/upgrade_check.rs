@@ -1,11 +1,11 @@
 //! `stator check --dynamo`: what another release of Dynamo does to the models of a repository.
 
-use super::args::{ClusterArgs, EnvironmentArgs, ReportFormat};
+use super::args::{ClusterArgs, EmptyArgs, EnvironmentArgs, ReportFormat};
 use super::connect::ClusterAccess;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
-use super::targets::TargetArgs;
+use super::targets::{TargetArgs, model_names};
 use super::trusted_contexts::EnvironmentContext;
 use super::{connect, files, live_plan};
 use stator_cluster::sync::UpgradedEnvironment;
@@ -29,6 +29,8 @@ pub struct UpgradeCheck<'a> {
     pub environment: EnvironmentArgs,
     /// Which cluster has them, where that is said.
     pub cluster: &'a ClusterArgs,
+    /// Whether a repository of nothing will do.
+    pub empty: EmptyArgs,
     /// Whether to write the corrections.
     pub write: bool,
     /// Report format.
@@ -40,7 +42,13 @@ pub struct UpgradeCheck<'a> {
 /// # Errors
 /// When the repository or the environment cannot be read, the cluster cannot be reached, or a file cannot be written.
 pub async fn run(check: UpgradeCheck<'_>, output: &Output) -> Result<ExitStatus, CliError> {
+    if check.to == Release::Newer {
+        let newest = check.to.nearest_known();
+        return Err(CliError::usage(format!("nothing is known of releases of Dynamo after {newest}"))
+            .with_hint(format!("check {newest}, or use a newer stator")));
+    }
     let opened = repository::open_targets(check.targets, output)?;
+    opened.refuse_when_empty(check.empty, output)?;
     let (root, foresight) = connect::with_timeout(check.cluster, foresee_upgrade(&check, opened, output)).await?;
     if check.write {
         for file in &foresight.corrections {
@@ -63,6 +71,7 @@ async fn foresee_upgrade(
 ) -> Result<(PathBuf, UpgradeForesight), CliError> {
     let mut selection = opened.select(&check.environment, output)?;
     repository::note_when_environment_empty(&opened, &selection, output);
+    opened.models.check_names(model_names(&selection))?;
     let mut live = BTreeMap::new();
     if check.cluster.names_cluster() {
         live = read_live_objects(check, &opened, &mut selection, output).await?;

@@ -15,7 +15,7 @@ use stator_core::dynamo::admission::{is_runtime_version, rules, version_in_tag};
 use stator_core::dynamo::deprecations::{DeprecatedItem, Deprecation};
 use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::release::Release;
-use stator_core::finding::{Finding, Rule};
+use stator_core::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
@@ -25,21 +25,17 @@ pub(super) struct CorrectedFiles {
     pub(super) now: SourceTree,
     /// Once the other one does.
     pub(super) then: SourceTree,
-    made: Vec<MadeCorrection>,
+    /// By the model's file, none where it is in a file of several models; by rule and message.
+    made: BTreeMap<(String, &'static str, String), MadeCorrection>,
     /// What is left of each model once all of it is corrected.
     left: BTreeMap<String, Faults>,
 }
 
 /// A correction that helped.
 pub(super) struct MadeCorrection {
-    source: String,
-    /// Whether it is in a file of several models.
-    is_shared: bool,
-    rule: Rule,
-    message: String,
     /// What was changed, in words.
     pub(super) words: String,
-    /// Whether the release that runs now refuses it.
+    /// Whether it waits until the other release runs.
     pub(super) later: bool,
 }
 
@@ -50,9 +46,9 @@ impl CorrectedFiles {
         if self.left.get(source).is_none_or(|left| left.contains_key(&key)) {
             return None;
         }
-        let is_meant = |one: &&MadeCorrection| one.rule == finding.rule && one.message == finding.message;
-        let of_all = || self.made.iter().filter(is_meant);
-        of_all().find(|one| one.source == source).or_else(|| of_all().find(|one| one.is_shared))
+        let (rule, message) = key;
+        let shared = (String::new(), rule, message.clone());
+        self.made.get(&(source.to_owned(), rule, message)).or_else(|| self.made.get(&shared))
     }
 }
 
@@ -70,7 +66,7 @@ pub(super) fn correct(question: &UpgradeQuestion<'_>, before: &RenderedSide, aft
     let mut files = CorrectedFiles {
         now: question.tree.clone(),
         then: question.tree.clone(),
-        made: Vec::new(),
+        made: BTreeMap::new(),
         left: BTreeMap::new(),
     };
     let today = faults_by_model(before, question.to);
@@ -83,7 +79,7 @@ pub(super) fn correct(question: &UpgradeQuestion<'_>, before: &RenderedSide, aft
 
 /// What of a model asks for a correction: what is refused, what would be switched off without a word, and what of the API
 /// the release no longer has.
-fn faults_of<'a>(model: &'a RenderedModel, to: Release) -> impl Iterator<Item = &'a Finding> {
+fn faults_of(model: &RenderedModel, to: Release) -> impl Iterator<Item = &Finding> {
     let is_removed = move |finding: &Finding| {
         finding.rule == rules::DEPRECATED
             && model.deprecated.iter().any(|(location, line)| {
@@ -159,12 +155,10 @@ impl CorrectedFiles {
         let own_folder = |file: &String| folder_of(file) == folder_of(model) && !is_settings(file);
         // A shared file is about every model.
         let is_own = candidate.edits.iter().all(|(file, _)| own_folder(file));
-        let judge = |tree: &SourceTree, release: Release| match is_own {
-            true => question.asked(&part_of(tree, folder_of(model)), release),
-            false => question.asked(tree, release),
-        };
-        let Some(then) = edited(&self.then, &candidate.edits) else { return false };
-        let (before, after) = (judge(&self.then, question.to), judge(&then, question.to));
+        let scope = |tree: &SourceTree| if is_own { part_of(tree, folder_of(model)) } else { tree.clone() };
+        let (then, now) = (scope(&self.then), scope(&self.now));
+        let Some(then_edited) = edited(&then, &candidate.edits) else { return false };
+        let (before, after) = (question.asked(&then, question.to), question.asked(&then_edited, question.to));
         let (known, left) = (faults_by_model(&before, question.to), faults_by_model(&after, question.to));
         let key = (fault.rule.id, fault.message.clone());
         let count =
@@ -173,11 +167,11 @@ impl CorrectedFiles {
         if !is_better || !adds_nothing(&left, &known) || after.broken.len() > before.broken.len() {
             return false;
         }
-        let now = edited(&self.now, &candidate.edits).filter(|now| {
-            let side = judge(now, question.from);
+        let now_edited = edited(&now, &candidate.edits).filter(|edited| {
+            let side = question.asked(edited, question.from);
             let is_taken = adds_nothing(&faults_by_model(&side, question.to), today);
             // What restarts pods now and would not then, waits.
-            let had = judge(&self.now, question.from);
+            let had = question.asked(&now, question.from);
             let worst = |head: &[RenderedModel], release| {
                 let plan = compare_sides(question, (&had.models, question.from), (head, release));
                 plan.changes.iter().map(|change| change.disruption).max().unwrap_or(Disruption::None)
@@ -185,39 +179,56 @@ impl CorrectedFiles {
             let is_as_quiet = || worst(&side.models, question.from) <= worst(&after.models, question.to);
             is_taken && side.broken.len() <= before.broken.len() && is_as_quiet()
         });
-        self.made.push(MadeCorrection {
-            source: model.to_owned(),
-            is_shared: !is_own,
-            rule: fault.rule,
-            message: fault.message.clone(),
-            words: candidate.words,
-            later: now.is_none(),
-        });
-        self.then = then;
-        self.now = now.unwrap_or_else(|| self.now.clone());
+        let source = if is_own { model.to_owned() } else { String::new() };
+        let (rule, message) = key;
+        let made = MadeCorrection { words: candidate.words, later: now_edited.is_none() };
+        self.made.insert((source, rule, message), made);
+        put_back(&mut self.then, then_edited);
+        if let Some(edited) = now_edited {
+            put_back(&mut self.now, edited);
+        }
         true
     }
 }
 
 /// The files of one model, with the settings that hold for it.
 fn part_of(tree: &SourceTree, folder: &str) -> SourceTree {
-    let is_meant = |file: &&SourceFile| is_settings(&file.path) || folder_of(&file.path) == folder;
-    let others = tree.files.iter().filter(|file| !is_meant(file)).map(|file| folder_of(&file.path).to_owned());
-    SourceTree {
-        files: tree.files.iter().filter(is_meant).cloned().collect(),
-        mounted_files: tree
-            .mounted_files
-            .iter()
-            .filter(|(own, _)| *own == folder)
-            .map(|(own, files)| (own.clone(), files.clone()))
-            .collect(),
-        unread: Vec::new(),
-        omitted_folders: tree.omitted_folders.iter().cloned().chain(others).collect(),
+    let above = folder.match_indices('/').map(|(end, _)| folder.get(..end).unwrap_or_default());
+    let above = std::iter::once("").chain(above).filter(|above| *above != folder);
+    let settings = above.filter_map(|above| {
+        find_file(tree, &if above.is_empty() { SETTINGS.to_owned() } else { format!("{above}/{SETTINGS}") })
+    });
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let first = tree.files.partition_point(|file| file.path < prefix);
+    let below = tree.files.iter().skip(first).take_while(|file| file.path.starts_with(&prefix));
+    let mut files: Vec<SourceFile> =
+        settings.chain(below.filter(|file| folder_of(&file.path) == folder)).cloned().collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let mounted = tree.mounted_files.get(folder).map(|files| (folder.to_owned(), files.clone()));
+    SourceTree { files, mounted_files: mounted.into_iter().collect(), ..SourceTree::default() }
+}
+
+/// Puts files into the tree that they are of.
+fn put_back(tree: &mut SourceTree, part: SourceTree) {
+    for file in part.files {
+        if let Ok(at) = tree.files.binary_search_by(|one| one.path.cmp(&file.path))
+            && let Some(place) = tree.files.get_mut(at)
+        {
+            *place = file;
+        }
     }
 }
 
+fn find_file<'a>(tree: &'a SourceTree, path: &str) -> Option<&'a SourceFile> {
+    let at = tree.files.binary_search_by(|one| one.path.as_str().cmp(path)).ok()?;
+    tree.files.get(at)
+}
+
+/// The name of files of settings.
+const SETTINGS: &str = "stator.yaml";
+
 fn is_settings(file: &str) -> bool {
-    file == "stator.yaml" || file.ends_with("/stator.yaml")
+    file.rsplit('/').next() == Some(SETTINGS)
 }
 
 fn folder_of(file: &str) -> &str {
@@ -359,7 +370,7 @@ fn runtime_version(image: &str, from: Release, to: Release) -> (String, String) 
 }
 
 fn content_of<'a>(tree: &'a SourceTree, path: &str) -> Option<&'a [u8]> {
-    tree.files.iter().find(|one| one.path == path)?.content.as_deref().ok()
+    find_file(tree, path)?.content.as_deref().ok()
 }
 
 /// The names of a JSON pointer.
