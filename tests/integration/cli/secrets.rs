@@ -124,6 +124,26 @@ const VIEWS: &[&[&str]] = &[
     &["render", "-e", "prod", "--show-origins"],
 ];
 
+/// The patch of an upgrade shows the lines around what it changes.
+#[test]
+fn the_patch_of_an_upgrade_shows_no_secret_beside_what_it_changes() {
+    let bench = fleet();
+    for (number, canary) in canaries().iter().enumerate() {
+        let canary = serde_json::to_string(canary).unwrap();
+        let model = MOCK.replace("name: mock", &format!("name: m{number}")).replace(
+            "runtime: 1.2.0",
+            &format!("image: host/runtime:mine\n  env: {{NOTE: {canary}, DB_PASSWORD: hunter2hunter2}}"),
+        );
+        bench.write(&format!("models/m{number}/model.yaml"), model);
+    }
+    for format in ["text", "json", "yaml"] {
+        let run = bench.run(["check", "-e", "prod", "--dynamo", "1.5", "-o", format]);
+        assert!(run.stdout.contains("+  runtimeVersion: "), "{run}");
+        assert_no_canary(&run.stdout, format);
+        assert!(!run.stdout.contains("hunter2"), "{format}");
+    }
+}
+
 const VIEWS_OF_THE_LIVE: &[&[&str]] = &[
     &["status", "-e", "prod"],
     &["status", "-e", "prod", "-o", "json"],

@@ -176,7 +176,7 @@ impl ModelForesight {
 pub struct FileCorrection {
     /// Path from the root of the repository.
     pub file: String,
-    /// The change as a patch for `git apply`.
+    /// The change as a patch for `git apply`, with secrets starred out.
     pub patch: String,
     /// The text as it is to be.
     #[serde(skip)]

@@ -16,6 +16,7 @@ use stator_core::dynamo::deprecations::{DeprecatedItem, Deprecation};
 use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::release::Release;
 use stator_core::finding::Finding;
+use stator_core::mask;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
@@ -259,9 +260,16 @@ pub(super) fn file_corrections(before: &SourceTree, after: &SourceTree) -> Vec<F
         .map(|file| {
             let old = known.get(file.path.as_str()).map(|old| text(old));
             let text = text(file);
-            FileCorrection { file: file.path.clone(), patch: file_patch(&file.path, old.as_deref(), &text), text }
+            let patch = file_patch(&file.path, old.as_deref().map(shown).as_deref(), &shown(&text));
+            FileCorrection { file: file.path.clone(), patch, text }
         })
         .collect()
+}
+
+/// A file with its secrets starred out: lines beside a change are shown as well.
+fn shown(text: &str) -> String {
+    let lines: Vec<String> = mask::star_tokens(text).split('\n').map(mask::redact_source_line).collect();
+    lines.join("\n")
 }
 
 /// What may correct a fault, the likeliest first. A field that the release that runs refuses as well is nothing to remove: it

@@ -28,7 +28,6 @@ pub(super) fn steps<'a>(
 ) -> Vec<String> {
     let UpgradeQuestion { from, to, .. } = *question;
     let mut steps = Vec::new();
-    let refused = || models.clone().flat_map(|model| &model.refused);
     let by_hand: BTreeSet<&str> = models
         .clone()
         .filter(|model| model.refused.iter().any(|one| one.correction.is_none()))
@@ -43,12 +42,11 @@ pub(super) fn steps<'a>(
         steps.push(format!("Correct {} by hand, as the lines above say.", join_some(&names)));
     }
     let now = question.asked(&corrected.now, from);
-    if refused().any(|one| one.correction.is_some() && !one.later) {
+    if corrected.now.files != question.tree.files {
         let written = compare_sides(question, (&before.models, from), (&now.models, from));
-        steps.push(format!(
-            "While Dynamo {from} runs: merge the patch, which `--write` writes, and sync: that {}.",
-            plan_words(&written)
-        ));
+        let when = if from == to { String::new() } else { format!("While Dynamo {from} runs: ") };
+        let step = format!("{when}merge the patch, which `--write` writes, and sync: that {}.", plan_words(&written));
+        steps.push(step.chars().take(1).flat_map(char::to_uppercase).chain(step.chars().skip(1)).collect());
     }
     if from == to {
         return steps;
@@ -74,7 +72,7 @@ pub(super) fn steps<'a>(
         .push(format!("{verb} Dynamo's definitions and operator to {to}{through}: {}.", restart_words(models.clone())));
     let then = question.asked(&corrected.then, to);
     let mut last = vec![format!("set `platform: {{dynamo: \"{to}\"}}` of the environment in stator.yaml")];
-    if refused().any(|one| one.later) || corrected.then.files.iter().zip(&corrected.now.files).any(|(a, b)| a != b) {
+    if corrected.then.files != corrected.now.files {
         last.push(format!("write the rest with `stator check --dynamo {to} --write`"));
     }
     let written = compare_sides(question, (&now.models, from), (&then.models, to));
