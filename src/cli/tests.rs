@@ -8,8 +8,11 @@ fn the_command_line_is_well_formed() {
 }
 
 /// Flags without a variable: those that override a guard, which a profile must not do for every command, and those that
-/// say what is synced at all.
-const COMMAND_LINE_ONLY: [(&str, &str); 19] = [
+/// say what is synced or checked at all.
+const COMMAND_LINE_ONLY: [(&str, &str); 22] = [
+    ("check", "dynamo"),
+    ("check", "selector"),
+    ("check", "write"),
     ("plan", "allow"),
     ("diff", "allow"),
     ("sync", "allow"),

@@ -137,7 +137,7 @@ fn restart_words(one: &ForeseenRestart) -> String {
         one.object,
         one.disruption,
         one.since,
-        one.reason
+        one.reason.trim_end_matches('.')
     )
 }
 

@@ -90,7 +90,7 @@ fn a_repository_of_many_habits_is_told_all_of_it_once_with_a_patch_and_an_order(
       deprecated  models/limited/model.yaml:11:14: the flag `--connector` is deprecated since release 1.2; no release removes it yet (Give `--kv-transfer-config` to the engine.)
 
     new  models/new/model.yaml
-      restarts    worker of DynamoGraphDeployment prod/new (managed-roll, since 1.5): The runtime's version is part of the workers' hash from 1.5.0 on.
+      restarts    worker of DynamoGraphDeployment prod/new (managed-roll, since 1.5): The runtime's version is part of the workers' hash from 1.5.0 on
       GPUs        8 of 8 restart, at most 12 meanwhile
 
     In this order
@@ -164,7 +164,7 @@ fn on_the_way_back_what_the_older_release_has_no_word_for_is_taken_away() {
                   in the patch: remove `spec.priorityClassName`
       refused     models/gang/model.yaml:9:58: [dynamo/schema] `spec.components[name=worker].minAvailable` is a field of Dynamo 1.3 and later; this is checked against 1.2
                   in the patch for then: remove `spec.serving.worker.minAvailable`
-      restarts    worker of DynamoGraphDeployment prod/gang (likely, native-roll, since 1.5): On Grove, a change of one worker replaces every worker of the graph.
+      restarts    worker of DynamoGraphDeployment prod/gang (likely, native-roll, since 1.5): On Grove, a change of one worker replaces every worker of the graph
       GPUs        2 of 2 restart, at most 2 meanwhile
 
     In this order
