@@ -352,19 +352,11 @@ fn an_upgrade_is_asked_of_models_and_a_check_of_a_cluster_is_not() {
     hint: check 1.5, or use a newer stator
     ");
     bench.write("elsewhere/README.md", "");
-    assert_snapshot!(bench.run(["check", "-e", "prod", "--dynamo", "1.5", "elsewhere"]), @r#"
-    exit 0
-    ----- stdout -----
-    Dynamo 1.4 → 1.5 for 0 models of prod: nothing is refused; the operator restarts nothing by itself.
-
-    In this order
-      1. For 1.5: install the Snapshot operator first, where graphs have checkpoints.
-      2. Upgrade Dynamo's definitions and operator to 1.5: it restarts nothing by itself.
-      3. Once it runs: set `platform: {dynamo: "1.5"}` of the environment in stator.yaml, merge, and sync: that writes nothing.
-    ----- stderr -----
-    note: no model.yaml in [TMP]/work/elsewhere
-    Using the embedded cluster in .stator/cluster.
-    "#);
+    let empty = bench.run(["check", "-e", "prod", "--dynamo", "1.5", "elsewhere"]).success();
+    assert!(
+        empty.stdout.contains("for 0 models of prod") && empty.stderr.contains("note: no model.yaml in"),
+        "{empty}"
+    );
     assert_snapshot!(bench.run(["check", "-e", "prod", "--dynamo", "1.5", "nothing-here"]), @"
     exit 2
     ----- stdout -----

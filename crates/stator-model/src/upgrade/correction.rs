@@ -63,14 +63,15 @@ struct Candidate {
 const MAX_CORRECTIONS: usize = 64;
 
 /// Corrects what can be corrected, model by model.
-pub(super) fn correct(question: &UpgradeQuestion<'_>, before: &RenderedSide, after: &RenderedSide) -> CorrectedFiles {
+pub(super) fn correct(question: &UpgradeQuestion<'_>, after: &RenderedSide) -> CorrectedFiles {
     let mut files = CorrectedFiles {
         now: question.tree.clone(),
         then: question.tree.clone(),
         made: BTreeMap::new(),
         left: BTreeMap::new(),
     };
-    let today = faults_by_model(before, question.to);
+    // A shared file is also about models that nobody asked about.
+    let today = faults_by_model(&(question.render)(question.tree, question.from), question.to);
     for model in after.models.iter().filter(|one| faults_of(one, question.to).next().is_some()) {
         files.correct_model(question, &today, &model.source);
     }
@@ -159,7 +160,7 @@ impl CorrectedFiles {
         let scope = |tree: &SourceTree| if is_own { part_of(tree, folder_of(model)) } else { tree.clone() };
         let (then, now) = (scope(&self.then), scope(&self.now));
         let Some(then_edited) = edited(&then, &candidate.edits) else { return false };
-        let (before, after) = (question.asked(&then, question.to), question.asked(&then_edited, question.to));
+        let (before, after) = ((question.render)(&then, question.to), (question.render)(&then_edited, question.to));
         let (known, left) = (faults_by_model(&before, question.to), faults_by_model(&after, question.to));
         let key = (fault.rule.id, fault.message.clone());
         let count =
@@ -169,10 +170,10 @@ impl CorrectedFiles {
             return false;
         }
         let now_edited = edited(&now, &candidate.edits).filter(|edited| {
-            let side = question.asked(edited, question.from);
+            let side = (question.render)(edited, question.from);
             let is_taken = adds_nothing(&faults_by_model(&side, question.to), today);
             // What restarts pods now and would not then, waits.
-            let had = question.asked(&now, question.from);
+            let had = (question.render)(&now, question.from);
             let worst = |head: &[RenderedModel], release| {
                 let plan = compare_sides(question, (&had.models, question.from), (head, release));
                 plan.changes.iter().map(|change| change.disruption).max().unwrap_or(Disruption::None)

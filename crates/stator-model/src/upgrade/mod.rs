@@ -64,7 +64,7 @@ pub fn foresee(question: &UpgradeQuestion<'_>) -> UpgradeForesight {
     for (today, then) in pairs(&before.models, &after.models) {
         models.insert((&then.model, &then.source), foresee_model(question, today, then));
     }
-    let corrected = correction::correct(question, &before, &after);
+    let corrected = correction::correct(question, &after);
     for (model, one) in models.iter_mut().flat_map(|(key, model)| model.refused.iter_mut().map(move |one| (key.1, one)))
     {
         if let Some(found) = corrected.of(model, &one.finding) {

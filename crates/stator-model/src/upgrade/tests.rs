@@ -2,6 +2,7 @@ use super::*;
 use crate::intent::{SourceFile, Workspace};
 use crate::present::{TerminalOptions, upgrade as present};
 use crate::render::{RenderTarget, render_all};
+use stator_core::finding::Location;
 use std::sync::Arc;
 
 const ROOT: &str = "apiVersion: stator.dev/v1alpha1
@@ -146,6 +147,37 @@ fn a_shared_file_is_corrected_where_it_says_it_and_for_all_at_once() {
        environments:
          prod: {namespace: prod, include: [models/**]}
     ");
+}
+
+/// Who asks about one model gets no edit of a shared file by which another one is refused.
+#[test]
+fn a_shared_file_is_not_corrected_at_the_cost_of_a_model_that_nobody_asked_about() {
+    let root =
+        ROOT.replace("  environments:", "  defaults: {priorityClassName: high, runtime: 1.4.0}\n  environments:");
+    let one = model("one", "  engine: vllm\n  serving: {worker: {gpus: 1}}\n");
+    let two = model("two", "  engine: vllm\n  serving: {worker: {gpus: 1}}\n");
+    // A policy of administrators wants the class of the second model.
+    let render = |tree: &SourceTree, release: Release| {
+        let mut side = render(tree, release, &Platform::default());
+        for two in side.models.iter_mut().filter(|one| one.model == "two" && !one.intent.as_str().contains("high")) {
+            two.findings.push(Finding::error(rules::SCHEMA, Location::file("stator.yaml"), "no class", "give one"));
+        }
+        side
+    };
+    let files = [("stator.yaml", root.as_str()), ("models/one/model.yaml", &one), ("models/two/model.yaml", &two)];
+    let platform = Platform::default();
+    let foresight = foresee(&UpgradeQuestion {
+        environment: "prod",
+        from: Release::V1_5,
+        to: Release::V1_2,
+        platform: &platform,
+        tree: &tree(&files),
+        is_asked: &|source| source.starts_with("models/one/"),
+        live: &BTreeMap::new(),
+        render: &render,
+    });
+    assert_eq!((foresight.summary.refused, foresight.summary.corrected), (1, 0));
+    assert!(foresight.corrections.is_empty() && foresight.later_corrections.is_empty(), "{foresight:#?}");
 }
 
 #[test]
