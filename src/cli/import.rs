@@ -211,6 +211,9 @@ fn model_path(model: &ImportedModel) -> String {
 fn print_models(import: &ImportResult, output: &Output) -> Result<(), CliError> {
     for model in import.models.iter().filter(|model| !model.text.is_empty()) {
         output.write_verbatim(&format!("---\n# {}\n{}", model_path(model), model.text))?;
+        for file in &model.files {
+            output.write_verbatim(&format!("---\n# {}/{}\n{}", model.name, file.path, file.text))?;
+        }
     }
     Ok(())
 }
@@ -237,7 +240,11 @@ fn write_models(
         planned.push((folder.join("stator.yaml"), repository_text(namespace)));
     }
     let models = import.models.iter().filter(|model| !model.text.is_empty());
-    planned.extend(models.map(|model| (folder.join(model_path(model)), model.text.clone())));
+    for model in models {
+        planned.push((folder.join(model_path(model)), model.text.clone()));
+        let beside = model.files.iter().map(|file| (folder.join(&model.name).join(&file.path), file.text.clone()));
+        planned.extend(beside);
+    }
     let mut refused = false;
     let mut written = BTreeSet::new();
     for (path, text) in planned {

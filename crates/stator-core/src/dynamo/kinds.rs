@@ -158,7 +158,7 @@ pub const MANAGED: &[ObjectKind] =
 
 /// The kinds that a model may have beside what stator renders itself (`spec.manifests`).
 pub const IN_MANIFESTS: &[ObjectKind] =
-    &[CONFIG_MAP, CLAIM, SERVICE, HTTP_ROUTE, RESOURCE_CLAIM_TEMPLATE, COMPUTE_DOMAIN];
+    &[CONFIG_MAP, CLAIM, JOB, SERVICE, HTTP_ROUTE, RESOURCE_CLAIM_TEMPLATE, COMPUTE_DOMAIN];
 
 /// The kinds of [`MANAGED`] that are listed only where one is named: see [`ObjectKind::is_on_demand`].
 pub const ON_DEMAND: &[ObjectKind] = &[CONFIG_MAP, RESOURCE_CLAIM_TEMPLATE, COMPUTE_DOMAIN, JOB, SERVICE, HTTP_ROUTE];

@@ -2,7 +2,7 @@
 
 use super::documents::ManifestDocument;
 use super::{classify, completion, rules};
-use crate::intent::model::{AccessMode, Adapter, Cache, Engine, Model, MountedFile, OverrideKind};
+use crate::intent::model::{AccessMode, Adapter, Engine, Model, MountedFile, Route, RouteGateway};
 use serde_json::Value;
 use stator_core::dynamo::graph_components::{components, is_worker_type, named_components};
 use stator_core::dynamo::kinds;
@@ -58,31 +58,7 @@ pub fn adapter_from_manifest(
     Ok(Adapter { name: adapter_name, source, served_name, object_name, max_rank: None })
 }
 
-/// A cache that is nothing but the claim, when a component of the graph mounts it.
-pub fn mounted_cache(graph: &Value, claim: &ManifestDocument) -> Option<Cache> {
-    let name = classify::name_of(&claim.value);
-    let volumes = |component: &Value| component.pointer("/podTemplate/spec/volumes")?.as_array().cloned();
-    let mounted = components(&graph["spec"])
-        .filter_map(volumes)
-        .flatten()
-        .any(|volume| volume.pointer("/persistentVolumeClaim/claimName").is_some_and(|of| of == name));
-    mounted.then(|| {
-        Some(Cache {
-            claim: name.parse().ok()?,
-            size: None,
-            storage_class: None,
-            access_mode: None,
-            mount_path: None,
-            implicit_volume: None,
-            volume: None,
-            hf_home: Some(false),
-            model_path: None,
-            prune: None,
-        })
-    })?
-}
-
-/// Gives the cache the claim's size and class, when the claim is the cache's; false otherwise.
+/// Gives the cache the claim's size and class, when the claim is the cache's and nothing else is said of it; false otherwise.
 pub fn apply_cache_claim(model: &mut Model, document: &ManifestDocument) -> bool {
     let value = &document.value;
     let Some(cache) = model.spec.cache.as_mut().filter(|cache| cache.size.is_none()) else { return false };
@@ -105,8 +81,71 @@ pub fn apply_cache_claim(model: &mut Model, document: &ManifestDocument) -> bool
     let first = modes.and_then(|modes| modes.first()).cloned().unwrap_or_default();
     cache.access_mode =
         serde_json::from_value(first).ok().filter(|mode: &AccessMode| *mode != AccessMode::ReadWriteMany);
-    completion::complete_model(model, value, OverrideKind::PersistentVolumeClaim);
-    true
+    let rendered = completion::render_object(model, kinds::CLAIM, Some(classify::name_of(value)));
+    rendered.is_some_and(|object| completion::differs_by_labels_only(object.value(), value, model))
+}
+
+/// Gives the model an HTTPRoute that is its `route`, where it renders to the same. False, with nothing changed, elsewhere.
+pub fn apply_route(model: &mut Model, document: &ManifestDocument) -> bool {
+    let value = &document.value;
+    let Some(mut route) = route_of(value).filter(|_| model.spec.route.is_none()) else { return false };
+    route.name = route.name.filter(|name| name.as_str() != model.metadata.name.as_str());
+    let mut changed = model.clone();
+    changed.spec.route = Some(route);
+    let rendered = completion::render_object(&changed, kinds::HTTP_ROUTE, Some(classify::name_of(value)));
+    let is_same = rendered.is_some_and(|object| {
+        let (mut rendered, mut written) = (object.value().clone(), value.clone());
+        [&mut rendered, &mut written].into_iter().for_each(completion::fill_defaults);
+        completion::differs_by_labels_only(&rendered, &written, model)
+    });
+    if is_same {
+        *model = changed;
+    }
+    is_same
+}
+
+/// What of an HTTPRoute a `route` has words for.
+fn route_of(value: &Value) -> Option<Route> {
+    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+    let parent = value.pointer("/spec/parentRefs/0")?;
+    let rule = value.pointer("/spec/rules/0")?;
+    let optional = |text: Option<String>| text.map(|text| text.parse()).transpose().ok();
+    let hostnames = value.pointer("/spec/hostnames").and_then(Value::as_array).into_iter().flatten();
+    let path = rule.pointer("/matches/0/path/value").and_then(Value::as_str).filter(|path| *path != "/");
+    let timeout = rule.pointer("/timeouts/request").and_then(Value::as_str);
+    Some(Route {
+        name: classify::name_of(value).parse().ok(),
+        gateway: RouteGateway {
+            name: text(parent, "name")?.parse().ok()?,
+            namespace: match text(parent, "namespace") {
+                Some(namespace) => Some(namespace.parse().ok()?),
+                None => None,
+            },
+            section_name: optional(text(parent, "sectionName"))?,
+        },
+        hostnames: hostnames.map(|host| host.as_str()?.parse().ok()).collect::<Option<_>>()?,
+        path: match path {
+            Some(path) => Some(path.parse().ok()?),
+            None => None,
+        },
+        timeout: match timeout {
+            Some(timeout) => Some(timeout.parse().ok()?),
+            None => None,
+        },
+        canary: None,
+    })
+}
+
+/// The model that a file of an engine names, where the graph's command lines name none.
+pub fn model_of_files(config_map: &Value) -> Option<String> {
+    const KEYS: [&str; 3] = ["model-path", "model_path", "model"];
+    let texts = config_map.get("data")?.as_object()?.values().filter_map(Value::as_str);
+    let named = |text: &str| {
+        let root = crate::intent::yaml::parse_yaml(text.as_bytes(), 0, "").root?.to_json();
+        let found = KEYS.iter().find_map(|key| root.get(*key)?.as_str());
+        found.filter(|name| !name.is_empty() && !name.contains('$')).map(str::to_owned)
+    };
+    texts.into_iter().find_map(named)
 }
 
 /// Gives the model a file that stator rendered, by its ConfigMap and the mounts of the graph. False, with nothing changed,

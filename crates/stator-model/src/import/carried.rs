@@ -5,7 +5,7 @@ use super::{classify, rules};
 use crate::intent::model::{Manifest, Model};
 use crate::intent::{FieldOrigins, read_manifests};
 use serde_json::{Map, Value};
-use stator_core::dynamo::equivalence;
+use stator_core::dynamo::{equivalence, kinds};
 use stator_core::finding::Finding;
 use std::collections::BTreeSet;
 
@@ -21,6 +21,10 @@ pub fn manifest_of(model: &Model, document: &ManifestDocument) -> Result<Manifes
     };
     let mut value = documents::without_nulls(document.value.as_object().unwrap_or(&Map::new()));
     value.remove("status");
+    if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut).filter(|_| is_job(document)) {
+        // A Job that removes itself would run again at the next sync.
+        spec.remove("ttlSecondsAfterFinished");
+    }
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| WRITTEN_METADATA.contains(&field.as_str()));
         for field in ["labels", "annotations"] {
@@ -42,6 +46,10 @@ pub fn manifest_of(model: &Model, document: &ManifestDocument) -> Result<Manifes
         Some(fault) => Err(refuse(&fault.message, &fault.help)),
         None => Ok(manifest),
     }
+}
+
+fn is_job(document: &ManifestDocument) -> bool {
+    classify::kind_of(&document.value) == kinds::JOB.kind
 }
 
 /// Whether a graph or request uses an object: it names the object, or the object names it or a part of it, or both name a

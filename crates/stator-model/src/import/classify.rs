@@ -1,7 +1,7 @@
 //! Which documents become models, which belong to a model, and which have no place in one.
 
 use super::documents::ManifestDocument;
-use super::download_job::{DownloadFault, DownloadJob};
+use super::download_job::DownloadJob;
 use super::{ImportOptions, rules};
 use serde_json::{Value, json};
 use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
@@ -129,10 +129,8 @@ pub fn classify_documents(
             }
             ("nvidia.com", "DynamoModel") => sorted.adapters.push(document),
             ("", "PersistentVolumeClaim") => sorted.claims.push(document),
-            (group, kind) if (group, kind) == JOB => {
-                if let Err(fault) = DownloadJob::of(&document.value) {
-                    findings.push(job_finding(&document, fault));
-                }
+            ("batch", "Job") | ("", "Pod") if calls_frontend(&document.value) => {
+                findings.push(client_finding(&document, &kind));
             }
             ("", "ConfigMap") if is_mounted_file(&document.value) => sorted.mounted_files.push(document),
             _ if is_carried_kind(group, &kind) => sorted.others.push(document),
@@ -370,29 +368,39 @@ fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_versio
     )
 }
 
-/// Why a Job is left behind that no model has `weights` for.
+/// What a download of other weights than those of the graphs is told by.
 pub fn unused_download_finding(document: &ManifestDocument, job: &DownloadJob) -> Finding {
-    let why = format!("no graph beside it serves `{}` from the claim `{}`", job.repository(), job.claim());
-    let help = format!("write `{}` under `spec` of the model, and remove its `cache`", job.block());
-    left_job_finding(document, &why, &help)
+    let (name, number) = (name_of(&document.value), document.number);
+    let message = format!(
+        "document {number}: Job `{name}` is left out: it downloads {} to the claim `{}`, and no graph beside it names that",
+        job.repositories(),
+        job.claim()
+    );
+    let help = format!("nothing, if the models do not need it; else write `{}` under `spec`, instead of `cache`", job.block());
+    Finding::warning(rules::DIFFERENCE_NOTE, document.location(), message, help)
 }
 
-/// Why a Job is left behind that `weights` does not stand for.
-fn job_finding(document: &ManifestDocument, fault: DownloadFault) -> Finding {
-    let help = "keep it where it is applied today, or in a folder that another tool applies";
-    match fault {
-        DownloadFault::None => left_job_finding(document, "a model's only Job is that of `spec.weights`", help),
-        DownloadFault::Other(why) => {
-            let why = format!("it downloads weights, and {why}");
-            let help =
-                "write `spec.weights` by hand for the weights of the model, or keep the Job where it is applied today";
-            left_job_finding(document, &why, help)
-        }
+/// Whether something calls the frontend of a graph by its Service: a benchmark or a test, which needs the graph to serve.
+fn calls_frontend(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.match_indices(FRONTEND_SERVICE).any(|(at, _)| {
+            text.get(..at).is_some_and(|before| before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '}'))
+        }),
+        Value::Object(map) => map.values().any(calls_frontend),
+        Value::Array(items) => items.iter().any(calls_frontend),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
-fn left_job_finding(document: &ManifestDocument, why: &str, help: &str) -> Finding {
+/// How Dynamo's operator ends the name of a frontend's Service.
+const FRONTEND_SERVICE: &str = "-frontend";
+
+/// What a benchmark is told by.
+fn client_finding(document: &ManifestDocument, kind: &str) -> Finding {
     let (name, number) = (name_of(&document.value), document.number);
-    let message = format!("document {number}: Job `{name}` is not imported: {why}");
-    Finding::error(rules::NOT_CARRIED, document.location(), message, help)
+    let message = format!(
+        "document {number}: {kind} `{name}` is left out: it calls the frontend of a graph, and so is no part of the deployment"
+    );
+    let help = "run it with `kubectl apply` once the model serves";
+    Finding::warning(rules::DIFFERENCE_NOTE, document.location(), message, help)
 }

@@ -2,7 +2,9 @@
 
 use super::shell;
 use crate::intent::model::Engine;
+use crate::render::engine::flags::{self, FlagType};
 use crate::render::engine::{self, EngineSetting, EngineTable};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -115,7 +117,7 @@ impl CommandLine {
             .filter_map(engine::placeholder_name)
             .map(|word| format!("<{word}>"))
             .collect();
-        self.items().any(|item| engine::named_flag(item).is_some() || names.iter().any(|name| item.contains(name)))
+        self.items().any(|item| !engine::flag_names(item).is_empty() || names.iter().any(|name| item.contains(name)))
     }
 
     /// The value of a flag of any program, where it is written out.
@@ -133,23 +135,48 @@ impl CommandLine {
         (!value.is_empty() && !value.starts_with('-') && !value.contains(['$', '<', '{'])).then(|| value.to_owned())
     }
 
-    /// The command line with names in place of values, where the text of a value stands for itself.
-    pub fn with_placeholders(&self, named: &[&FoundSetting]) -> Self {
+    /// The command line with names in place of values, where the text of a value stands for itself, and in place of flags
+    /// with their values.
+    pub fn with_names(&self, values: &[&FoundSetting], flags: &[ScriptFlag]) -> Self {
         let mut items: Vec<String> = self.items().cloned().collect();
+        let of_value = |found: &&FoundSetting| {
+            Some((found.item, found.range.clone(), format!("<{}>", engine::placeholder_name(found.setting)?)))
+        };
+        let literal = values.iter().copied().filter(|found| found.literal);
+        let mut named: Vec<(usize, Range<usize>, String)> = literal.filter_map(|found| of_value(&found)).collect();
+        named.extend(flags.iter().map(|flag| (flag.item, flag.range.clone(), format!("<{}>", flag.spelled))));
         // From the back, so that places before stay where they are.
-        let mut named: Vec<&&FoundSetting> = named.iter().filter(|found| found.literal).collect();
-        named.sort_by_key(|found| std::cmp::Reverse((found.item, found.range.start)));
-        for found in named {
-            let word = engine::placeholder_name(found.setting);
-            if let (Some(item), Some(word)) = (items.get_mut(found.item), word)
-                && item.get(found.range.clone()).is_some()
-            {
-                item.replace_range(found.range.clone(), &format!("<{word}>"));
+        named.sort_by_key(|(item, range, _)| std::cmp::Reverse((*item, range.start)));
+        for (item, range, name) in named {
+            if let Some(item) = items.get_mut(item).filter(|item| item.get(range.clone()).is_some()) {
+                item.replace_range(range, &name);
             }
         }
         let args = items.split_off(self.command.as_ref().map_or(0, Vec::len));
         Self { command: self.command.as_ref().map(|_| items), args }
     }
+}
+
+impl ScriptFlag {
+    /// Whether it is the flag of a setting, with its value.
+    pub fn covers(&self, found: &FoundSetting) -> bool {
+        self.item == found.item && self.range.contains(&found.range.start)
+    }
+}
+
+/// A flag of a script, which `flags` can say.
+#[derive(Clone, Debug)]
+pub struct ScriptFlag {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// What it says; `None` for a flag of a field.
+    pub value: Option<Value>,
+    /// As it is spelled.
+    pub spelled: String,
+    /// Which item of the line it stands in.
+    item: usize,
+    /// Where in that item, with its value.
+    range: Range<usize>,
 }
 
 /// How many characters of quoting stand around a text that is written out; none where it is not.
@@ -180,6 +207,66 @@ impl PythonProgram {
             }
         }
         found
+    }
+
+    /// The flags of a script that stand there as `flags` and fields are rendered, each once: with one blank before the value,
+    /// and quoted no more than is needed.
+    pub fn script_flags(&self, line: &CommandLine, table: &EngineTable, found: &[FoundSetting]) -> Vec<ScriptFlag> {
+        let Some(flag_table) = flags::flag_table(&self.module) else { return Vec::new() };
+        let items: Vec<&String> = line.items().collect();
+        let mut all: Vec<ScriptFlag> = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        let mut rest = self.tokens.as_slice();
+        while let [first, after @ ..] = rest {
+            rest = after;
+            let (spelled, joined) = match first.text.split_once('=') {
+                Some((spelled, _)) => (spelled, true),
+                None => (first.text.as_str(), false),
+            };
+            if !spelled.starts_with('-') {
+                continue;
+            }
+            names.push(spelled.to_owned());
+            let Some(flag) = flag_table.find(spelled) else { continue };
+            let values: Vec<&CommandToken> = match flag.takes {
+                FlagType::Switch => Vec::new(),
+                _ if joined => Vec::new(),
+                FlagType::Words => after.iter().take_while(|token| !token.text.starts_with('-')).collect(),
+                FlagType::Integer
+                | FlagType::Number
+                | FlagType::Text
+                | FlagType::Choice
+                | FlagType::Json
+                | FlagType::Boolean => after.first().into_iter().collect(),
+            };
+            rest = after.get(values.len()..).unwrap_or_default();
+            let words: Vec<String> = match first.text.split_once('=') {
+                Some((_, value)) => vec![value.to_owned()],
+                None => values.iter().map(|token| token.text.clone()).collect(),
+            };
+            let end = values.last().map_or(first.range.end, |token| token.range.end);
+            let range = first.range.start..end;
+            let own = found.iter().find(|one| one.literal && one.item == first.item && range.contains(&one.range.start));
+            let is_role = table.setting_of_flag(spelled).is_some() || table.toggles().any(|(_, name)| name == spelled);
+            if is_role && own.is_none() {
+                continue;
+            }
+            let value = flags::read_value(flag.takes, flag.negated, &words);
+            let rendered = value.as_ref().and_then(|value| {
+                let words = flags::flag_words(Some(flag_table), spelled, value, joined)?;
+                words.iter().map(|word| flags::shell_word(word)).collect::<Option<Vec<_>>>()
+            });
+            let written = items.get(first.item).and_then(|item| item.get(range.clone()));
+            if rendered.is_some_and(|words| Some(words.join(" ").as_str()) == written) {
+                let spelled = if joined { format!("{spelled}=") } else { spelled.to_owned() };
+                let value = value.filter(|_| own.is_none());
+                all.push(ScriptFlag { name: flag.name, value, spelled, item: first.item, range });
+            }
+        }
+        let is_once = |one: &ScriptFlag| names.iter().filter(|name| one.spelled.trim_end_matches('=') == **name).count() == 1;
+        let again: Vec<&'static str> = all.iter().map(|one| one.name).collect();
+        all.retain(|one| is_once(one) && again.iter().filter(|name| **name == one.name).count() == 1);
+        all
     }
 
     /// A setting whose value stands at the end of a token: what it is, and how it is written there.

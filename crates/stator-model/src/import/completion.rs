@@ -11,6 +11,7 @@ use stator_core::dynamo::equivalence;
 use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::release::Release;
+use stator_core::fields;
 use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
 use std::collections::BTreeMap;
 
@@ -64,6 +65,24 @@ pub fn rendered_args(model: &Model) -> BTreeMap<String, Vec<String>> {
 pub fn renders_graph(model: &Model, graph: &Value) -> bool {
     render_object(model, kinds::GRAPH, None)
         .is_some_and(|object| equivalence::differences(object.value(), graph).is_empty())
+}
+
+/// Fills in what the API server would, of a kind whose schema is known.
+pub fn fill_defaults(value: &mut Value) {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    if let Some(schema) = fields::bundled_schema(text("apiVersion"), text("kind")) {
+        fields::apply_defaults(schema, value);
+    }
+}
+
+/// Whether a rendered object is a manifest but for labels of the model, which are on all that is the model's.
+pub fn differs_by_labels_only(rendered: &Value, manifest: &Value, model: &Model) -> bool {
+    let labels = FieldPath::from_fields(["metadata", "labels"]);
+    let is_models = |path: &FieldPath| {
+        *path == labels || path.last_field().is_some_and(|key| model.metadata.labels.keys().any(|own| own == key))
+    };
+    let differences = equivalence::differences(manifest, rendered);
+    differences.iter().all(|one| one.left.is_none() && one.path.starts_with(&labels) && is_models(&one.path))
 }
 
 /// Puts into the model what it lacks to render the target.

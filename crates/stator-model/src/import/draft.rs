@@ -3,7 +3,7 @@
 use super::documents::{self, ManifestDocument};
 use super::download_job::DownloadJob;
 use super::{
-    ImportedModel, attachments, carried, classify, completion, guess, pod_fields, round_trip, rules, typed_leaves,
+    ImportedModel, attachments, carried, classify, common_parts, completion, guess, pod_fields, round_trip, rules, typed_leaves,
     write,
 };
 use crate::intent::model::{Adapter, Model, OverrideKind};
@@ -14,6 +14,9 @@ use stator_core::dynamo::release::Release;
 use stator_core::dynamo::{equivalence, kinds};
 use stator_core::finding::Finding;
 use stator_core::object::FieldPath;
+
+/// How many Jobs of one name a model may have.
+const MAX_JOBS_OF_ONE_NAME: usize = 20;
 
 /// A model on its way.
 pub struct ImportDraft {
@@ -109,9 +112,22 @@ impl ImportDraft {
 
     /// Takes an object as it is.
     pub fn carry(&mut self, document: &ManifestDocument) -> Result<(), Box<Finding>> {
-        let manifest = carried::manifest_of(&self.model, document)?;
+        let mut document = document.clone();
+        let is_taken = |value: &Value| {
+            let same = |target: &Value| classify::kind_of(target) == kinds::JOB.kind && classify::name_of(target) == classify::name_of(value);
+            self.targets.iter().any(same)
+        };
+        // What a Job runs is part of its name in the cluster, so that two of one name are no fault there.
+        let written = classify::name_of(&document.value).to_owned();
+        for number in 2..=MAX_JOBS_OF_ONE_NAME {
+            if classify::kind_of(&document.value) != kinds::JOB.kind || !is_taken(&document.value) {
+                break;
+            }
+            document.value["metadata"]["name"] = format!("{written}-{number}").into();
+        }
+        let manifest = carried::manifest_of(&self.model, &document)?;
         self.model.spec.manifests.push(manifest);
-        self.targets.push(document.value.clone());
+        self.targets.push(document.value);
         Ok(())
     }
 
@@ -123,21 +139,9 @@ impl ImportDraft {
         }
     }
 
-    /// Takes a claim, when it is that of the cache, or may be: one that some workers mount, or that they mount in part.
+    /// Takes a claim, when it is that of the cache.
     pub fn take_claim(&mut self, document: &ManifestDocument) -> bool {
         let mut model = self.model.clone();
-        if model.spec.cache.is_none() {
-            let (target, kind) = (self.target(), self.kind());
-            model.spec.cache = attachments::mounted_cache(&target, document);
-            if model.spec.cache.is_none() {
-                return false;
-            }
-            // Mounts that the cache brings and the graph lacks go.
-            completion::complete_model(&mut model, &target, kind);
-            if !completion::renders_graph(&model, &target) {
-                return false;
-            }
-        }
         let mine = attachments::apply_cache_claim(&mut model, document);
         if mine {
             self.model = model;
@@ -148,12 +152,42 @@ impl ImportDraft {
 
     /// Takes a download, when it is of the weights that are served from the claim of the cache.
     pub fn take_download(&mut self, job: &DownloadJob) -> bool {
-        let changed = job.weights_of(&self.model).filter(|model| completion::renders_graph(model, &self.target()));
+        let target = self.target();
+        let changed = job.weights_of(&self.model).into_iter().find(|model| completion::renders_graph(model, &target));
         let is_taken = changed.is_some();
         if let Some(changed) = changed {
             self.model = changed;
         }
         is_taken
+    }
+
+    /// Takes a route to the graph.
+    pub fn take_route(&mut self, document: &ManifestDocument) -> bool {
+        let is_taken = attachments::apply_route(&mut self.model, document);
+        if is_taken {
+            self.targets.push(document.value.clone());
+        }
+        is_taken
+    }
+
+    /// Reads the model's name from a file of the engine, where the graph does not say it.
+    pub fn read_model(&mut self, document: &ManifestDocument) {
+        let is_missing = |note: &(&str, String)| note.1 == guess::NO_MODEL_NOTE;
+        if !self.uses(document) || !self.notes.iter().any(is_missing) {
+            return;
+        }
+        let Some(name) = attachments::model_of_files(&document.value) else { return };
+        let mut changed = self.model.clone();
+        changed.spec.model = name;
+        if completion::renders_graph(&changed, &self.target()) {
+            self.model = changed;
+            self.notes.retain(|note| !is_missing(note));
+        }
+    }
+
+    /// Every text of the graph and of the objects that its model has, to look for names in.
+    pub fn texts(&self) -> String {
+        self.targets.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
     }
 
     /// Takes a file that stator rendered, when the graph mounts it.
@@ -201,18 +235,30 @@ impl ImportDraft {
         pod_fields::lift_pod_fields(&mut model, &graph);
         let name = model.metadata.name.to_string();
         let head = format!("Imported by stator from {}, document {}.", root.file, root.number);
-        let text = write::model_yaml(&model, &head, &notes);
         let coverage = typed_leaves::measure_coverage(&model, &targets);
-        let (text, proven) = match text {
-            Ok(text) => {
-                let mut faults = round_trip::verify_manifests(&text, &targets, &root, release);
+        let files = write::take_manifests(&mut model);
+        let proof = |model: &Model| {
+            let text = write::model_yaml(model, &head, &notes)?;
+            let faults = round_trip::verify_manifests(&text, files.as_deref().unwrap_or_default(), &targets, &root, release);
+            Ok::<_, write::WriteError>((text, faults))
+        };
+        let errors = |faults: &[Finding]| faults.iter().filter(|one| one.is_error()).count();
+        let written = proof(&model).map(|plain| {
+            let short = common_parts::with_common_parts(&model).and_then(|short| proof(&short).ok());
+            match short {
+                Some(short) if errors(&short.1) <= errors(&plain.1) => short,
+                Some(_) | None => plain,
+            }
+        });
+        let (text, files, proven) = match (written, files) {
+            (Ok((text, mut faults)), Ok(files)) => {
                 let proven = !faults.iter().any(Finding::is_error);
                 findings.append(&mut faults);
-                (text, proven)
+                (text, files, proven)
             }
-            Err(error) => {
+            (Err(error), _) | (Ok(_), Err(error)) => {
                 findings.push(Finding::error(rules::NO_MODEL, root.location(), error.to_string(), "import the others"));
-                (String::new(), false)
+                (String::new(), Vec::new(), false)
             }
         };
         for (_, note) in &notes {
@@ -225,6 +271,7 @@ impl ImportDraft {
             namespace: valid_namespace(&root, findings),
             origin: (root.file, root.number),
             text,
+            files,
             // What was left out is not rendered back, however well the rest is.
             round_trips: proven && !is_cut,
             coverage,

@@ -9,6 +9,7 @@ mod attachments;
 mod carried;
 mod classify;
 mod command_line;
+mod common_parts;
 mod completion;
 mod documents;
 mod download_job;
@@ -25,6 +26,7 @@ mod typed_leaves;
 mod write;
 
 use documents::ManifestDocument;
+use download_job::DownloadJob;
 use draft::ImportDraft;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::release::Release;
@@ -55,6 +57,15 @@ pub struct ManifestFile {
     pub content: Vec<u8>,
 }
 
+/// A file beside a `model.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedFile {
+    /// Its path from the model's folder.
+    pub path: String,
+    /// What it holds.
+    pub text: String,
+}
+
 /// A model made of manifests.
 #[derive(Clone, Debug)]
 pub struct ImportedModel {
@@ -66,6 +77,8 @@ pub struct ImportedModel {
     pub namespace: Option<String>,
     /// The text of its `model.yaml`.
     pub text: String,
+    /// Other files of its folder, which the model names.
+    pub files: Vec<ImportedFile>,
     /// Whether rendering it gives every one of its manifests back.
     pub round_trips: bool,
     /// How much of the manifests has fields of its own.
@@ -143,16 +156,19 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions) -> ImportResult {
             None => others.push(document),
         }
     }
-    for (document, job) in &sorted.downloads {
-        let near = drafts.iter_mut().filter(|draft| draft.is_near(document));
-        // Models that share weights share the Job.
-        let taken = near.filter_map(|draft| draft.take_download(job).then_some(())).count();
-        if taken == 0 {
-            findings.push(classify::unused_download_finding(document, job));
+    for document in others.iter().chain(&sorted.others) {
+        if classify::kind_of(&document.value) == kinds::CONFIG_MAP.kind {
+            drafts.iter_mut().filter(|draft| draft.is_near(document)).for_each(|draft| draft.read_model(document));
+        }
+        let is_route = classify::kind_of(&document.value) == kinds::HTTP_ROUTE.kind;
+        let near = if is_route { by_closeness(&drafts, document) } else { Vec::new() };
+        let takes = |at: &usize| drafts.get_mut(*at).is_some_and(|draft| draft.take_route(document));
+        if !near.iter().any(takes) {
+            carry_object(document, &mut drafts, &mut findings);
         }
     }
-    for document in others.iter().chain(&sorted.others) {
-        carry_object(document, &mut drafts, &mut findings);
+    for (document, job) in &sorted.downloads {
+        take_download(document, job, &mut drafts, &mut findings);
     }
     let mut models: Vec<ImportedModel> =
         drafts.into_iter().map(|draft| draft.finish(options.release, &mut findings)).collect();
@@ -188,6 +204,32 @@ fn drop_requests_with_graphs(roots: Vec<ManifestDocument>, findings: &mut Vec<Fi
         findings.push(Finding::error(rules::DUPLICATE_NAME, root.at_text("metadata.name"), message, help));
     }
     taken
+}
+
+/// Gives a download to the models that are served from it. Models that share weights share the Job; where `weights` cannot
+/// say it, it stays a Job of the first.
+fn take_download(
+    document: &ManifestDocument,
+    job: &DownloadJob,
+    drafts: &mut [ImportDraft],
+    findings: &mut Vec<Finding>,
+) {
+    let serves = |draft: &ImportDraft| draft.is_near(document) && job.serves(&draft.texts());
+    let served: Vec<usize> = by_closeness(drafts, document)
+        .into_iter()
+        .filter(|at| drafts.get(*at).is_some_and(serves))
+        .collect();
+    let Some(first) = served.first().copied() else {
+        findings.push(classify::unused_download_finding(document, job));
+        return;
+    };
+    let taken = served.iter().filter(|at| drafts.get_mut(**at).is_some_and(|draft| draft.take_download(job))).count();
+    if taken == 0
+        && let Some(draft) = drafts.get_mut(first)
+        && let Err(finding) = draft.carry(document)
+    {
+        findings.push(*finding);
+    }
 }
 
 /// Gives an object to the model that uses it, else to the first there is.

@@ -1,7 +1,8 @@
 //! A model as the text of its `model.yaml`.
 
-use crate::intent::format::format_document;
-use crate::intent::model::Model;
+use crate::intent::format::{compact_document, format_document};
+use super::ImportedFile;
+use crate::intent::model::{Manifest, Model};
 use crate::intent::yaml::{self, YamlNode, YamlValue};
 use std::collections::BTreeMap;
 
@@ -13,14 +14,35 @@ const UNMAPPED_COMMENT: &str = "Copied from the manifest: stator has no field fo
 #[error("the model cannot be written as YAML: {0}; report this with the manifest")]
 pub struct WriteError(String);
 
+/// The file that a model's other objects are written to.
+const MANIFESTS_FILE: &str = "manifests.yaml";
+
+/// Moves a model's other objects to a file of its folder, one document each.
+///
+/// # Errors
+/// When the serializer refuses a value.
+pub fn take_manifests(model: &mut Model) -> Result<Vec<ImportedFile>, WriteError> {
+    let manifests = std::mem::take(&mut model.spec.manifests);
+    if manifests.is_empty() {
+        return Ok(Vec::new());
+    }
+    model.spec.manifests = vec![Manifest { from: Some(MANIFESTS_FILE.to_owned()), ..Manifest::default() }];
+    let documents: Vec<String> = manifests.iter().map(yaml_text).collect::<Result<_, _>>()?;
+    Ok(vec![ImportedFile { path: MANIFESTS_FILE.to_owned(), text: documents.join("---\n") }])
+}
+
+/// Scripts of several lines stay scripts; long lines are not folded, where a JSON text would no longer read as one.
+fn yaml_text(value: &impl serde::Serialize) -> Result<String, WriteError> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: true, folded_wrap_chars: 100_000, compact_list_indent: false };
+    serde_saphyr::to_string_with_options(value, options).map_err(|error| WriteError(error.to_string()))
+}
+
 /// The text, formatted, with comments above what was not understood. `notes` are by dotted path, `head` comes first.
 ///
 /// # Errors
 /// When the serializer refuses a value.
 pub fn model_yaml(model: &Model, head: &str, notes: &[(&str, String)]) -> Result<String, WriteError> {
-    // Scripts of several lines stay scripts; long lines are not folded, where a JSON text would no longer read as one.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: true, folded_wrap_chars: 100_000, compact_list_indent: false };
-    let plain = serde_saphyr::to_string_with_options(model, options).map_err(|error| WriteError(error.to_string()))?;
+    let plain = yaml_text(model)?;
     let mut above: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     if let Some(root) = yaml::parse_yaml(plain.as_bytes(), 0, "model.yaml").root {
         for (path, note) in notes {
@@ -39,7 +61,14 @@ pub fn model_yaml(model: &Model, head: &str, notes: &[(&str, String)]) -> Result
         commented.push('\n');
     }
     // A style that cannot be set is no reason to lose the model.
-    Ok(format_document(&commented).unwrap_or(commented))
+    let styled = format_document(&commented).unwrap_or(commented);
+    let compact = compact_document(&styled).ok().filter(|compact| yaml_value(compact) == yaml_value(&styled));
+    Ok(compact.and_then(|compact| format_document(&compact).ok()).unwrap_or(styled))
+}
+
+/// What a text says.
+fn yaml_value(text: &str) -> Option<serde_json::Value> {
+    Some(yaml::parse_yaml(text.as_bytes(), 0, "model.yaml").root?.to_json())
 }
 
 /// The line of a field's key, or of the nearest above it.

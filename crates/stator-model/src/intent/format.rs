@@ -3,10 +3,12 @@
 //! Two steps, each checked: whole entries are moved as they are written, then the style is set by `pretty_yaml`. The
 //! result is read back, and it is refused when a value or a comment got lost on the way.
 
+mod compact;
 mod edit;
 mod key_order;
 mod layout;
 
+pub use compact::compact_document;
 pub use edit::{DocumentEdit, EditError, edit_document};
 
 use layout::CommentedYaml;

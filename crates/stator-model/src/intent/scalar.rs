@@ -168,6 +168,14 @@ text_type!(
     expected = "a pattern of letters, digits, `*`, `?`, `[`, `]`, `-`, `_`, `.` and `/`, such as `*.safetensors`"
 );
 text_type!(
+    /// A folder of a volume, from its root.
+    VolumeFolder,
+    pattern = "^[A-Za-z0-9_][-._A-Za-z0-9]*(/[A-Za-z0-9_][-._A-Za-z0-9]*)*$",
+    max = 512,
+    example = "models/base",
+    expected = "a path below the volume's root of letters, digits, `-`, `_` and `.`, such as `models/base`"
+);
+text_type!(
     /// How long a download may take: whole minutes or hours.
     DownloadDeadline,
     pattern = "^[1-9][0-9]{0,3}[mh]$",

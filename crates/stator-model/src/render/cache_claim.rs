@@ -30,12 +30,13 @@ pub(super) fn draft_claims(context: &RenderContext<'_>) -> Vec<ObjectDraft> {
         })
     });
     let weights = spec.weights.as_ref().and_then(|weights| {
+        let claim = weights.claim.as_ref()?;
         Some(ClaimFields {
-            name: &weights.claim.name,
-            size: weights.claim.size.as_ref()?,
-            storage_class: weights.claim.storage_class.as_ref(),
-            access_mode: weights.claim.access_mode,
-            prune: weights.claim.prune,
+            name: &claim.name,
+            size: claim.size.as_ref()?,
+            storage_class: claim.storage_class.as_ref(),
+            access_mode: claim.access_mode,
+            prune: claim.prune,
             path: "spec.weights.claim",
         })
     });

@@ -1,7 +1,7 @@
 //! One component of a graph: the frontend, a worker, or a further one.
 
 use super::engine::{self, WorkerInputs, WorkerRole};
-use super::engine_arguments::check_arguments;
+use super::engine_arguments::{check_arguments, check_flags};
 use super::graph_context::GraphContext;
 use super::hardware;
 use super::pod::{self, EnvVars, PodContainer, PodTemplate};
@@ -34,15 +34,11 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     env.add_layer(&written.env);
     let image = written.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
     require_image(context, "spec.serving.frontend", image.as_deref(), written.template.as_ref());
+    let (command, args) = frontend_command_line(context, written);
     let mut pod = PodTemplate::with_main_container(PodContainer {
         image,
-        // Given arguments replace the operator's command line, whose program they need: `python3 -m dynamo.frontend`.
-        command: match written.own_command() {
-            Some(command) => command,
-            None if written.args.is_empty() => Vec::new(),
-            None => vec!["python3".to_owned()],
-        },
-        args: written.args.clone(),
+        command,
+        args,
         working_dir: written.working_dir.clone(),
         env: env.into_values(),
         env_from: pod::env_from(written.secrets.as_ref()),
@@ -65,10 +61,45 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     ComponentSpec {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
         rest: later_fields(context, version, written.min_available, Map::new()),
+        shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
         pod_template: Some(
             pod.to_json_with([graph.spec.pod.as_deref(), written.pod.as_deref()], written.template.as_ref()),
         ),
         ..ComponentSpec::new(name, Some("frontend"))
+    }
+}
+
+/// The frontend's command and arguments. Given arguments replace the operator's command line, whose program they need:
+/// `python3 -m dynamo.frontend`. Flags, and arguments that name them, are for that program.
+fn frontend_command_line(context: &mut RenderContext<'_>, written: &model::Frontend) -> (Vec<String>, Vec<String>) {
+    const PATH: &str = "spec.serving.frontend";
+    let own = written.own_command();
+    let is_script = engine::runs_script(own.as_deref());
+    let has_names = engine::names_flags(&written.args);
+    let mut unknown = engine::UnknownNames::default();
+    let mut args = engine::FrontendValues(&written.flags).args(&written.args, is_script, &mut unknown);
+    report_unknown_flags(context, PATH, unknown.flags);
+    check_flags(context, engine::FRONTEND_MODULE, PATH, &written.flags);
+    let is_flags_own = own.is_none() && (has_names || !written.flags.is_empty());
+    if is_flags_own && written.args.first().is_none_or(|first| first != "-m") {
+        args.splice(0..0, ["-m", engine::FRONTEND_MODULE].map(str::to_owned));
+    }
+    let command = match own {
+        Some(command) => command,
+        None if args.is_empty() => Vec::new(),
+        None => vec!["python3".to_owned()],
+    };
+    (command, args)
+}
+
+fn report_unknown_flags(context: &mut RenderContext<'_>, path: &str, flags: Vec<String>) {
+    for flag in flags {
+        context.error(
+            rules::COMMAND_LINE,
+            &format!("{path}.args"),
+            format!("the arguments name `<{flag}>`, and no field gives `{flag}`"),
+            format!("give the field that `{flag}` carries, or write `{flag}` and its value instead of `<{flag}>`"),
+        );
     }
 }
 
@@ -102,6 +133,7 @@ pub(super) fn render_worker(
         }),
     };
     check_arguments(context, graph.table, &path, &inputs);
+    check_flags(context, graph.table.module, &path, &worker.flags);
     let (command, args) = command_line(context, graph, &path, &inputs);
     let mut env = EnvVars::default();
     env.set_hf_home(spec.cache.as_ref(), spec.weights.as_ref());
@@ -199,8 +231,16 @@ fn command_line(
             );
         }
     }
-    let names_options =
-        whole.iter().any(|word| table.options_flag.is_some() && engine::named_flag(word) == table.options_flag);
+    let names = |word: &&&String| engine::flag_names(word).iter().any(|one| Some(one.flag) == table.options_flag);
+    let names_options = whole.iter().any(|word| names(&word));
+    for (name, _) in table.unnamed_flags(worker).iter().filter(|_| engine::runs_script(Some(command))) {
+        context.warning(
+            rules::SETTING_IGNORED,
+            &format!("{path}.flags.{name}"),
+            format!("`{name}` has no effect: the worker's own script does not name it"),
+            format!("write `<--{name}>` in the script, or remove `{name}`"),
+        );
+    }
     if worker.engine_options.is_some() && !names_options {
         context.warning(
             rules::SETTING_IGNORED,
@@ -222,14 +262,7 @@ fn command_line(
             format!("give `{word}`, or write its value instead of `<{word}>`"),
         );
     }
-    for flag in unknown.flags {
-        context.error(
-            rules::COMMAND_LINE,
-            &format!("{path}.args"),
-            format!("the arguments name `<{flag}>`, and no field of this worker gives `{flag}`"),
-            format!("give the field that `{flag}` carries, or write `{flag}` and its value instead of `<{flag}>`"),
-        );
-    }
+    report_unknown_flags(context, path, unknown.flags);
     line
 }
 
@@ -297,7 +330,9 @@ pub(super) fn render_further_component(
                 wrapped
             });
             env.set(names::MODEL_NAME, spec.served_name.as_deref().unwrap_or(&spec.model));
-            env.set(names::ENFORCE_DISAGG, if graph.serving.prefill.is_some() { "true" } else { "false" });
+            if !written.env.keys().any(|name| name.as_str() == names::DECODE_FALLBACK) {
+                env.set(names::ENFORCE_DISAGG, if graph.serving.prefill.is_some() { "true" } else { "false" });
+            }
             if let Some(size) = graph.serving.block_size() {
                 env.set(names::KV_BLOCK_SIZE, size.to_string());
             }

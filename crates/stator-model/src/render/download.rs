@@ -6,7 +6,8 @@
 
 use super::pod::{EnvVars, PodContainer};
 use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
-use crate::intent::model::{OverrideKind, Weights, WeightsSource};
+use crate::intent::model::{OverrideKind, Weights, WeightsDownload, WeightsSource, WeightsSources};
+use crate::intent::scalar::FilePattern;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use stator_core::dynamo::kinds;
@@ -37,6 +38,12 @@ command -v hf >/dev/null || pip install --no-cache-dir huggingface_hub==1.11.0
 exec hf download \"$WEIGHTS_REPOSITORY\" --revision \"$WEIGHTS_REVISION\" \"$@\"
 ";
 
+/// How several are downloaded, before the line of each.
+const SEVERAL_SCRIPT: &str = "\
+set -eu
+command -v hf >/dev/null || pip install --no-cache-dir huggingface_hub==1.11.0
+";
+
 /// The Job of a model's weights; `None` where somebody else fills the volume. A source with a fault has been reported.
 pub(super) fn draft_job(context: &RenderContext<'_>) -> Option<ObjectDraft> {
     let weights = context.intent.model.spec.weights.as_ref()?;
@@ -44,7 +51,7 @@ pub(super) fn draft_job(context: &RenderContext<'_>) -> Option<ObjectDraft> {
     let pod = pod_spec(context, weights, &source)?;
     let spec = json!({
         "activeDeadlineSeconds": weights.deadline_seconds(),
-        "backoffLimit": BACKOFF_LIMIT,
+        "backoffLimit": weights.retries.map_or(BACKOFF_LIMIT, u64::from),
         "completions": 1,
         "parallelism": 1,
         "template": {"spec": pod},
@@ -52,7 +59,7 @@ pub(super) fn draft_job(context: &RenderContext<'_>) -> Option<ObjectDraft> {
     let name = job_name(context, &source, &spec, weights.attempt.unwrap_or(1));
     let mut value = object_metadata::new_object(context, kinds::JOB, &name, spec, false);
     if let Some(metadata) = value.get_mut("metadata") {
-        metadata["annotations"] = json!({kinds::ANNOTATION_WEIGHTS: source.uri()});
+        metadata["annotations"] = json!({kinds::ANNOTATION_WEIGHTS: weights.uris()?});
     }
     Some(ObjectDraft {
         kind: kinds::JOB,
@@ -83,6 +90,27 @@ fn job_name(context: &RenderContext<'_>, source: &WeightsSource, spec: &Value, a
     }
 }
 
+/// What `hf download` is told of files.
+fn pattern_args(include: &[FilePattern], exclude: &[FilePattern]) -> Vec<String> {
+    let of = |flag: &'static str, patterns: &[FilePattern]| {
+        patterns.iter().flat_map(|pattern| [flag.to_owned(), pattern.as_str().to_owned()]).collect::<Vec<_>>()
+    };
+    [of("--include", include), of("--exclude", exclude)].concat()
+}
+
+/// The line of one of several downloads. No word of it holds a quote: sources, patterns and folders are checked when they
+/// are read.
+fn download_line(weights: &Weights, download: &WeightsDownload<'_>) -> Option<String> {
+    let WeightsSource::HuggingFace { repository, revision } = &download.source else { return None };
+    let mut words = vec![repository.clone(), "--revision".to_owned(), revision.as_str().to_owned()];
+    words.extend(pattern_args(download.include, download.exclude));
+    if let Some(folder) = download.folder {
+        words.extend(["--local-dir".to_owned(), format!("{}/{}", weights.mount_path(), folder.as_str())]);
+    }
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    Some(format!("hf download {}\n", quoted.join(" ")))
+}
+
 /// The pod of the download. `None` for a source without an image, which has been reported.
 fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSource) -> Option<Value> {
     let spec = &context.intent.model.spec;
@@ -93,18 +121,25 @@ fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSour
     let mut args = Vec::new();
     let (image, command) = match source {
         WeightsSource::HuggingFace { repository, revision } => {
-            env.set(REPOSITORY_ENV, repository.as_str());
-            env.set(REVISION_ENV, revision.as_str());
+            let several = matches!(weights.source, Some(WeightsSources::Several(_)));
+            if !several {
+                env.set(REPOSITORY_ENV, repository.as_str());
+                env.set(REVISION_ENV, revision.as_str());
+            }
             env.set(names::HF_HOME, weights.mount_path());
             let of_model = || spec.secrets.as_ref().and_then(|secrets| secrets.hugging_face.as_ref());
             if let Some(secret) = weights.token_secret.as_ref().or_else(of_model) {
                 env.set_from_secret("HF_TOKEN", secret.as_str());
             }
-            for (flag, patterns) in [("--include", &weights.include), ("--exclude", &weights.exclude)] {
-                args.extend(patterns.iter().flat_map(|pattern| [flag.to_owned(), pattern.as_str().to_owned()]));
-            }
-            // The word after the script is what the shell calls itself.
-            let command = ["sh", "-c", HUGGING_FACE_SCRIPT, CONTAINER].map(str::to_owned).to_vec();
+            let command = if several {
+                let lines = weights.downloads().into_iter().map(|(_, one)| download_line(weights, &one.ok()?));
+                let lines = lines.collect::<Option<String>>()?;
+                vec!["sh".to_owned(), "-c".to_owned(), format!("{SEVERAL_SCRIPT}{lines}")]
+            } else {
+                args = pattern_args(&weights.include, &weights.exclude);
+                // The word after the script is what the shell calls itself.
+                ["sh", "-c", HUGGING_FACE_SCRIPT, CONTAINER].map(str::to_owned).to_vec()
+            };
             (own_image.unwrap_or_else(|| HUGGING_FACE_IMAGE.to_owned()), command)
         }
         WeightsSource::Other { uri } => {
@@ -125,19 +160,27 @@ fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSour
         command,
         args,
         env: env.into_values(),
+        resources: super::pod::resources(weights.resources.as_ref(), 0, ""),
         volume_mounts: vec![json!({"name": weights.volume(), "mountPath": weights.mount_path()})],
         ..PodContainer::default()
     };
     let mut container = to_value(&container);
     // So that the pod's status has the last words of a download that failed.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
-    let claim = json!({"claimName": weights.claim.name.as_str()});
+    if let Some(context) = &weights.security_context {
+        container["securityContext"] = Value::Object(context.clone());
+    }
+    let claim = json!({"claimName": weights.claim.as_ref()?.name.as_str()});
     let mut pod = json!({
         "restartPolicy": "Never",
         "containers": [container],
         "volumes": [{"name": weights.volume(), "persistentVolumeClaim": claim}],
     });
-    let pull = spec.secrets.as_ref().map(|secrets| secrets.image_pull.as_slice()).unwrap_or_default();
+    if !weights.tolerations.is_empty() {
+        pod["tolerations"] = json!(weights.tolerations);
+    }
+    let of_model = || spec.secrets.as_ref().map(|secrets| secrets.image_pull.as_slice()).unwrap_or_default();
+    let pull = if weights.image_pull.is_empty() { of_model() } else { weights.image_pull.as_slice() };
     if !pull.is_empty() {
         pod["imagePullSecrets"] = pull.iter().map(|name| json!({"name": name.as_str()})).collect();
     }

@@ -59,6 +59,45 @@ pub(super) fn check_arguments(
     }
 }
 
+/// Holds `flags` against what the program's argument parser takes, as far as that is known, and against the fields.
+pub(super) fn check_flags(context: &mut RenderContext<'_>, module: &str, path: &str, flags: &Map<String, Value>) {
+    let engine_table = super::engine::engine_of_module(module);
+    let flag_table = super::engine::flags::flag_table(module);
+    for (name, value) in flags {
+        let place = format!("{path}.flags.{name}");
+        let spelled = format!("--{name}");
+        let setting = engine_table.and_then(|table| {
+            let toggle = || table.toggles().find(|(_, flag)| *flag == spelled).map(|(setting, _)| setting);
+            table.setting_of_flag(&spelled).or_else(toggle)
+        });
+        if let Some(field) = setting.and_then(EngineSetting::field) {
+            let (message, help) = (
+                format!("`{name}` has a field of its own"),
+                format!("Write `{field}: {}` instead.", super::engine::format_argument(value)),
+            );
+            context.error(rules::MODEL_ARGS_CONTRADICT, &place, message, help);
+            continue;
+        }
+        let Some(table) = flag_table else { continue };
+        let Some(found) = table.find(&spelled).filter(|found| !found.negated && found.name == name) else {
+            let others = table.find(&spelled).map(|found| found.name.to_owned());
+            let near = others.or_else(|| stator_core::finding::closest_match(name, table.names()).map(str::to_owned));
+            let message = format!("`{name}` is no flag of `{module}` up to {}", table.newest_sources());
+            let help = match near {
+                Some(near) => format!("Did you mean `{near}`? Write an own flag of another version under `args`."),
+                None => "Check its spelling; or write it under `args`, if another version has it.".to_owned(),
+            };
+            context.warning(rules::MODEL_ARGS, &place, message, help);
+            continue;
+        };
+        if let Some(expected) = table.expected(found.name, value) {
+            let shown = super::engine::format_argument(value);
+            let message = format!("`{name}` is {expected}, and `{shown}` is not");
+            context.error(rules::MODEL_ARGS_CONTRADICT, &place, message, "Correct the value.");
+        }
+    }
+}
+
 /// Parallel sizes that only arguments give must fit the GPUs that the replica has.
 fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker, given: &[GivenSetting]) {
     let spec = &context.intent.model.spec;

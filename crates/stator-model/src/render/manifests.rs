@@ -4,6 +4,7 @@ use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
 use crate::intent::ManifestObject;
 use crate::intent::rules::MODEL_MANIFEST;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 use stator_core::dynamo::kinds;
 use stator_core::finding::Finding;
 
@@ -37,7 +38,7 @@ fn check_place(context: &RenderContext<'_>, manifest: &ManifestObject, drafts: &
     }
     let own_name = |draft: &&ObjectDraft| {
         let name = draft.value.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
-        draft.kind == manifest.kind && name == Some(&manifest.name)
+        draft.kind == manifest.kind && name == Some(&object_name(manifest))
     };
     let other = drafts.iter().find(own_name)?;
     let message =
@@ -46,8 +47,34 @@ fn check_place(context: &RenderContext<'_>, manifest: &ManifestObject, drafts: &
     Some(Finding::error(MODEL_MANIFEST, location, message, "Give it another name."))
 }
 
+/// How many hex digits of what a Job runs are part of its name.
+const DIGEST_LENGTH: usize = 10;
+/// The longest part of a Job's name that was written: with a dash and the digest it has at most 63 characters.
+const MAX_JOB_NAME_LENGTH: usize = 52;
+
+/// What an object is called in the cluster. What a Job runs cannot be changed, so that a digest of it is part of the name:
+/// it runs once, and again when it is to run something else.
+fn object_name(manifest: &ManifestObject) -> String {
+    if manifest.kind != kinds::JOB {
+        return manifest.name.clone();
+    }
+    let spec = manifest.value.get("spec").unwrap_or(&Value::Null).to_string();
+    let mut digest = hex::encode(Sha256::digest(spec.as_bytes()));
+    digest.truncate(DIGEST_LENGTH);
+    let written: String = manifest.name.chars().take(MAX_JOB_NAME_LENGTH).collect();
+    format!("{}-{digest}", written.trim_end_matches(['-', '.']))
+}
+
+/// Whether a Job of the cluster is one that was written under a name.
+pub fn is_job_of(name: &str, written: &str) -> bool {
+    let short: String = written.chars().take(MAX_JOB_NAME_LENGTH).collect();
+    name.strip_prefix(short.trim_end_matches(['-', '.']))
+        .and_then(|rest| rest.strip_prefix('-'))
+        .is_some_and(|digest| digest.len() == DIGEST_LENGTH && digest.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
 fn draft_object(context: &RenderContext<'_>, manifest: &ManifestObject, path: String) -> ObjectDraft {
-    let mut value = object_metadata::new_object(context, manifest.kind, &manifest.name, Value::Null, false);
+    let mut value = object_metadata::new_object(context, manifest.kind, &object_name(manifest), Value::Null, false);
     value.remove("spec");
     let written = manifest.value.get("metadata").and_then(Value::as_object);
     let map = |field: &str| -> Map<String, Value> {

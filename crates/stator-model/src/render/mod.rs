@@ -31,7 +31,7 @@ use crate::intent::model::{ReplacementOrder, Scaling};
 use crate::intent::{Intent, ManifestObject};
 pub use admission_check::count_deprecated;
 pub use download::HUGGING_FACE_IMAGE;
-pub use manifests::complete_requests;
+pub use manifests::{complete_requests, is_job_of};
 pub use mounted_files::FILE_VOLUME_PREFIX;
 use mounted_files::{RenderedFile, rendered_files};
 use rayon::prelude::*;

@@ -1,6 +1,7 @@
 //! What every rendered object carries: version, kind, name, namespace, stator's labels and the user's.
 
 use super::RenderContext;
+use crate::intent::model::Weights;
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::kinds::{self, ObjectKind};
 
@@ -37,10 +38,9 @@ pub(super) fn new_object(
         annotations.insert(kinds::ANNOTATION_GPU.to_owned(), sku.into());
     }
     if kind == kinds::GRAPH
-        && let Some(source) =
-            context.intent.model.spec.weights.as_ref().and_then(|one| one.parse_source().ok().flatten())
+        && let Some(uris) = context.intent.model.spec.weights.as_ref().and_then(Weights::uris)
     {
-        annotations.insert(kinds::ANNOTATION_WEIGHTS.to_owned(), source.uri().into());
+        annotations.insert(kinds::ANNOTATION_WEIGHTS.to_owned(), uris.into());
     }
     if !annotations.is_empty() {
         metadata.insert("annotations".to_owned(), Value::Object(annotations));

@@ -99,23 +99,34 @@ impl PodTemplate {
     pub(super) fn mount_cache(&mut self, cache: &Cache) {
         let name = cache.volume.as_ref().map_or(CACHE_VOLUME, VolumeName::as_str);
         let volume = (cache.implicit_volume != Some(true)).then_some(name);
-        self.mount_claim(cache.claim.as_str(), volume, cache.mount_path());
+        let source = json!({"persistentVolumeClaim": {"claimName": cache.claim.as_str()}});
+        let mounted = volume.unwrap_or(cache.claim.as_str());
+        self.mount_volume(source, volume, (mounted, cache.mount_path(), cache.read_only));
     }
 
     /// Mounts the volume of downloaded weights into `main`.
     pub(super) fn mount_weights(&mut self, weights: &Weights) {
         let volume = (weights.implicit_volume != Some(true)).then_some(weights.volume());
-        self.mount_claim(weights.claim.name.as_str(), volume, weights.mount_path());
+        let claim = weights.claim.as_ref().map_or(weights.volume(), |claim| claim.name.as_str());
+        let mounted = volume.unwrap_or(claim);
+        self.mount_volume(weights.volume_source(), volume, (mounted, weights.mount_path(), weights.read_only));
     }
 
     /// Mounts a claim into `main`, by a volume of that name. Without one the mount has the claim's own name, by which Dynamo's
     /// operator finds it.
-    fn mount_claim(&mut self, claim: &str, volume: Option<&str>, path: &str) {
-        if let Some(name) = volume {
-            self.spec.volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}));
+    /// Adds a volume, unless Dynamo's operator does, and mounts it by a name, at a path, read-only or not.
+    fn mount_volume(&mut self, source: Value, volume: Option<&str>, mount: (&str, &str, Option<bool>)) {
+        if let (Some(name), Value::Object(mut volume)) = (volume, source) {
+            volume.insert("name".to_owned(), name.into());
+            self.spec.volumes.push(Value::Object(volume));
+        }
+        let (name, path, read_only) = mount;
+        let mut mount = json!({"name": name, "mountPath": path});
+        if read_only == Some(true) {
+            mount["readOnly"] = true.into();
         }
         if let Some(main) = self.spec.containers.first_mut() {
-            main.volume_mounts.push(json!({"name": volume.unwrap_or(claim), "mountPath": path}));
+            main.volume_mounts.push(mount);
         }
     }
 

@@ -4,6 +4,7 @@
 use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
 use crate::intent::model::Route;
 use crate::intent::rules::MODEL_ROUTE;
+use crate::intent::scalar::DnsName;
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::addresses::{self, FRONTEND_PORT_NUMBER, GraphAddress};
 use stator_core::dynamo::kinds;
@@ -75,7 +76,7 @@ fn draft_route(context: &RenderContext<'_>, route: &Route, address: &GraphAddres
         let hosts: Vec<&str> = route.hostnames.iter().map(|host| host.as_str()).collect();
         spec.insert("hostnames".to_owned(), json!(hosts));
     }
-    let name = context.intent.model.metadata.name.as_str();
+    let name = route.name.as_ref().map_or(context.intent.model.metadata.name.as_str(), DnsName::as_str);
     let mut value = object_metadata::new_object(context, kinds::HTTP_ROUTE, name, Value::Object(spec), false);
     if let (Some(canary), Some(metadata)) = (&route.canary, value.get_mut("metadata")) {
         metadata["annotations"] = json!({kinds::ANNOTATION_CANARY: canary.model.as_str()});

@@ -85,7 +85,7 @@ async fn a_graph_follows_its_weights_and_a_new_revision_is_downloaded_first(plac
     [
         "create PersistentVolumeClaim prod/model-cache: is not in the cluster yet",
         "create Job prod/weights-qwen3-0-6b-53202d681c: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete",
-        "create DynamoGraphDeployment prod/chat: is not in the cluster yet; applied once Job prod/weights-qwen3-0-6b-53202d681c has downloaded its weights",
+        "create DynamoGraphDeployment prod/chat: is not in the cluster yet; applied once Job prod/weights-qwen3-0-6b-53202d681c is complete",
     ]
     "#); }
     let watched = Watched::new(place.cluster());
@@ -127,7 +127,7 @@ async fn a_graph_follows_its_weights_and_a_new_revision_is_downloaded_first(plac
     insta::allow_duplicates! { insta::assert_debug_snapshot!(pending, @r#"
     [
         "create Job prod/weights-qwen3-0-6b-543e2b8f54: is not in the cluster yet; downloads hf://Qwen/Qwen3-0.6B@0123456789012345678901234567890123456789; the graph is applied once the download is complete",
-        "update DynamoGraphDeployment prod/chat: changed in git; applied once Job prod/weights-qwen3-0-6b-543e2b8f54 has downloaded its weights; until then it keeps serving unchanged",
+        "update DynamoGraphDeployment prod/chat: changed in git; applied once Job prod/weights-qwen3-0-6b-543e2b8f54 is complete; until then it keeps serving unchanged",
         "delete Job prod/weights-qwen3-0-6b-53202d681c: the model no longer has it; deleted once DynamoGraphDeployment prod/chat is Healthy; the downloaded files stay on the volume",
     ]
     "#); }

@@ -78,11 +78,11 @@ impl ModelSync {
         None
     }
 
-    /// What is written or deleted once the weights are downloaded.
+    /// What is written once the Job is complete: later Jobs, and everything that follows them.
     fn awaiting_download(&self) -> Vec<ObjectRef> {
         let made = self.tasks.iter().filter_map(SyncTask::created_object);
         let objects: BTreeSet<ObjectRef> =
-            made.filter(|(_, stage)| *stage > ApplyStage::Download).map(|(object, _)| object).collect();
+            made.filter(|(_, stage)| *stage >= ApplyStage::Download).map(|(object, _)| object).collect();
         objects.into_iter().collect()
     }
 

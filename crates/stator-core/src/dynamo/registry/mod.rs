@@ -174,6 +174,9 @@ pub mod env {
     pub const MODEL_NAME: &str = "DYN_MODEL_NAME";
     /// Whether an endpoint picker must find a prefill worker.
     pub const ENFORCE_DISAGG: &str = "DYN_ENFORCE_DISAGG";
+    /// Whether an endpoint picker takes a decode worker alone where it finds no prefill worker: what later releases ask for
+    /// instead.
+    pub const DECODE_FALLBACK: &str = "DYN_DECODE_FALLBACK";
     /// Switches loading of adapters on.
     pub const LORA_ENABLED: &str = "DYN_LORA_ENABLED";
     /// Where a worker keeps adapters.

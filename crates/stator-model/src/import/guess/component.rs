@@ -13,12 +13,17 @@ use std::collections::BTreeMap;
 
 /// A component of the target, read.
 #[derive(Clone, Copy, Debug)]
-pub struct ComponentManifest<'a>(pub &'a Map<String, Value>);
+pub struct ComponentManifest<'a> {
+    /// The component.
+    pub component: &'a Map<String, Value>,
+    /// The variables of its graph.
+    pub graph_env: Option<&'a Value>,
+}
 
 impl<'a> ComponentManifest<'a> {
     /// A text field of the component.
     pub fn text(self, field: &str) -> Option<&'a str> {
-        self.0.get(field).and_then(Value::as_str)
+        self.component.get(field).and_then(Value::as_str)
     }
 
     /// Its name.
@@ -28,7 +33,7 @@ impl<'a> ComponentManifest<'a> {
 
     /// `podTemplate.spec`.
     pub fn pod_spec(self) -> Option<&'a Map<String, Value>> {
-        self.0.get("podTemplate")?.get("spec")?.as_object()
+        self.component.get("podTemplate")?.get("spec")?.as_object()
     }
 
     /// The container `main`.
@@ -58,13 +63,13 @@ impl<'a> ComponentManifest<'a> {
 
     /// `replicas`, when it is not the default.
     pub fn replicas(self) -> Option<u32> {
-        let count = self.0.get("replicas").and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
+        let count = self.component.get("replicas").and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
         count.filter(|count| *count != 1 && *count <= 10_000)
     }
 
     /// Nodes of one replica, when it is more than one.
     pub fn nodes(self) -> Option<u32> {
-        let nodes = self.0.get("multinode")?.get("nodeCount").map_or(Some(2), Value::as_u64)?;
+        let nodes = self.component.get("multinode")?.get("nodeCount").map_or(Some(2), Value::as_u64)?;
         u32::try_from(nodes).ok().filter(|nodes| (2..=128).contains(nodes))
     }
 
@@ -91,7 +96,7 @@ impl<'a> ComponentManifest<'a> {
 
     /// `minAvailable`.
     pub fn min_available(self) -> Option<u32> {
-        let least = self.0.get("minAvailable").and_then(Value::as_u64).and_then(|least| u32::try_from(least).ok());
+        let least = self.component.get("minAvailable").and_then(Value::as_u64).and_then(|least| u32::try_from(least).ok());
         least.filter(|least| (1..=10_000).contains(least))
     }
 
@@ -118,7 +123,7 @@ impl<'a> ComponentManifest<'a> {
 
     /// `compilationCache`, where an intent has words for all of it.
     pub fn compilation_cache(self) -> Option<CompilationCache> {
-        let written = self.0.get("compilationCache")?.as_object()?;
+        let written = self.component.get("compilationCache")?.as_object()?;
         let text = |field: &str| written.get(field).and_then(Value::as_str);
         let claim = text("pvcName")?.parse().ok()?;
         let mount_path = match written.get("mountPath") {
@@ -134,7 +139,15 @@ impl<'a> ComponentManifest<'a> {
             EnvValue::Literal(text) => Some((name.to_string(), text)),
             EnvValue::Secret(_) | EnvValue::ConfigMap(_) | EnvValue::Field(_) | EnvValue::Resource(_) => None,
         };
-        readable_env(self.main_field("env")).into_iter().filter_map(literal).collect()
+        // A pod's own are stronger than the graph's.
+        let lists = [self.graph_env, self.main_field("env")];
+        lists.into_iter().flat_map(|list| readable_env(list).into_iter().filter_map(literal)).collect()
+    }
+
+    /// The text of one of its own environment variables.
+    pub fn own_env_text(self, wanted: &str) -> Option<String> {
+        let own = Self { graph_env: None, ..self };
+        own.literal_env().remove(wanted)
     }
 
     /// The secrets that the container takes its environment from and that its image is pulled with; none when there
@@ -198,11 +211,16 @@ impl<'a> ComponentManifest<'a> {
 pub fn read_graph_env(list: Option<&Value>) -> Vec<GraphVariable> {
     let read = |item: &Value| {
         let item = item.as_object()?;
-        let name = item.get("name")?.as_str().filter(|name| !env::is_identity(name))?.parse().ok()?;
+        let name = item.get("name")?.as_str().filter(|name| !env::is_identity(name) || is_of_pod(item))?.parse().ok()?;
         Some(GraphVariable { name, value: env_value(item)? })
     };
     let items = list.and_then(Value::as_array).into_iter().flatten();
     items.map(read).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Whether a variable is taken from a field of its pod.
+fn is_of_pod(item: &Map<String, Value>) -> bool {
+    item.get("valueFrom").is_some_and(|from| from.get("fieldRef").is_some())
 }
 
 /// Environment variables that an intent has words for, whatever their order.
@@ -217,7 +235,7 @@ fn readable_env(list: Option<&Value>) -> BTreeMap<EnvName, EnvValue> {
     let read = |item: &Value| {
         let item = item.as_object()?;
         let name = item.get("name")?.as_str()?;
-        if env::is_identity(name) || counts.get(name) != Some(&1) {
+        if (env::is_identity(name) && !is_of_pod(item)) || counts.get(name) != Some(&1) {
             return None;
         }
         Some((name.parse().ok()?, env_value(item)?))

@@ -38,7 +38,7 @@ pub fn component(target: ComponentManifest<'_>) -> Component {
 
 /// An endpoint picker's plugins, written out in the graph.
 fn picker_config(target: ComponentManifest<'_>) -> Option<serde_json::Map<String, Value>> {
-    let map = target.0.get("eppConfig")?.as_object().filter(|map| map.len() == 1)?;
+    let map = target.component.get("eppConfig")?.as_object().filter(|map| map.len() == 1)?;
     map.get("config")?.as_object().cloned()
 }
 

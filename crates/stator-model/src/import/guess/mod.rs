@@ -38,11 +38,15 @@ pub struct ModelGuess {
     pub notes: Vec<(&'static str, String)>,
 }
 
+/// What is said where no model was found.
+pub const NO_MODEL_NOTE: &str = "no model was found in the manifest; nothing is rendered from this";
+
 /// Guesses the model of a graph's `spec`. Labels and annotations are added by the caller.
 pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -> ModelGuess {
     let components = spec.get("components").and_then(Value::as_array);
+    let of_graph = |component| ComponentManifest { component, graph_env: spec.get("env") };
     let targets: Vec<ComponentManifest<'_>> =
-        components.into_iter().flatten().filter_map(Value::as_object).map(ComponentManifest).collect();
+        components.into_iter().flatten().filter_map(Value::as_object).map(of_graph).collect();
     let mut notes = Vec::new();
     let mut engine = roles::detect_engine(&targets, spec);
     if engine == Engine::Custom && !adapters.is_empty() {
@@ -65,7 +69,7 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
     };
     let served_name = first_of(EngineSetting::ServedName);
     let model = first_of(EngineSetting::Model).or_else(|| roles::referenced_model(&targets)).unwrap_or_else(|| {
-        notes.push(("spec.model", "no model was found in the manifest; nothing is rendered from this".to_owned()));
+        notes.push(("spec.model", NO_MODEL_NOTE.to_owned()));
         name.to_string()
     });
     let common = GraphSettings { engine, table, model: &model, served_name: served_name.as_deref() };
@@ -206,13 +210,17 @@ fn guess_frontend(target: ComponentManifest<'_>, serving: &Serving) -> Frontend 
     let router = take_router_mode(&mut env, serving);
     let plain = line.command.as_deref() == Some(&["python3".to_owned()]) && !line.args.is_empty();
     let implied = line.command.is_none() && line.args.is_empty();
+    let of_module = plain || line.command.as_deref() == Some(&["python3", "-m", engine::FRONTEND_MODULE].map(str::to_owned));
+    let (flags, args) = if of_module { line_assignment::frontend_flags(&line.args) } else { (Map::new(), line.args.clone()) };
     Frontend {
         replicas: target.replicas(),
         min_available: target.min_available(),
         router,
         resources: target.resources(None),
         command: (!plain && !implied).then(|| line.command.clone().unwrap_or_default()),
-        args: line.args,
+        flags,
+        args,
+        shared_memory: target.shared_memory(),
         working_dir: target.working_dir(),
         env,
         probes: target.probes(),

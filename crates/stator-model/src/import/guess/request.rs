@@ -110,6 +110,7 @@ fn cache(map: &Map<String, Value>) -> Option<Cache> {
         volume: None,
         implicit_volume: None,
         hf_home: None,
+        read_only: None,
         model_path: read_field(Some(map), "pvcModelPath"),
         prune: None,
     })
@@ -123,5 +124,5 @@ fn secrets(job: &Value) -> Option<Secrets> {
         "imagePullSecrets": pod.get("imagePullSecrets").cloned().unwrap_or(Value::Null),
         "containers": [{"name": "main", "envFrom": main.get("envFrom").cloned().unwrap_or(Value::Null)}],
     }}});
-    super::ComponentManifest(component.as_object()?).secrets().filter(|secrets| *secrets != Secrets::default())
+    super::ComponentManifest { component: component.as_object()?, graph_env: None }.secrets().filter(|secrets| *secrets != Secrets::default())
 }

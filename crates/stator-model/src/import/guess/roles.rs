@@ -20,7 +20,7 @@ pub struct ComponentRoles<'a> {
 
 /// The type of a component, when v1beta1 has a word for it.
 pub fn component_type(target: ComponentManifest<'_>) -> Option<ComponentType> {
-    serde_json::from_value(target.0.get("type")?.clone()).ok()
+    serde_json::from_value(target.component.get("type")?.clone()).ok()
 }
 
 /// The engine that most of the workers start; else what the graph says, else what the images are called.
@@ -149,7 +149,7 @@ pub fn worker_settings(shape: &ComponentRoles<'_>, table: &EngineTable) -> Vec<F
 
 /// A model's name that other components tell: the graph's model reference, a router's or a planner's arguments.
 pub fn referenced_model(targets: &[ComponentManifest<'_>]) -> Option<String> {
-    let reference = |target: &ComponentManifest<'_>| target.0.get("modelRef")?.get("name")?.as_str().map(str::to_owned);
+    let reference = |target: &ComponentManifest<'_>| target.component.get("modelRef")?.get("name")?.as_str().map(str::to_owned);
     let variable = |target: &ComponentManifest<'_>| target.literal_env().get(names::MODEL_NAME).cloned();
     let argument = |target: &ComponentManifest<'_>| {
         let program = target.command_line()?.program()?;
@@ -162,5 +162,6 @@ pub fn referenced_model(targets: &[ComponentManifest<'_>]) -> Option<String> {
     };
     let first = |way: &dyn Fn(&ComponentManifest<'_>) -> Option<String>| targets.iter().find_map(way);
     let found = first(&reference).or_else(|| first(&argument)).or_else(|| first(&variable)).or_else(|| first(&of_any));
-    found.filter(|name| !name.is_empty())
+    // A variable of a shell is no name.
+    found.filter(|name| !name.is_empty() && !name.contains('$'))
 }

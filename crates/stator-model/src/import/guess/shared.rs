@@ -21,12 +21,12 @@ const DEFAULT_CACHE_VOLUME: &str = "model-cache";
 
 /// Something else decides about replicas where there is a scaling adapter.
 pub fn scaling(target: ComponentManifest<'_>) -> Option<Scaling> {
-    target.0.get("scalingAdapter").map(|_| Scaling::External(ExternalScaling::External))
+    target.component.get("scalingAdapter").map(|_| Scaling::External(ExternalScaling::External))
 }
 
 /// How pods are replaced, by the annotations that the operator reads.
 pub fn rollout(target: ComponentManifest<'_>) -> Option<Rollout> {
-    let annotations = target.0.get("podTemplate")?.get("metadata")?.get("annotations")?;
+    let annotations = target.component.get("podTemplate")?.get("metadata")?.get("annotations")?;
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);
     if text(annotation::STRATEGY) == Some("Recreate") {
         return Some(Rollout { strategy: Some(RolloutStrategy::Recreate), max_surge: None, max_unavailable: None });
@@ -167,7 +167,12 @@ fn cache_claim(target: ComponentManifest<'_>) -> Option<(Cache, bool)> {
         .filter_map(|mount| {
             let name = mount.get("name")?.as_str()?;
             let path = mount.get("mountPath")?.as_str().filter(|path| path.starts_with('/'))?;
-            if *mount != json!({"name": name, "mountPath": path}) {
+            let read_only = mount.get("readOnly") == Some(&Value::Bool(true));
+            let mut plain = json!({"name": name, "mountPath": path});
+            if read_only {
+                plain["readOnly"] = true.into();
+            }
+            if *mount != plain {
                 return None;
             }
             // Dynamo's operator takes a mount without a volume as that of the claim of its name.
@@ -180,7 +185,7 @@ fn cache_claim(target: ComponentManifest<'_>) -> Option<(Cache, bool)> {
                 return None;
             }
             let claim: DnsName = claim.parse().ok().filter(|claim| Some(claim) != compiled.as_ref())?;
-            let home = target.literal_env().get(names::HF_HOME).is_some_and(|home| home == path);
+            let home = target.own_env_text(names::HF_HOME).is_some_and(|home| home == path);
             let cache = Cache {
                 claim,
                 size: None,
@@ -190,6 +195,7 @@ fn cache_claim(target: ComponentManifest<'_>) -> Option<(Cache, bool)> {
                 volume: if name == DEFAULT_CACHE_VOLUME || is_implicit { None } else { Some(name.parse().ok()?) },
                 implicit_volume: is_implicit.then_some(true),
                 hf_home: (!home).then_some(false),
+                read_only: read_only.then_some(true),
                 model_path: None,
                 prune: None,
             };

@@ -127,7 +127,7 @@ fn infer_gpus(target: ComponentManifest<'_>, engine: Engine, worker: &mut Worker
 pub fn with_own_command_line(
     mut worker: Worker,
     line: &CommandLine,
-    named: &[FoundSetting],
+    (named, table): (&[FoundSetting], &EngineTable),
     working_dir: Option<String>,
 ) -> Worker {
     worker.working_dir = working_dir;
@@ -139,7 +139,12 @@ pub fn with_own_command_line(
         (worker.tool_call_parser, worker.reasoning_parser, worker.engine_config) = (None, None, None);
         return worker;
     }
-    let line = line.with_placeholders(&named.iter().collect::<Vec<_>>());
+    let scripted = line.program().filter(|program| program.in_shell && program.module == table.module);
+    let flags = scripted.map(|program| program.script_flags(line, table, named)).unwrap_or_default();
+    let is_covered = |found: &&FoundSetting| !flags.iter().any(|flag| flag.covers(found));
+    worker.flags = flags.iter().filter_map(|flag| Some((flag.name.to_owned(), flag.value.clone()?))).collect();
+    let values: Vec<&FoundSetting> = named.iter().filter(is_covered).collect();
+    let line = line.with_names(&values, &flags);
     worker.command = Some(line.command.unwrap_or_default());
     worker.args = line.args;
     worker

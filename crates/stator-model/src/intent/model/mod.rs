@@ -27,7 +27,7 @@ pub use scaling::{
 pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, template_has_image};
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache, CompilationCache};
-pub use weights::{Weights, WeightsClaim, WeightsLoad};
+pub use weights::{SelectedWeights, Weights, WeightsClaim, WeightsDownload, WeightsLoad, WeightsPart, WeightsSources};
 pub use weights_source::{WeightsRevision, WeightsSource, WeightsSourceFault};
 
 use crate::intent::scalar::{
@@ -254,6 +254,8 @@ impl Manifest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Route {
+    /// The HTTPRoute's name. Defaults to the model's; for one that exists under another name.
+    pub name: Option<DnsName>,
     /// The Gateway that takes the requests.
     pub gateway: RouteGateway,
     /// The hosts that clients ask for: `chat.example.com`, `*.example.com`. Defaults to those of the gateway's listeners.

@@ -68,6 +68,9 @@ pub struct Frontend {
     /// How requests are spread over workers. Defaults to Dynamo's own default, round-robin.
     #[schemars(extend("x-stator-synonyms" = ["routerMode"]))]
     pub router: Option<RouterMode>,
+    /// Size of /dev/shm; `"0"` for none. Defaults to the operator's 8Gi.
+    #[schemars(extend("x-stator-synonyms" = ["sharedMemorySize"]))]
+    pub shared_memory: Option<Quantity>,
     /// Its own image, instead of the model's.
     pub image: Option<ImageReference>,
     /// The version of Dynamo in its own image. Dynamo 1.4 and later require it if the tag is not a version.
@@ -82,6 +85,11 @@ pub struct Frontend {
     /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, instead of `command`.
     #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
     pub module: Option<String>,
+    /// Flags of the program by their own names, without dashes: `max-num-batched-tokens: 8192`. A switch is `true`, or `false`
+    /// for its opposite; a list is several words, and a map is JSON. A flag that has a field is written by that.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["extraArgs", "engineArgs"]))]
+    pub flags: Map<String, Value>,
     /// Arguments; they replace Dynamo's own command line, which starts with `-m dynamo.frontend`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
@@ -234,6 +242,11 @@ pub struct Worker {
     /// A Python module that `python3 -m` runs with `args`, such as `dynamo.router`, instead of `command`.
     #[schemars(regex(pattern = "^[A-Za-z0-9_.]+$"))]
     pub module: Option<String>,
+    /// Flags of the program by their own names, without dashes: `max-num-batched-tokens: 8192`. A switch is `true`, or `false`
+    /// for its opposite; a list is several words, and a map is JSON. A flag that has a field is written by that.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["extraArgs", "engineArgs"]))]
+    pub flags: Map<String, Value>,
     /// Arguments appended to the engine's command line; with `command`, all of them. `<--flag>` stands for a flag of
     /// the engine and the value of its field: if one is used, `args` has all arguments, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

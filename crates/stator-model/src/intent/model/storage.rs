@@ -52,6 +52,8 @@ pub struct Cache {
     pub implicit_volume: Option<bool>,
     /// Whether the Hugging Face cache is stored there (`HF_HOME`). Defaults to true.
     pub hf_home: Option<bool>,
+    /// Whether the serving pods mount it read-only. Defaults to false.
+    pub read_only: Option<bool>,
     /// The model's folder inside the volume; only with `sla`.
     #[schemars(length(min = 1))]
     pub model_path: Option<String>,

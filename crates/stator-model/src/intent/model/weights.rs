@@ -1,26 +1,33 @@
 //! Weights that are downloaded to a volume.
 
-use super::{AccessMode, EnvValue, WeightsSource, WeightsSourceFault};
+use super::{AccessMode, EnvValue, Resources, WeightsSource, WeightsSourceFault};
 use crate::intent::scalar::{
-    DnsName, DownloadDeadline, EnvName, FilePattern, ImageReference, MountPath, Quantity, VolumeName, WeightsUri,
+    DnsName, DownloadDeadline, EnvName, FilePattern, ImageReference, MountPath, Quantity, VolumeFolder, VolumeName,
+    WeightsUri,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-/// Weights on a volume. With `source`, a Job downloads them, and the graph is applied once the download is complete;
-/// until then, a graph with another revision keeps serving. Without `source`, fill the volume yourself.
+/// Weights on a volume: of a claim, a folder of the nodes, or an image. With `source`, a Job downloads them to the claim,
+/// and the graph is applied once the download is complete; until then, a graph with another revision keeps serving.
+/// Without `source`, the weights are there already.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Weights {
     /// The weights to download: `hf://ORG/NAME@REVISION` with the 40 hex digits of a commit, or with `load: model` also
     /// a branch or tag; `oci://REPOSITORY@sha256:DIGEST`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. All but `hf://`
-    /// need an `image`.
-    pub source: Option<WeightsUri>,
-    /// The volume.
-    pub claim: WeightsClaim,
+    /// need an `image`. A list downloads several of `hf://` to the volume, the model's own first.
+    pub source: Option<WeightsSources>,
+    /// The claim of the volume.
+    pub claim: Option<WeightsClaim>,
+    /// Instead of a claim: the folder of each node that has the weights.
+    pub host_path: Option<MountPath>,
+    /// Instead of a claim: the image that has the weights as its files (Kubernetes 1.33 and later mount one as a volume).
+    pub volume_image: Option<ImageReference>,
     /// Where the volume is mounted. Defaults to `/opt/model-cache`.
     pub mount_path: Option<MountPath>,
     /// The volume's name in pods. Defaults to `model-weights`.
@@ -33,7 +40,9 @@ pub struct Weights {
     pub load: Option<WeightsLoad>,
     /// Whether the Hugging Face cache of workers is stored there (`HF_HOME`). Defaults to true.
     pub hf_home: Option<bool>,
-    /// Patterns of the files to download. Defaults to all files.
+    /// Whether the serving pods mount the volume read-only. Defaults to false; an image always is.
+    pub read_only: Option<bool>,
+    /// Patterns of the files to download. Defaults to all files. A list of sources has them with each source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<FilePattern>,
     /// Patterns of files to leave out.
@@ -47,11 +56,75 @@ pub struct Weights {
     /// Environment variables of the download.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
+    /// CPU and memory of the download.
+    pub resources: Option<Resources>,
+    /// Taints that the download tolerates, as Kubernetes writes tolerations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Map<String, Value>>,
+    /// Secrets to pull the download's image with. Defaults to `secrets.imagePull`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-stator-synonyms" = ["imagePullSecrets"]))]
+    pub image_pull: Vec<DnsName>,
+    /// The security context of the download's container, as Kubernetes writes one.
+    pub security_context: Option<Map<String, Value>>,
     /// How long the download may take, retries included. Defaults to `6h`.
     pub deadline: Option<DownloadDeadline>,
+    /// How often a failed download is tried again. Defaults to 3.
+    #[schemars(range(max = 100), extend("x-stator-synonyms" = ["backoffLimit"]))]
+    pub retries: Option<u32>,
     /// A new number creates a new Job, which downloads the missing files. Defaults to 1.
     #[schemars(range(min = 1, max = 1000))]
     pub attempt: Option<u32>,
+}
+
+/// What is downloaded: one source, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum WeightsSources {
+    /// One.
+    One(WeightsUri),
+    /// Several, one after the other: the model's own first, then a draft model, a tokenizer, ….
+    Several(Vec<WeightsPart>),
+}
+
+/// One of several sources.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum WeightsPart {
+    /// All its files, to the Hugging Face cache on the volume.
+    Whole(WeightsUri),
+    /// Some of its files, or to a folder of its own.
+    Selected(Box<SelectedWeights>),
+}
+
+/// Some files of a source, or a source with a folder of its own.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SelectedWeights {
+    /// The source: `hf://ORG/NAME@REVISION`.
+    pub uri: WeightsUri,
+    /// Patterns of the files to download. Defaults to all files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<FilePattern>,
+    /// Patterns of files to leave out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<FilePattern>,
+    /// The folder of the volume to download to, such as `models/base`. Defaults to the Hugging Face cache at its root.
+    pub folder: Option<VolumeFolder>,
+}
+
+/// One download of several.
+#[derive(Clone, Debug)]
+pub struct WeightsDownload<'a> {
+    /// From where.
+    pub source: WeightsSource,
+    /// Patterns of the files; empty for all.
+    pub include: &'a [FilePattern],
+    /// Patterns of files to leave out.
+    pub exclude: &'a [FilePattern],
+    /// The folder of the volume, where it is not the Hugging Face cache.
+    pub folder: Option<&'a VolumeFolder>,
 }
 
 /// What workers load.
@@ -104,15 +177,57 @@ impl Weights {
         self.deadline.as_ref().map_or(Self::DEFAULT_DEADLINE_SECONDS, DownloadDeadline::seconds)
     }
 
-    /// What is downloaded; `None` where somebody else fills the volume.
+    /// The model's own weights: the first that is downloaded; `None` where the weights are there already.
     ///
     /// # Errors
-    /// When the source is not pinned, or not one.
+    /// When a source is not pinned, or not one.
     pub fn parse_source(&self) -> Result<Option<WeightsSource>, WeightsSourceFault> {
-        let source = self.source.as_ref().map(|source| WeightsSource::parse(source.as_str())).transpose();
+        let first = self.downloads().into_iter().next();
+        first.map(|(_, download)| download.map(|download| download.source)).transpose()
+    }
+
+    /// Everything that is downloaded, in its order, with the path of each source below `spec.weights`; else why it cannot
+    /// be.
+    pub fn downloads(&self) -> Vec<(String, Result<WeightsDownload<'_>, WeightsSourceFault>)> {
+        match &self.source {
+            None => Vec::new(),
+            Some(WeightsSources::One(uri)) => {
+                let files = (self.include.as_slice(), self.exclude.as_slice());
+                vec![("source".to_owned(), self.download(uri, files, None, true))]
+            }
+            Some(WeightsSources::Several(parts)) => {
+                parts
+                    .iter()
+                    .enumerate()
+                    .map(|(index, part)| {
+                        let (path, uri, part) = part.at(index);
+                        let files = part.map_or((&[][..], &[][..]), |part| (&part.include[..], &part.exclude[..]));
+                        let folder = part.and_then(|part| part.folder.as_ref());
+                        (path, self.download(uri, files, folder, index == 0))
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    fn download<'a>(
+        &'a self,
+        uri: &WeightsUri,
+        (include, exclude): (&'a [FilePattern], &'a [FilePattern]),
+        folder: Option<&'a VolumeFolder>,
+        is_models: bool,
+    ) -> Result<WeightsDownload<'a>, WeightsSourceFault> {
+        let source = WeightsSource::parse(uri.as_str())?;
         // Of what may move, no folder is known before it is downloaded.
-        let is_loaded_from_folder = self.load() == WeightsLoad::Folder;
-        source?.map(|source| if is_loaded_from_folder { source.pinned() } else { Ok(source) }).transpose()
+        let is_loaded_from_snapshot = is_models && folder.is_none() && self.load() == WeightsLoad::Folder;
+        let source = if is_loaded_from_snapshot { source.pinned()? } else { source };
+        Ok(WeightsDownload { source, include, exclude, folder })
+    }
+
+    /// The sources by their URIs, as annotations say them.
+    pub fn uris(&self) -> Option<String> {
+        let downloads = self.downloads().into_iter().map(|(_, download)| Some(download.ok()?.source.uri()));
+        downloads.collect::<Option<Vec<String>>>().filter(|all| !all.is_empty()).map(|all| all.join(" "))
     }
 
     /// What workers load.
@@ -122,7 +237,35 @@ impl Weights {
 
     /// The folder that workers load, from the root of a container. `None` where that is not stator's to say.
     pub fn folder(&self) -> Option<String> {
-        let source = self.parse_source().ok().flatten().filter(|_| self.load() == WeightsLoad::Folder)?;
-        Some(format!("{}/{}", self.mount_path(), source.folder()))
+        if self.load() == WeightsLoad::Model {
+            return None;
+        }
+        let (_, first) = self.downloads().into_iter().next()?;
+        let first = first.ok()?;
+        let folder = first.folder.map_or_else(|| first.source.folder(), |folder| folder.as_str().to_owned());
+        Some(format!("{}/{folder}", self.mount_path()))
+    }
+
+    /// The volume's source, as a pod writes it.
+    pub fn volume_source(&self) -> Value {
+        if let Some(claim) = &self.claim {
+            json!({"persistentVolumeClaim": {"claimName": claim.name.as_str()}})
+        } else if let Some(path) = &self.host_path {
+            json!({"hostPath": {"path": path.as_str()}})
+        } else if let Some(image) = &self.volume_image {
+            json!({"image": {"reference": image.to_string()}})
+        } else {
+            json!({"emptyDir": {}})
+        }
+    }
+}
+
+impl WeightsPart {
+    /// The path of the source below `spec.weights`, the source, and what is said of it.
+    fn at(&self, index: usize) -> (String, &WeightsUri, Option<&SelectedWeights>) {
+        match self {
+            Self::Whole(uri) => (format!("source[{index}]"), uri, None),
+            Self::Selected(part) => (format!("source[{index}].uri"), &part.uri, Some(part)),
+        }
     }
 }

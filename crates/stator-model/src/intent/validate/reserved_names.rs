@@ -71,7 +71,8 @@ fn check_env(judge: &mut ModelValidator<'_>, path: &str, env: &BTreeMap<EnvName,
 }
 
 fn check_variable(judge: &mut ModelValidator<'_>, place: &str, name: &str, value: &EnvValue) {
-    if registry::env::is_identity(name) {
+    // From the pod itself it is what the operator sets.
+    if registry::env::is_identity(name) && !matches!(value, EnvValue::Field(_)) {
         judge.error(
             rules::MODEL_ENV_INJECTED,
             place,

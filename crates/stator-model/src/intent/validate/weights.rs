@@ -2,7 +2,7 @@
 
 use super::ModelValidator;
 use super::files::is_at_or_below;
-use crate::intent::model::{AccessMode, Cache, Weights, WeightsLoad, WeightsRevision, WeightsSource};
+use crate::intent::model::{AccessMode, Cache, Weights, WeightsLoad, WeightsRevision, WeightsSource, WeightsSources};
 use crate::intent::rules;
 use crate::intent::scalar::VolumeName;
 
@@ -29,23 +29,98 @@ pub(super) fn validate_weights(judge: &mut ModelValidator<'_>) {
     }
     check_cache(judge, weights);
     check_volume(judge, "spec.weights", weights.implicit_volume, weights.volume.as_ref());
-    match weights.parse_source() {
-        Err(fault) => {
-            let (what, help) = fault.describe();
-            judge.error(rules::MODEL_WEIGHTS, "spec.weights.source", what, help);
+    check_place(judge, weights);
+    let several = matches!(weights.source, Some(WeightsSources::Several(_)));
+    let downloads = weights.downloads();
+    if several {
+        check_list(judge, weights, downloads.is_empty());
+    }
+    for (index, (path, download)) in downloads.into_iter().enumerate() {
+        let path = format!("spec.weights.{path}");
+        match download {
+            Err(fault) => {
+                let (what, help) = fault.describe();
+                judge.error(rules::MODEL_WEIGHTS, &path, what, help);
+            }
+            Ok(download) => {
+                if several && !matches!(download.source, WeightsSource::HuggingFace { .. }) {
+                    judge.error(
+                        rules::MODEL_WEIGHTS,
+                        &path,
+                        "a list of sources has `hf://` only",
+                        "Write this source alone, and download the others yourself.",
+                    );
+                }
+                check_download(judge, weights, (&path, &download.source), index == 0);
+            }
         }
-        Ok(Some(source)) => check_download(judge, weights, &source),
-        Ok(None) => {}
     }
     if weights.source.is_none() {
         check_filled_claim(judge, weights);
-    } else if weights.claim.access_mode == Some(AccessMode::ReadOnlyMany) {
+    } else if weights.claim.as_ref().is_some_and(|claim| claim.access_mode == Some(AccessMode::ReadOnlyMany)) {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.weights.claim.accessMode",
             "the volume is read-only, so nothing can be downloaded to it",
             "Use `ReadWriteMany`; or omit `source`, and fill the claim yourself.",
         );
+    }
+}
+
+/// The weights are in one place, and only a claim can be downloaded to.
+fn check_place(judge: &mut ModelValidator<'_>, weights: &Weights) {
+    let given = [
+        ("claim", weights.claim.is_some()),
+        ("hostPath", weights.host_path.is_some()),
+        ("volumeImage", weights.volume_image.is_some()),
+    ];
+    let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(field, _)| *field).collect();
+    match given.as_slice() {
+        [] => judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights",
+            "the weights have no volume",
+            "Add `claim: {name: NAME}`; or `hostPath` or `volumeImage`, if the weights are there already.",
+        ),
+        [one] if *one != "claim" && weights.source.is_some() => judge.error(
+            rules::MODEL_WEIGHTS,
+            &format!("spec.weights.{one}"),
+            format!("`source` with `{one}`: weights are downloaded to a claim only"),
+            "Use `claim: {name: NAME}`, or remove `source`.",
+        ),
+        [_] => {}
+        [_, second, ..] => judge.error(
+            rules::MODEL_WEIGHTS,
+            &format!("spec.weights.{second}"),
+            format!("the weights are in {} places: `{}`", given.len(), given.join("`, `")),
+            "Keep one of them.",
+        ),
+    }
+    if weights.implicit_volume == Some(true) && weights.claim.is_none() {
+        judge.error(
+            rules::MODEL_WEIGHTS,
+            "spec.weights.implicitVolume",
+            "`implicitVolume` without `claim`: Dynamo's operator mounts only claims by their names",
+            "Remove it.",
+        );
+    }
+}
+
+/// Several sources say of themselves which files are downloaded.
+fn check_list(judge: &mut ModelValidator<'_>, weights: &Weights, is_empty: bool) {
+    if is_empty {
+        let help = "Add a source, such as `hf://openai/gpt-oss-120b@COMMIT`, or remove `source`.";
+        judge.error(rules::MODEL_WEIGHTS, "spec.weights.source", "the list of sources is empty", help);
+    }
+    for (field, is_given) in [("include", !weights.include.is_empty()), ("exclude", !weights.exclude.is_empty())] {
+        if is_given {
+            judge.error(
+                rules::MODEL_WEIGHTS,
+                &format!("spec.weights.{field}"),
+                format!("`{field}` has no effect: `source` is a list"),
+                format!("Write it with its source: `{{uri: hf://…, {field}: […]}}`."),
+            );
+        }
     }
 }
 
@@ -62,10 +137,15 @@ fn check_volume(judge: &mut ModelValidator<'_>, path: &str, implicit: Option<boo
 }
 
 /// What only one of the two kinds of source takes, and what each needs.
-fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &WeightsSource) {
+fn check_download(
+    judge: &mut ModelValidator<'_>,
+    weights: &Weights,
+    (path, source): (&str, &WeightsSource),
+    is_models: bool,
+) {
     let model = judge.model.spec.model.as_str();
     let is_folder_given = weights.load() == WeightsLoad::Folder;
-    if model.starts_with('/') && is_folder_given {
+    if is_models && model.starts_with('/') && is_folder_given {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.model",
@@ -78,15 +158,15 @@ fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &We
             if let WeightsRevision::Moving(name) = revision {
                 judge.warning(
                     rules::MODEL_WEIGHTS,
-                    "spec.weights.source",
+                    path,
                     format!("`{name}` may move: the model serves the commit that it pointed to when the Job ran"),
                     format!("Pin it: `git ls-remote https://huggingface.co/{repository} {name}` prints the commit."),
                 );
             }
-            if model != repository && !model.starts_with('/') {
+            if is_models && model != repository && !model.starts_with('/') {
                 judge.error(
                     rules::MODEL_WEIGHTS,
-                    "spec.weights.source",
+                    path,
                     format!("the source is `{repository}`, and `model` is `{model}`"),
                     format!("Write `model: {repository}`; `servedName` is the name that clients ask for."),
                 );
@@ -96,7 +176,7 @@ fn check_download(judge: &mut ModelValidator<'_>, weights: &Weights, source: &We
             if weights.image.is_none() {
                 judge.error(
                     rules::MODEL_WEIGHTS,
-                    "spec.weights.source",
+                    path,
                     "only `hf://` is downloaded without an `image`",
                     "Name the image of a downloader: it is given `WEIGHTS_SOURCE` and `WEIGHTS_FOLDER`.",
                 );
@@ -121,7 +201,12 @@ fn check_filled_claim(judge: &mut ModelValidator<'_>, weights: &Weights) {
         ("image", weights.image.is_some()),
         ("tokenSecret", weights.token_secret.is_some()),
         ("env", !weights.env.is_empty()),
+        ("resources", weights.resources.is_some()),
+        ("tolerations", !weights.tolerations.is_empty()),
+        ("imagePull", !weights.image_pull.is_empty()),
+        ("securityContext", weights.security_context.is_some()),
         ("deadline", weights.deadline.is_some()),
+        ("retries", weights.retries.is_some()),
         ("attempt", weights.attempt.is_some()),
         ("load", weights.load.is_some()),
     ];
@@ -147,7 +232,7 @@ fn check_cache(judge: &mut ModelValidator<'_>, weights: &Weights) {
             "Remove `cache`: `weights` mounts its volume as well. Or give one of them another `mountPath`.",
         );
     }
-    if weights.claim.name == cache.claim {
+    if weights.claim.as_ref().is_some_and(|claim| claim.name == cache.claim) {
         judge.error(
             rules::MODEL_WEIGHTS,
             "spec.weights.claim.name",

@@ -5,31 +5,59 @@ use crate::plan::{Action, Change, ChangeReason, PlannedWrite};
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{ANNOTATION_WEIGHTS, GRAPH, JOB};
 use stator_core::object::{JsonText, Object, ObjectRef};
+use std::collections::BTreeMap;
 
 /// Has every graph that is to serve other weights than it does wait for the Job that downloads them, unless that is known
-/// to be complete. A graph that serves the same weights as before changes at once, whatever becomes of a Job.
+/// to be complete, and a new graph for every Job of its model. A graph that serves the same weights as before changes at
+/// once, whatever becomes of their Job. The Jobs themselves run one after the other.
 pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut [Change]) {
-    let jobs: Vec<(String, ObjectRef)> = changes
-        .iter()
-        .filter(|one| one.object.kind == JOB.kind && one.action != Action::Delete && !is_leftover(context, one))
-        .map(|one| (one.model.clone(), one.object.clone()))
-        .collect();
+    let mut jobs: BTreeMap<String, Vec<PendingJob>> = BTreeMap::new();
+    for rendered in context.models() {
+        let of_model = rendered.objects.iter().map(|one| &one.object).filter(|object| object.kind() == JOB.kind);
+        for object in of_model {
+            let reference = object.reference();
+            let same = |one: &&Change| one.object.identity() == reference.identity() && one.action != Action::Delete;
+            let Some(change) = changes.iter().find(same).filter(|_| !is_complete(context, &reference)) else { continue };
+            let job = PendingJob {
+                downloads_weights: weights_of(object).is_some(),
+                is_new: change.action == Action::Create,
+                job: change.object.clone(),
+            };
+            jobs.entry(change.model.clone()).or_default().push(job);
+        }
+    }
     for change in changes.iter_mut() {
         explain_download(change);
-        if change.object.kind != GRAPH.kind {
+        let pending = jobs.get(&change.model).map(Vec::as_slice).unwrap_or_default();
+        let is_graph = change.object.kind == GRAPH.kind;
+        if !is_graph && change.object.kind != JOB.kind {
             continue;
         }
-        let Some((_, job)) = jobs.iter().find(|(model, _)| *model == change.model) else { continue };
-        let Some(apply) = change.step.any_write_mut().and_then(apply_of) else { continue };
         let serving = context.live(&change.object).filter(|live| !live.is_deleting());
+        let Some(apply) = change.step.any_write_mut().and_then(apply_of) else { continue };
         let desired = apply.object.parse();
         let wanted = weights_of(&desired);
-        if wanted.is_none() || serving.as_ref().and_then(weights_of) == wanted || is_complete(context, job) {
-            continue;
-        }
+        let serves_others = serving.as_ref().and_then(weights_of) != wanted;
+        let before = if is_graph {
+            let is_needed = |one: &&PendingJob| {
+                if one.downloads_weights { wanted.is_some() && serves_others } else { one.is_new || serving.is_none() }
+            };
+            pending.iter().rfind(is_needed)
+        } else {
+            let own = pending.iter().position(|one| one.job == change.object);
+            own.and_then(|own| own.checked_sub(1)).and_then(|before| pending.get(before))
+        };
+        let Some(PendingJob { job, .. }) = before else { continue };
         apply.after = Some(Box::new(job.clone()));
-        change.reasons.push(ChangeReason::WaitsForDownload { job: job.clone(), serves_old: serving.is_some() });
+        change.reasons.push(ChangeReason::WaitsForDownload { job: job.clone(), serves_old: is_graph && serving.is_some() });
     }
+}
+
+/// A Job that is not complete.
+struct PendingJob {
+    job: ObjectRef,
+    downloads_weights: bool,
+    is_new: bool,
 }
 
 /// As [`wait_for_weights`], where two revisions are compared and no cluster says what is downloaded.
@@ -37,6 +65,7 @@ pub(in crate::plan) fn explain_downloads(changes: &mut [Change]) {
     let created: Vec<(String, ObjectRef)> = changes
         .iter()
         .filter(|one| one.object.kind == JOB.kind && one.action == Action::Create)
+        .filter(|one| one.after.as_ref().and_then(annotated_weights).is_some())
         .map(|one| (one.model.clone(), one.object.clone()))
         .collect();
     for change in changes.iter_mut() {
@@ -74,12 +103,6 @@ fn apply_of(write: &mut PlannedWrite) -> Option<&mut crate::plan::ApplyStep> {
         PlannedWrite::Apply(apply) | PlannedWrite::Replace { delete: _, apply } => Some(apply),
         PlannedWrite::Delete(_) => None,
     }
-}
-
-/// What git no longer has, and what stays all the same.
-fn is_leftover(context: &PlanContext<'_>, change: &Change) -> bool {
-    let mut rendered = context.models().filter(|one| one.model == change.model).flat_map(|one| &one.objects);
-    !rendered.any(|one| one.object.reference().identity() == change.object.identity())
 }
 
 /// The weights that a graph serves.

@@ -116,7 +116,7 @@ impl fmt::Display for ChangeReason {
                 write!(f, "downloads {source}; the graph is applied once the download is complete")
             }
             Self::WaitsForDownload { job, serves_old } => {
-                write!(f, "applied once {job} has downloaded its weights")?;
+                write!(f, "applied once {job} is complete")?;
                 f.write_str(if *serves_old { "; until then it keeps serving unchanged" } else { "" })
             }
             Self::DownloadSuperseded { graph } => {

@@ -51,7 +51,7 @@ fn a_new_graph_waits_for_its_download() {
       - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete
     Create chat DynamoGraphDeployment prod/chat none 0->1 peak 1 [apply]
       - is not in the cluster yet
-      - applied once Job prod/weights-gpt-oss-120b-b55363e555 has downloaded its weights
+      - applied once Job prod/weights-gpt-oss-120b-b55363e555 is complete
     ");
 }
 
@@ -68,7 +68,7 @@ fn another_revision_is_downloaded_beside_the_one_that_is_served() {
       metadata.annotations["stator.dev/weights"]: "hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a" -> "hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789" (stator)
       spec.components[name=worker].podTemplate.spec.containers[name=main].args: ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692c1647ca79fbf85e8c1e70f8a","--served-model-name","openai/gpt-oss-120b"] -> ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/0123456789012345678901234567890123456789","--served-model-name","openai/gpt-oss-120b"] (stator)
       - changed in git
-      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f has downloaded its weights; until then it keeps serving unchanged
+      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f is complete; until then it keeps serving unchanged
     Delete chat Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0 [delete]
       - the model no longer has it
       - deleted once DynamoGraphDeployment prod/chat is Healthy; the downloaded files stay on the volume
@@ -110,14 +110,14 @@ fn models_share_a_download_and_each_graph_waits_for_it() {
       - downloads hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a; the graph is applied once the download is complete
     Create a DynamoGraphDeployment prod/a none 0->1 peak 1 [apply]
       - is not in the cluster yet
-      - applied once Job prod/weights-gpt-oss-120b-b55363e555 has downloaded its weights
+      - applied once Job prod/weights-gpt-oss-120b-b55363e555 is complete
     Keep b PersistentVolumeClaim prod/cache none 0->0 peak 0
       - shared: model a renders the same object and applies it
     Keep b Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0
       - shared: model a renders the same object and applies it
     Create b DynamoGraphDeployment prod/b none 0->1 peak 1 [apply]
       - is not in the cluster yet
-      - applied once Job prod/weights-gpt-oss-120b-b55363e555 has downloaded its weights
+      - applied once Job prod/weights-gpt-oss-120b-b55363e555 is complete
     ");
     // When the model that applies it goes, the other one has it.
     let mut story = PlanScenario::synced([model("a", ONE, 1, ""), model("b", ONE, 1, "")]);
@@ -153,7 +153,7 @@ fn revisions_are_compared_in_the_same_words() {
     Update chat DynamoGraphDeployment prod/chat managed-roll 1->1 peak 2
       metadata.annotations["stator.dev/weights"]: "hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a" -> "hf://openai/gpt-oss-120b@0123456789012345678901234567890123456789" (stator)
       spec.components[name=worker].podTemplate.spec.containers[name=main].args: ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692c1647ca79fbf85e8c1e70f8a","--served-model-name","openai/gpt-oss-120b"] -> ["--model","/opt/model-cache/hub/models--openai--gpt-oss-120b/snapshots/0123456789012345678901234567890123456789","--served-model-name","openai/gpt-oss-120b"] (stator)
-      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f has downloaded its weights; until then it keeps serving unchanged
+      - applied once Job prod/weights-gpt-oss-120b-64195bfe3f is complete; until then it keeps serving unchanged
     Delete chat Job prod/weights-gpt-oss-120b-b55363e555 none 0->0 peak 0
       - is no longer in git
     "#);

@@ -1,8 +1,11 @@
 //! A worker's own command line, in which names in angle brackets stand for what the intent says elsewhere: `<model>` for a
 //! value, and `<--model>` for a flag with its value.
 
+use super::flags::{self, FlagTable};
 use super::{EngineRow, EngineSetting, EngineTable, WorkerInputs, format_argument};
-use serde_json::Value;
+use crate::intent::model::Worker;
+use serde_json::{Map, Value};
+use std::ops::Range;
 
 /// The word that stands for a setting between `<` and `>`: the intent's own field name.
 pub fn placeholder_name(setting: EngineSetting) -> Option<&'static str> {
@@ -54,22 +57,127 @@ impl WorkerInputs<'_> {
         let by_value = placeholder_name(setting).map(|word| format!("<{word}>"));
         command_line.iter().any(|argument| {
             by_value.as_ref().is_some_and(|name| argument.contains(name))
-                || named_flag(argument).is_some_and(|flag| table.carries(flag, setting))
+                || flag_names(argument).iter().any(|one| table.carries(one.flag, setting))
         })
     }
 }
 
-/// The flag that an argument stands for: `--model` of `<--model>`.
-pub fn named_flag(argument: &str) -> Option<&str> {
-    let flag = argument.strip_prefix('<')?.strip_suffix('>')?;
-    let name = flag.trim_start_matches('-');
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (flag.starts_with('-') && !name.is_empty() && name.chars().all(is_plain)).then_some(flag)
+/// The name of a flag on a command line: `<--model>` for the flag and its value, `<--model=>` for both in one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagName<'a> {
+    /// The flag as it is spelled: `--model`.
+    pub flag: &'a str,
+    /// Whether flag and value are one word.
+    pub joined: bool,
+    /// Where the name stands, with its brackets.
+    pub range: Range<usize>,
+}
+
+/// The names of flags in an item of a command line.
+pub fn flag_names(item: &str) -> Vec<FlagName<'_>> {
+    let mut found = Vec::new();
+    for (start, _) in item.match_indices("<-") {
+        let rest = item.get(start.saturating_add(1)..).unwrap_or_default();
+        let Some((inside, _)) = rest.split_once('>') else { break };
+        let flag = inside.strip_suffix('=').unwrap_or(inside);
+        let name = flag.trim_start_matches('-');
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if !name.is_empty() && flag.len() <= name.len().saturating_add(2) && name.chars().all(is_plain) {
+            let end = start.saturating_add(inside.len()).saturating_add(2);
+            found.push(FlagName { flag, joined: flag.len() < inside.len(), range: start..end });
+        }
+    }
+    found
+}
+
+/// The names of flags of an item that is nothing else: each stands for words of its own.
+pub fn only_flag_names(item: &str) -> Option<Vec<FlagName<'_>>> {
+    let names = flag_names(item);
+    let words: Vec<&str> = item.split_whitespace().collect();
+    let is_same = |(name, word): (&FlagName<'_>, &&str)| item.get(name.range.clone()) == Some(*word);
+    (!names.is_empty() && names.len() == words.len() && names.iter().zip(&words).all(is_same)).then_some(names)
 }
 
 /// Whether arguments say where the flags of fields stand, and so are all arguments.
 pub fn names_flags(args: &[String]) -> bool {
-    args.iter().any(|argument| named_flag(argument).is_some())
+    args.iter().any(|argument| !flag_names(argument).is_empty())
+}
+
+/// What fills a command line.
+pub trait LineValues {
+    /// A flag as it is spelled, with its value, as words; `None` where nothing gives it.
+    fn flag_words(&self, name: &FlagName<'_>) -> Option<Vec<String>>;
+
+    /// A text with the values of fields in place of their names. A name without a value stays, and is reported.
+    fn fill_text(&self, text: &str, unknown: &mut UnknownNames) -> String;
+
+    /// The items of a command line with flags and values in place of their names. A name that stands for nothing stays.
+    fn fill(&self, items: &[String], unknown: &mut UnknownNames) -> Vec<String> {
+        let mut filled = Vec::with_capacity(items.len());
+        for item in items {
+            if let Some(names) = only_flag_names(item) {
+                for name in names {
+                    match self.flag_words(&name) {
+                        Some(words) => filled.extend(words),
+                        None => {
+                            unknown.flags.push(name.flag.to_owned());
+                            filled.extend(item.get(name.range).map(str::to_owned));
+                        }
+                    }
+                }
+                continue;
+            }
+            let mut text = String::with_capacity(item.len());
+            let mut from = 0;
+            for name in flag_names(item) {
+                let words = self.flag_words(&name);
+                // One word of a script keeps flag and value together, whatever is quoted.
+                let quoted = words.and_then(|words| {
+                    words.iter().map(|word| flags::shell_word(word)).collect::<Option<Vec<_>>>()
+                });
+                text.push_str(&self.fill_text(item.get(from..name.range.start).unwrap_or_default(), unknown));
+                match quoted {
+                    Some(words) => text.push_str(&words.join(" ")),
+                    None => {
+                        unknown.flags.push(name.flag.to_owned());
+                        text.push_str(item.get(name.range.clone()).unwrap_or_default());
+                    }
+                }
+                from = name.range.end;
+            }
+            text.push_str(&self.fill_text(item.get(from..).unwrap_or_default(), unknown));
+            filled.push(text);
+        }
+        filled
+    }
+}
+
+/// A worker's command line, filled from its engine's table.
+struct WorkerValues<'a, 'b> {
+    table: &'a EngineTable,
+    inputs: &'a WorkerInputs<'b>,
+}
+
+impl LineValues for WorkerValues<'_, '_> {
+    fn flag_words(&self, name: &FlagName<'_>) -> Option<Vec<String>> {
+        let flags = &self.inputs.worker.flags;
+        let table = flags::flag_table(self.table.module);
+        match flags::value_of(table, flags, name.flag) {
+            Some(value) => flags::flag_words(table, name.flag, value, name.joined),
+            None => {
+                let words = self.table.flag_words(name.flag, self.inputs)?;
+                if !name.joined {
+                    return Some(words);
+                }
+                let [flag, value] = words.as_slice() else { return None };
+                Some(vec![format!("{flag}={value}")])
+            }
+        }
+    }
+
+    fn fill_text(&self, text: &str, unknown: &mut UnknownNames) -> String {
+        self.inputs.fill_placeholders(text, &mut unknown.fields)
+    }
 }
 
 /// What of a command line could not be filled in.
@@ -120,21 +228,71 @@ impl EngineTable {
         })
     }
 
-    /// Arguments with the flags and values in place of their names. A name that stands for nothing stays.
+    /// Items of a worker's command line with values in place of names, and behind them the flags that no item names: but for
+    /// a shell's script, which they are no part of.
     pub fn fill_args(&self, inputs: &WorkerInputs<'_>, args: &[String], unknown: &mut UnknownNames) -> Vec<String> {
-        let mut filled = Vec::with_capacity(args.len());
-        for argument in args {
-            let Some(flag) = named_flag(argument) else {
-                filled.push(inputs.fill_placeholders(argument, &mut unknown.fields));
-                continue;
-            };
-            match self.flag_words(flag, inputs) {
-                Some(words) => filled.extend(words),
-                None => {
-                    unknown.flags.push(flag.to_owned());
-                    filled.push(argument.clone());
-                }
-            }
+        let mut filled = self.fill_names(inputs, args, unknown);
+        if !runs_script(inputs.worker.own_command().as_deref()) {
+            let table = flags::flag_table(self.module);
+            filled.extend(flags::all_flag_words(table, &unnamed_flags(table, &inputs.worker.flags, args)));
+        }
+        filled
+    }
+
+    /// Items of a worker's command line with values in place of names.
+    pub fn fill_names(&self, inputs: &WorkerInputs<'_>, items: &[String], unknown: &mut UnknownNames) -> Vec<String> {
+        WorkerValues { table: self, inputs }.fill(items, unknown)
+    }
+
+    /// The flags of a worker that its own command line does not name.
+    pub fn unnamed_flags(&self, worker: &Worker) -> Map<String, Value> {
+        unnamed_flags(flags::flag_table(self.module), &worker.flags, &worker.args)
+    }
+}
+
+/// Whether a command is a shell that runs a script.
+pub fn runs_script(command: Option<&[String]>) -> bool {
+    let Some([program, options @ ..]) = command else { return false };
+    program.rsplit('/').next().is_some_and(|name| name.ends_with("sh"))
+        && options.iter().any(|word| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c'))
+}
+
+fn unnamed_flags(table: Option<&FlagTable>, flags: &Map<String, Value>, items: &[String]) -> Map<String, Value> {
+    let named: Vec<FlagName<'_>> = items.iter().flat_map(|item| flag_names(item)).collect();
+    let is_named = |name: &str| {
+        named.iter().any(|one| {
+            let found = table.and_then(|table| table.find(one.flag)).map(|found| found.name);
+            found == Some(name) || (found.is_none() && one.flag.strip_prefix("--") == Some(name))
+        })
+    };
+    flags.iter().filter(|(name, _)| !is_named(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// A frontend's command line, filled from its flags.
+pub struct FrontendValues<'a>(pub &'a Map<String, Value>);
+
+/// What the operator starts for a frontend.
+pub const FRONTEND_MODULE: &str = "dynamo.frontend";
+
+impl LineValues for FrontendValues<'_> {
+    fn flag_words(&self, name: &FlagName<'_>) -> Option<Vec<String>> {
+        let table = flags::flag_table(FRONTEND_MODULE);
+        flags::flag_words(table, name.flag, flags::value_of(table, self.0, name.flag)?, name.joined)
+    }
+
+    fn fill_text(&self, text: &str, _unknown: &mut UnknownNames) -> String {
+        text.to_owned()
+    }
+}
+
+impl FrontendValues<'_> {
+    /// The program of a frontend that has flags and no command of its own, and its arguments: those that are written, behind
+    /// the module unless they start it themselves, and the flags that no argument names.
+    pub fn args(&self, args: &[String], is_script: bool, unknown: &mut UnknownNames) -> Vec<String> {
+        let mut filled = self.fill(args, unknown);
+        if !is_script {
+            let table = flags::flag_table(FRONTEND_MODULE);
+            filled.extend(flags::all_flag_words(table, &unnamed_flags(table, self.0, args)));
         }
         filled
     }

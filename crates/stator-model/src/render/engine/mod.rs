@@ -1,11 +1,15 @@
 //! A worker's command line, from its engine's table ([`crate::engine_tables`]).
 
 mod command_line;
+pub mod flags;
 
 use crate::engine_tables;
 pub use crate::engine_tables::{EngineRow, EngineSetting, EngineTable, RowCondition};
 use crate::intent::model::{Engine, Worker};
-pub use command_line::{UnknownNames, named_flag, names_flags, placeholder_name, placeholder_settings};
+pub use command_line::{
+    FRONTEND_MODULE, FlagName, FrontendValues, LineValues, UnknownNames, flag_names, names_flags, only_flag_names,
+    placeholder_name, placeholder_settings, runs_script,
+};
 use serde_json::{Map, Value};
 
 /// What a worker does in its graph.
@@ -29,6 +33,12 @@ pub fn table(engine: Engine) -> Option<&'static EngineTable> {
         Engine::Custom => Some(&engine_tables::CUSTOM),
         Engine::Auto => None,
     }
+}
+
+/// The table of the engine that a Python module is.
+pub fn engine_of_module(module: &str) -> Option<&'static EngineTable> {
+    let engines = [Engine::Vllm, Engine::Sglang, Engine::Trtllm, Engine::Mocker];
+    engines.into_iter().filter_map(table).find(|table| table.module == module)
 }
 
 /// What a worker's arguments are made of.
@@ -137,6 +147,7 @@ impl EngineTable {
         }
         let mut args = row_args(self.rows, inputs);
         args.extend(self.options_flag.and_then(|flag| self.flag_words(flag, inputs)).into_iter().flatten());
+        args.extend(flags::all_flag_words(flags::flag_table(self.module), &inputs.worker.flags));
         args.extend(inputs.worker.args.iter().cloned());
         args
     }
@@ -179,6 +190,7 @@ impl EngineTable {
             }
         };
         let mut args = row_args(self.rows.iter().filter(is_setting), inputs);
+        args.extend(flags::all_flag_words(flags::flag_table(self.module), &inputs.worker.flags));
         args.extend(inputs.worker.args.iter().cloned());
         args
     }
