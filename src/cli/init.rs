@@ -143,8 +143,9 @@ fn write_recipe(recipe: &Recipe, directory: &Path, output: &Output) -> Result<()
     let price = summary.estimated_price_per_hour.map(|price| format!(", about ${price:.2}/h")).unwrap_or_default();
     let RecipeSummary { model, hardware, gpus, .. } = &summary;
     output.note(&format!("{model} on {gpus} {hardware}{price}. Look at these lines first:"));
+    let written = directory.strip_prefix(".").unwrap_or(directory).join(&folder).join("model.yaml");
     for edit in recipe.edits() {
-        output.note(&format!("  {folder}/model.yaml:{}: {}: {}", edit.line, edit.field, edit.advice));
+        output.note(&format!("  {}:{}: {}: {}", written.display(), edit.line, edit.field, edit.advice));
     }
     let place = change_folder(directory);
     output.note(&match is_new {
@@ -178,12 +179,14 @@ fn list_recipes(arguments: &InitArgs, output: &Output) -> Result<(), CliError> {
         return Err(CliError::input(format!("no recipe has sizes for `{hardware}`"))
             .with_hint(format!("choose with --hardware: {}", known.join(", "))));
     }
+    let mut names: Vec<&str> = recipes.iter().map(|one| one.name).collect();
+    names.dedup();
     let is_table = matches!(arguments.output, ListFormat::Table | ListFormat::Wide);
     output.write_result(&match arguments.output {
         ListFormat::Table | ListFormat::Wide => format_table(&recipes, arguments, output),
         ListFormat::Json => stator_model::present::json(&RecipeListReport { recipes, prices: ESTIMATES.to_vec() })?,
         ListFormat::Yaml => to_yaml(&RecipeListReport { recipes, prices: ESTIMATES.to_vec() })?,
-        ListFormat::Name => recipes.iter().map(|one| format!("{}\n", one.name)).collect(),
+        ListFormat::Name => names.iter().map(|name| format!("{name}\n")).collect(),
     })?;
     if is_table {
         for one in &ESTIMATES {
