@@ -12,8 +12,8 @@ use stator_core::finding::did_you_mean;
 use stator_git::source;
 use stator_model::catalogue::{self, ESTIMATES, PriceEstimate, Recipe, RecipeSummary, hardware_name};
 use stator_model::intent::scaffold;
-use stator_model::present::escape;
 use stator_model::present::table::{TableCell, TextTable};
+use stator_model::present::{TerminalOptions, escape, json};
 use std::path::{Path, PathBuf};
 
 /// The hardware of a recipe when none is asked for.
@@ -179,22 +179,20 @@ fn list_recipes(arguments: &InitArgs, output: &Output) -> Result<(), CliError> {
         return Err(CliError::input(format!("no recipe has sizes for `{hardware}`"))
             .with_hint(format!("choose with --hardware: {}", known.join(", "))));
     }
+    let is_shown = |price: &PriceEstimate| recipes.iter().any(|one| one.hardware == hardware_name(price.gpu));
+    let prices: Vec<PriceEstimate> = ESTIMATES.into_iter().filter(is_shown).collect();
     let mut names: Vec<&str> = recipes.iter().map(|one| one.name).collect();
     names.dedup();
-    let is_table = matches!(arguments.output, ListFormat::Table | ListFormat::Wide);
     output.write_result(&match arguments.output {
         ListFormat::Table | ListFormat::Wide => format_table(&recipes, arguments, output),
-        ListFormat::Json => stator_model::present::json(&RecipeListReport { recipes, prices: ESTIMATES.to_vec() })?,
-        ListFormat::Yaml => to_yaml(&RecipeListReport { recipes, prices: ESTIMATES.to_vec() })?,
-        ListFormat::Name => names.iter().map(|name| format!("{name}\n")).collect(),
+        ListFormat::Name => names.join("\n") + "\n",
+        ListFormat::Json => return output.write_result(&json(&RecipeListReport { recipes, prices })?),
+        ListFormat::Yaml => return output.write_result(&to_yaml(&RecipeListReport { recipes, prices })?),
     })?;
-    if is_table {
-        for one in &ESTIMATES {
-            let gpu = hardware_name(one.gpu);
-            output.note(&format!(
-                "${:.2}/h for one {gpu}: {} on {}, {}",
-                one.dollars, one.provider, one.date, one.source
-            ));
+    if arguments.output != ListFormat::Name {
+        for PriceEstimate { gpu, dollars, date, provider, source } in prices {
+            let gpu = hardware_name(gpu);
+            output.note(&format!("Estimate of ${dollars:.2}/h for one {gpu}: {provider} on {date}, {source}"));
         }
         output.note("Next: stator init --recipe NAME --hardware GPU DIR");
     }
@@ -212,5 +210,5 @@ fn format_table(recipes: &[RecipeSummary], arguments: &InitArgs, output: &Output
         let cells = [one.name, &one.hardware, &one.engine, &one.model, &one.serving, &gpus, &price, one.basis];
         table.row(cells.map(TableCell::plain));
     }
-    table.render(&stator_model::present::TerminalOptions { rows_only: arguments.no_headers, ..output.stdout_style })
+    table.render(&TerminalOptions { rows_only: arguments.no_headers, ..output.stdout_style })
 }

@@ -49,10 +49,10 @@ fn the_list_names_every_recipe_with_its_gpus_and_price() {
     qwen3-5-122b       H200      vllm    Qwen/Qwen3.5-122B-A10B-FP8                    aggregated: 2 × TP2               4     $18.16
     qwen3-5-122b       B200      vllm    nvidia/Qwen3.5-122B-A10B-NVFP4                aggregated: 2 × TP1               2     $12.06
     ----- stderr -----
-    $2.69/h for one H100: RunPod on 2026-05-22, https://www.spheron.network/blog/runpod-h100-pricing-2026/
-    $4.54/h for one H200: Spheron on 2026-03-17, https://www.spheron.network/blog/nvidia-h200-vs-b200-vs-gb200
-    $6.03/h for one B200: Spheron on 2026-03-17, https://www.spheron.network/blog/nvidia-h200-vs-b200-vs-gb200
-    $4.54/h for one GB200: Spheron on 2026-03-17, https://www.spheron.network/blog/nvidia-h200-vs-b200-vs-gb200
+    Estimate of $2.69/h for one H100: RunPod on 2026-05-22, https://www.spheron.network/blog/runpod-h100-pricing-2026/
+    Estimate of $4.54/h for one H200: Spheron on 2026-03-17, https://www.spheron.network/blog/nvidia-h200-vs-b200-vs-gb200
+    Estimate of $6.03/h for one B200: Spheron on 2026-03-17, https://www.spheron.network/blog/nvidia-h200-vs-b200-vs-gb200
+    Estimate of $4.54/h for one GB200: Spheron on 2026-03-17, https://www.spheron.network/blog/nvidia-h200-vs-b200-vs-gb200
     Next: stator init --recipe NAME --hardware GPU DIR
     ");
     assert_snapshot!(bench.run(["init", "--list", "--hardware", "gb200", "-o", "name"]), @"

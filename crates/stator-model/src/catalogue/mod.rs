@@ -68,55 +68,35 @@ const EDITS: [(&str, &str); 4] = [
     ("hostnames", "remove the `#` and set names, if a gateway serves the model"),
 ];
 
-macro_rules! recipe {
-    ($name:literal, $gpu:ident, $file:literal) => {
-        recipe!($name, $gpu, $file, = None)
-    };
-    ($name:literal, $gpu:ident, $file:literal, $engine:literal) => {
-        recipe!($name, $gpu, $file, = Some(include_str!(concat!($name, "/", $engine, ".yaml"))))
-    };
-    ($name:literal, $gpu:ident, $file:literal, = $engine:expr) => {
-        Recipe {
+/// Recipes by name: the GPU, the file of the model, and the file of the engine where it needs one.
+macro_rules! recipes {
+    ($($name:literal: $($gpu:ident $file:literal $($engine:literal)?),+;)+) => {
+        vec![$($(Recipe {
             name: $name,
             gpu: GpuSku::$gpu,
-            model: include_str!(concat!($name, "/", $file, ".yaml")),
-            engine_file: $engine,
-        }
+            model: include_str!(concat!($name, "/", $file)),
+            engine_file: recipes!(@engine $name $($engine)?),
+        }),+),+]
     };
+    (@engine $name:literal) => { None };
+    (@engine $name:literal $engine:literal) => { Some(include_str!(concat!($name, "/", $engine))) };
 }
 
 /// Every recipe, sorted by name, then from the smallest GPU to the largest.
 pub fn recipes() -> Vec<Recipe> {
-    vec![
-        recipe!("deepseek-v4-flash", H200Sxm, "h200"),
-        recipe!("deepseek-v4-flash", B200Sxm, "b200"),
-        recipe!("deepseek-v4-flash", Gb200Sxm, "gb200"),
-        recipe!("deepseek-v4-pro", H200Sxm, "h200"),
-        recipe!("deepseek-v4-pro", B200Sxm, "b200"),
-        recipe!("glm-5-2", H200Sxm, "h200"),
-        recipe!("glm-5-2", B200Sxm, "b200"),
-        recipe!("gpt-oss-120b", H100Sxm, "h100"),
-        recipe!("gpt-oss-120b", H200Sxm, "h200"),
-        recipe!("gpt-oss-120b", B200Sxm, "b200"),
-        recipe!("gpt-oss-120b", Gb200Sxm, "gb200", "engine"),
-        recipe!("kimi-k2-6", H200Sxm, "h200"),
-        recipe!("kimi-k2-6", B200Sxm, "b200"),
-        recipe!("llama-3-3-70b", H100Sxm, "h100"),
-        recipe!("llama-3-3-70b", H200Sxm, "h200"),
-        recipe!("llama-3-3-70b", B200Sxm, "b200"),
-        recipe!("nemotron-3-super", H100Sxm, "h100"),
-        recipe!("nemotron-3-super", H200Sxm, "h200"),
-        recipe!("nemotron-3-super", B200Sxm, "b200"),
-        recipe!("qwen3-235b", H100Sxm, "h100", "engine-hopper"),
-        recipe!("qwen3-235b", H200Sxm, "h200", "engine-hopper"),
-        recipe!("qwen3-235b", B200Sxm, "b200", "engine-blackwell"),
-        recipe!("qwen3-235b", Gb200Sxm, "gb200", "engine-blackwell"),
-        recipe!("qwen3-32b", H100Sxm, "h100"),
-        recipe!("qwen3-32b", H200Sxm, "h200"),
-        recipe!("qwen3-32b", B200Sxm, "b200"),
-        recipe!("qwen3-5-122b", H200Sxm, "h200"),
-        recipe!("qwen3-5-122b", B200Sxm, "b200"),
-    ]
+    recipes! {
+        "deepseek-v4-flash": H200Sxm "h200.yaml", B200Sxm "b200.yaml", Gb200Sxm "gb200.yaml";
+        "deepseek-v4-pro": H200Sxm "h200.yaml", B200Sxm "b200.yaml";
+        "glm-5-2": H200Sxm "h200.yaml", B200Sxm "b200.yaml";
+        "gpt-oss-120b": H100Sxm "h100.yaml", H200Sxm "h200.yaml", B200Sxm "b200.yaml", Gb200Sxm "gb200.yaml" "engine.yaml";
+        "kimi-k2-6": H200Sxm "h200.yaml", B200Sxm "b200.yaml";
+        "llama-3-3-70b": H100Sxm "h100.yaml", H200Sxm "h200.yaml", B200Sxm "b200.yaml";
+        "nemotron-3-super": H100Sxm "h100.yaml", H200Sxm "h200.yaml", B200Sxm "b200.yaml";
+        "qwen3-235b": H100Sxm "h100.yaml" "engine-hopper.yaml", H200Sxm "h200.yaml" "engine-hopper.yaml",
+            B200Sxm "b200.yaml" "engine-blackwell.yaml", Gb200Sxm "gb200.yaml" "engine-blackwell.yaml";
+        "qwen3-32b": H100Sxm "h100.yaml", H200Sxm "h200.yaml", B200Sxm "b200.yaml";
+        "qwen3-5-122b": H200Sxm "h200.yaml", B200Sxm "b200.yaml";
+    }
 }
 
 /// The short name of a GPU: `H200` for `h200_sxm`.
