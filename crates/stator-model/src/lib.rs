@@ -6,6 +6,7 @@
     allow(clippy::disallowed_methods, reason = "tests read data, and write it again when they are asked to")
 )]
 
+pub mod catalogue;
 pub mod engine_tables;
 pub mod fleet_policy;
 pub mod import;

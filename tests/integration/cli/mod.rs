@@ -1,5 +1,6 @@
 //! What a user of the command line sees.
 
+mod catalogue;
 mod costs;
 mod first_hour;
 mod guesses;
