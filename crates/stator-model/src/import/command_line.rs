@@ -54,6 +54,8 @@ pub struct PythonProgram {
     /// Whether a shell starts it.
     pub in_shell: bool,
     tokens: Vec<CommandToken>,
+    /// The flags that stand elsewhere in its script: what they are of is not certain.
+    elsewhere: Vec<String>,
 }
 
 /// The engines that have a module.
@@ -106,9 +108,13 @@ impl CommandLine {
             [flag, module] => flag.text == "-m" && module.text.starts_with("dynamo."),
             _ => false,
         })?;
-        let mut rest = tokens.into_iter().skip(at.saturating_add(1));
+        let mut tokens = tokens;
+        let mut rest = tokens.split_off(at.saturating_add(1)).into_iter();
         let module = rest.next()?.text;
-        Some(PythonProgram { module, in_shell, tokens: rest.take_while(|token| !token.operator).collect() })
+        let own: Vec<CommandToken> = rest.by_ref().take_while(|token| !token.operator).collect();
+        let others = tokens.into_iter().chain(rest).filter(|token| token.text.starts_with('-'));
+        let elsewhere = others.map(|token| token.text.split('=').next().unwrap_or_default().to_owned()).collect();
+        Some(PythonProgram { module, in_shell, tokens: own, elsewhere })
     }
 
     /// Whether it holds a text that an intent takes for the name of a setting or of a flag, such as `<model>`.
@@ -195,6 +201,9 @@ impl PythonProgram {
         let mut found = Vec::new();
         let mut tokens = self.tokens.iter().peekable();
         while let Some(token) = tokens.next() {
+            if self.elsewhere.iter().any(|flag| token.text.split('=').next() == Some(flag)) {
+                continue;
+            }
             if let Some((flag, value)) = token.text.split_once('=')
                 && let Some(setting) = table.setting_of_flag(flag)
             {
@@ -227,7 +236,9 @@ impl PythonProgram {
                 continue;
             }
             names.push(spelled.to_owned());
-            let Some(flag) = flag_table.find(spelled) else { continue };
+            let Some(flag) = flag_table.find(spelled).filter(|_| !self.elsewhere.iter().any(|one| one == spelled)) else {
+                continue;
+            };
             let values: Vec<&CommandToken> = match flag.takes {
                 FlagType::Switch => Vec::new(),
                 _ if joined => Vec::new(),
@@ -237,7 +248,7 @@ impl PythonProgram {
                 | FlagType::Text
                 | FlagType::Choice
                 | FlagType::Json
-                | FlagType::Boolean => after.first().into_iter().collect(),
+                | FlagType::Boolean => after.first().into_iter().filter(|token| !token.text.starts_with("--")).collect(),
             };
             rest = after.get(values.len()..).unwrap_or_default();
             let words: Vec<String> = match first.text.split_once('=') {
@@ -251,7 +262,7 @@ impl PythonProgram {
             if is_role && own.is_none() {
                 continue;
             }
-            let value = flags::read_value(flag.takes, flag.negated, &words);
+            let value = flag_table.value_of_words(flag, &words);
             let rendered = value.as_ref().and_then(|value| {
                 let words = flags::flag_words(Some(flag_table), spelled, value, joined)?;
                 words.iter().map(|word| flags::shell_word(word)).collect::<Option<Vec<_>>>()

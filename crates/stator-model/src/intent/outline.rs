@@ -7,7 +7,7 @@ use super::model::{
     Adapter, Cache, CompilationCache, Component, EnvFromConfigMap, EnvFromField, EnvFromResource, EnvFromSecret,
     Frontend, GraphVariable, Hardware, Manifest, Metadata, Model, ModelRollout, ModelSpec, MountedFile, Override,
     OverrideTarget, PodSettings, Probes, Resources, Rollout, Route, RouteCanary, RouteGateway, ScalingBounds, Secrets,
-    Serving, Sla, SlaWorker, Weights, WeightsClaim, Worker, Workload,
+    SelectedWeights, Serving, Sla, SlaWorker, Weights, WeightsClaim, Worker, Workload,
 };
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
@@ -101,6 +101,7 @@ static FIELD_ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = 
         ("RouteCanary", struct_field_names::<RouteCanary>()),
         ("RouteGateway", struct_field_names::<RouteGateway>()),
         ("Weights", struct_field_names::<Weights>()),
+        ("SelectedWeights", struct_field_names::<SelectedWeights>()),
         ("WeightsClaim", struct_field_names::<WeightsClaim>()),
         ("Manifest", struct_field_names::<Manifest>()),
         ("MountedFile", struct_field_names::<MountedFile>()),

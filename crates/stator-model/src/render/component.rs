@@ -250,7 +250,7 @@ fn command_line(
         );
     }
     let mut unknown = engine::UnknownNames::default();
-    let filled = command.iter().map(|text| inputs.fill_placeholders(text, &mut unknown.fields)).collect();
+    let filled = table.fill_names(inputs, command, &mut unknown);
     let line = (filled, table.fill_args(inputs, &worker.args, &mut unknown));
     unknown.fields.sort_unstable();
     unknown.fields.dedup();

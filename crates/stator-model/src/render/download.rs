@@ -6,7 +6,7 @@
 
 use super::pod::{EnvVars, PodContainer};
 use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
-use crate::intent::model::{OverrideKind, Weights, WeightsDownload, WeightsSource, WeightsSources};
+use crate::intent::model::{OverrideKind, Weights, WeightsDownload, WeightsSource};
 use crate::intent::scalar::FilePattern;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -121,7 +121,9 @@ fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSour
     let mut args = Vec::new();
     let (image, command) = match source {
         WeightsSource::HuggingFace { repository, revision } => {
-            let several = matches!(weights.source, Some(WeightsSources::Several(_)));
+            let downloads = weights.downloads();
+            let first = downloads.first().and_then(|(_, one)| one.as_ref().ok())?;
+            let several = downloads.len() > 1 || first.folder.is_some();
             if !several {
                 env.set(REPOSITORY_ENV, repository.as_str());
                 env.set(REVISION_ENV, revision.as_str());
@@ -132,11 +134,11 @@ fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSour
                 env.set_from_secret("HF_TOKEN", secret.as_str());
             }
             let command = if several {
-                let lines = weights.downloads().into_iter().map(|(_, one)| download_line(weights, &one.ok()?));
+                let lines = downloads.iter().map(|(_, one)| download_line(weights, one.as_ref().ok()?));
                 let lines = lines.collect::<Option<String>>()?;
                 vec!["sh".to_owned(), "-c".to_owned(), format!("{SEVERAL_SCRIPT}{lines}")]
             } else {
-                args = pattern_args(&weights.include, &weights.exclude);
+                args = pattern_args(first.include, first.exclude);
                 // The word after the script is what the shell calls itself.
                 ["sh", "-c", HUGGING_FACE_SCRIPT, CONTAINER].map(str::to_owned).to_vec()
             };

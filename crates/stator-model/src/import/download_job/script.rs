@@ -74,6 +74,11 @@ impl DownloadScript {
             _ => words,
         };
         let Some(first) = words.first() else { return Ok(()) };
+        if let [only] = words
+            && only.text.split_once('=').is_some_and(|(name, _)| is_name(name))
+        {
+            return self.assign(&only.text).ok_or(MORE);
+        }
         let program = first.text.rsplit('/').next().unwrap_or_default();
         let texts: Vec<&str> = words.iter().skip(1).map(|word| word.text.as_str()).collect();
         match (program, texts.as_slice()) {
@@ -95,7 +100,6 @@ impl DownloadScript {
                 Ok(())
             }
             ("export", _) => words.iter().skip(1).try_for_each(|word| self.assign(&word.text).ok_or(MORE)),
-            (assignment, []) if assignment.contains('=') => self.assign(&first.text).ok_or(MORE),
             (program, _) if HARMLESS.contains(&program) && !command.writes => {
                 let is_run = |word: &ShellWord| word.text.contains("$(") || word.text.contains('`');
                 if words.iter().any(is_run) { Err(MORE) } else { Ok(()) }

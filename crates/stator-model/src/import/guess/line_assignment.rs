@@ -106,7 +106,7 @@ fn read_flags(args: &[String], table: &engine::EngineTable) -> Map<String, Value
     let mut found = Map::new();
     let mut again = Vec::new();
     for (flag, words) in flags::split_flags(flag_table, args).into_iter().filter(|(flag, _)| !has_field(flag.spelled)) {
-        let value = flags::read_value(flag.flag.takes, flag.flag.negated, &words);
+        let value = flag_table.value_of_words(flag.flag, &words);
         let is_new = value.is_some_and(|value| found.insert(flag.flag.name.to_owned(), value).is_none());
         if !is_new {
             again.push(flag.flag.name);
@@ -124,7 +124,7 @@ pub fn frontend_flags(args: &[String]) -> (Map<String, Value>, Vec<String>) {
     let mut found = Map::new();
     let mut again = Vec::new();
     for (flag, words) in flags::split_flags(table, written) {
-        let value = flags::read_value(flag.flag.takes, flag.flag.negated, &words);
+        let value = table.value_of_words(flag.flag, &words);
         if !value.is_some_and(|value| found.insert(flag.flag.name.to_owned(), value).is_none()) {
             again.push(flag.flag.name);
         }

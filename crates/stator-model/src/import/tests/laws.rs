@@ -283,7 +283,7 @@ proptest! {
         let of_jobs = errors.lines().filter(|line| line.contains("Job `weights-") && line.contains("is not imported")).count();
         prop_assert!(errors.lines().count() == of_jobs, "{errors}\n{}\n{:#?}", text.join("---\n"), import.models);
         prop_assume!(!objects.is_empty());
-        let again = rendered(&import.models[0].text, Release::STABLE);
+        let again = rendered(&import.models[0], Release::STABLE);
         // A Job that may do anything, or whose graph cannot be told to serve from it, is left behind, and nothing else is.
         let is_left = |object: &&Object| of_jobs == 0 || object.kind() != kinds::JOB.kind;
         for object in objects.iter().filter(is_left) {
@@ -312,7 +312,7 @@ proptest! {
         prop_assume!(works(&graph));
         let import = import(&[manifest(graph.to_string())], ImportOptions::default());
         prop_assert!(import.models[0].round_trips, "{}\n{graph}\n{}", errors(&import), import.models[0].text);
-        let differing: Vec<_> = rendered(&import.models[0].text, Release::V1_2)
+        let differing: Vec<_> = rendered(&import.models[0], Release::V1_2)
             .iter()
             .filter(|object| object.kind() == kinds::GRAPH.kind)
             .flat_map(|object| equivalence::differences(&graph, object.value()))
@@ -485,7 +485,7 @@ fn variables_that_refer_to_others_keep_their_order() {
     ] {
         let import = import(&[manifest(with_env(&env).to_string())], ImportOptions::default());
         assert!(import.models[0].round_trips, "{env}: {}\n{}", errors(&import), import.models[0].text);
-        let again = rendered(&import.models[0].text, Release::V1_2);
+        let again = rendered(&import.models[0], Release::V1_2);
         let mut again = again.iter().find(|object| object.kind() == kinds::GRAPH.kind).unwrap().value().clone();
         assert_eq!(main(pod(worker_of(&mut again)))["env"], env, "{}", import.models[0].text);
     }

@@ -1,7 +1,7 @@
 //! Recipes: a graph with what is applied beside it.
 
 use super::rendered;
-use crate::import::{ImportOptions, ImportResult, ManifestFile, import, rules};
+use crate::import::{ImportOptions, ImportResult, ManifestFile, import, rules, ImportedModel};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::release::Release;
@@ -50,7 +50,7 @@ fn a_config_map_that_a_graph_mounts_is_the_models() {
     let volume = json!({"name": "config", "configMap": {"name": "llm-config"}});
     let import = import_all(&[config_map("llm-config"), graph("chat", &[volume])]);
     assert_eq!(messages(&import), Vec::<String>::new());
-    let objects = rendered(&import.models[0].text, Release::V1_2);
+    let objects = rendered(&import.models[0], Release::V1_2);
     let map = objects.iter().find(|object| object.kind() == "ConfigMap").unwrap();
     assert_eq!(map.name(), "llm-config");
     assert_eq!(map.value()["data"], config_map("llm-config")["data"], "{}", import.models[0].text);
@@ -62,7 +62,7 @@ fn a_claim_beside_the_cache_is_the_models_and_the_cache_stays_one() {
     let import =
         import_all(&[claim("compiled"), claim("weights"), graph("chat", &[volume("weights"), volume("compiled")])]);
     assert_eq!(messages(&import), Vec::<String>::new());
-    let text = &import.models[0].text;
+    let text = &whole_text(&import.models[0]);
     assert!(import.models[0].round_trips && text.contains("claim: weights"), "{text}");
     assert!(text.contains("size: 1Gi") && text.contains("kind: PersistentVolumeClaim"), "{text}");
 }
@@ -80,7 +80,8 @@ fn what_several_graphs_use_is_the_firsts_by_name_and_what_none_names_too() {
             "import/note: document 2: PersistentVolumeClaim `perf` is kept with this model: none of the graphs names it",
         ]
     );
-    assert!(import.models[0].text.contains("name: shared") && !import.models[1].text.contains("kind: ConfigMap"));
+    let texts: Vec<String> = import.models.iter().map(whole_text).collect();
+    assert!(texts[0].contains("name: shared") && !texts[1].contains("kind: ConfigMap"));
 }
 
 #[test]
@@ -92,6 +93,11 @@ fn an_object_that_no_cluster_takes_is_left_behind_with_the_reason() {
     assert!(import.models[0].round_trips, "{:?}", messages(&import));
     let [message] = messages(&import).try_into().unwrap();
     assert!(message.starts_with("import/not-carried: document 1: ConfigMap `broken` is not imported: "), "{message}");
+}
+
+/// All that is written of a model.
+fn whole_text(model: &ImportedModel) -> String {
+    model.files.iter().fold(model.text.clone(), |text, file| text + &file.text)
 }
 
 const COMMIT: &str = "b5c939de8f754692c1647ca79fbf85e8c1e70f8a";
@@ -139,7 +145,7 @@ fn a_job_that_downloads_to_the_claim_of_the_workers_is_the_models_weights() {
             "tokenSecret": "hf-token-secret"})
     );
     // Claim, download, graph: the order that a person had to keep by hand.
-    let kinds: Vec<String> = rendered(text, Release::V1_2).iter().map(|object| object.kind().to_owned()).collect();
+    let kinds: Vec<String> = rendered(&import.models[0], Release::V1_2).iter().map(|object| object.kind().to_owned()).collect();
     assert_eq!(kinds, ["PersistentVolumeClaim", "Job", "DynamoGraphDeployment"]);
 }
 
@@ -173,7 +179,7 @@ fn what_else_the_job_says_is_said_of_the_job() {
         (&weights["image"], &weights["deadline"], &weights["env"]),
         (&json!("registry.example.com/hf:1.2"), &json!("120m"), &json!({"HTTPS_PROXY": "http://proxy:3128"}))
     );
-    let objects = rendered(text, Release::V1_2);
+    let objects = rendered(&import.models[0], Release::V1_2);
     let job = objects.iter().find(|object| object.kind() == "Job").unwrap().spec().clone();
     assert_eq!((&job["backoffLimit"], &job["activeDeadlineSeconds"]), (&json!(9), &json!(7200)));
     assert_eq!(job.get("ttlSecondsAfterFinished"), None, "it would be made again");
@@ -194,7 +200,7 @@ fn models_that_share_a_claim_share_the_download() {
     let jobs: Vec<String> = import
         .models
         .iter()
-        .flat_map(|model| rendered(&model.text, Release::V1_2))
+        .flat_map(|model| rendered(model, Release::V1_2))
         .filter(|object| object.kind() == "Job")
         .map(|object| object.name().to_owned())
         .collect();
@@ -203,14 +209,19 @@ fn models_that_share_a_claim_share_the_download() {
 }
 
 #[test]
-fn a_job_is_left_to_a_person_where_it_is_not_certain_what_it_does() {
-    let left = |job: Value| {
+fn what_a_script_downloads_is_weights_and_what_else_it_does_keeps_it_a_job() {
+    let outcome = |job: Value| {
         let import = import_all(&[job, served_from("chat", "model-cache")]);
-        assert_eq!(weights_of(&import.models[0].text), Value::Null);
-        let [message] = messages(&import).try_into().unwrap();
-        message.split_once("is not imported: ").unwrap().1.to_owned()
+        assert!(import.findings.iter().all(|finding| !finding.is_error()), "{:#?}", messages(&import));
+        let model = &import.models[0];
+        assert!(model.round_trips, "{}", model.text);
+        match weights_of(&model.text) {
+            Value::Null if whole_text(model).contains("kind: Job") => "a Job".to_owned(),
+            Value::Null => "left out".to_owned(),
+            weights => weights["source"].to_string(),
+        }
     };
-    let of = |line: &str| left(job("model-download", line));
+    let of = |line: &str| outcome(job("model-download", line));
     let mut elsewhere = job("model-download", LINE);
     elsewhere["spec"]["template"]["spec"]["containers"][0]["env"][2]["value"] = json!("/tmp/hf");
     let mut other_claim = job("model-download", LINE);
@@ -220,34 +231,53 @@ fn a_job_is_left_to_a_person_where_it_is_not_certain_what_it_does() {
         json!({"name": "MODEL_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
     let mut with_init = job("model-download", LINE);
     with_init["spec"]["template"]["spec"]["initContainers"] = json!([{"name": "init", "image": "busybox"}]);
-    let all = [
-        of("hf download other/name"),
-        of("hf download m/n --local-dir /model-store/m"),
-        of("hf download m/n && hf download m/draft"),
-        of("hf download m/n\nrm -rf /model-store/old"),
-        of("HF_HOME=/tmp hf download m/n"),
-        of("hf download m/$(cat name)"),
-        of("hf download m/n config.json"),
-        of("python3 bench.py"),
-        left(elsewhere),
-        left(other_claim),
-        left(of_a_field),
-        left(with_init),
+    let mut that_goes = job("check", "test -r /model-store/x && rm /model-store/x");
+    that_goes["spec"]["ttlSecondsAfterFinished"] = json!(60);
+    let lines = [
+        "hf download other/name",
+        "hf download m/n --local-dir /model-store/m",
+        "hf download m/n --local-dir /tmp/m",
+        "hf download m/n && hf download m/draft --exclude 'x/*'",
+        "hf download m/draft\nhuggingface-cli download m/n --revision v1",
+        "hf download m/n\nls -la /model-store | head; du -sh /model-store 2>&1; date; mkdir -p /model-store/logs",
+        "export REPO=m/n\nhf download \"${REPO}\" --revision ${REV:-v2}",
+        "python3 -c \"from huggingface_hub import snapshot_download as s; \\\n s('m/n', ignore_patterns=['a/*', 'b/*']); s('m/d')\"",
+        "hf download m/n\nrm -rf /model-store/old",
+        "hf download m/n > /model-store/log",
+        "echo \"$(rm -rf /model-store)\"\nhf download m/n",
+        "HF_HOME=/tmp hf download m/n",
+        "hf download m/$(cat name)",
+        "hf download m/n config.json",
+        "python3 -c 'import shutil; shutil.rmtree(1)'; hf download m/n",
+        "python3 <<PY\nfrom huggingface_hub import snapshot_download\nsnapshot_download('$X')\nPY",
+        "python3 bench.py",
     ];
-    insta::assert_snapshot!(all.join("\n"), @"
-    no graph beside it serves `other/name` from the claim `model-cache`
-    it downloads weights, and it downloads in a way that `weights` does not
-    it downloads weights, and it downloads more than one repository
-    it downloads weights, and its script does more than download
-    a model's only Job is that of `spec.weights`
-    it downloads weights, and its script does more than download
-    it downloads weights, and it downloads single files, or its files cannot be determined
-    a model's only Job is that of `spec.weights`
-    it downloads weights, and `HF_HOME` is not the root of the volume
-    no graph beside it serves `m/n` from the claim `other`
-    it downloads weights, and a word of its command cannot be determined
-    it downloads weights, and its pod has further containers
-    ");
+    let jobs = [elsewhere, other_claim, of_a_field, with_init, that_goes];
+    let all: Vec<String> = lines.into_iter().map(of).chain(jobs.into_iter().map(outcome)).collect();
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    left out
+    [{"folder":"m","uri":"hf://m/n@main"}]
+    a Job
+    ["hf://m/n@main",{"exclude":["x/*"],"uri":"hf://m/draft@main"}]
+    ["hf://m/n@v1","hf://m/draft@main"]
+    "hf://m/n@main"
+    "hf://m/n@v2"
+    [{"exclude":["a/*","b/*"],"uri":"hf://m/n@main"},"hf://m/d@main"]
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
+    "#);
 }
 
 #[test]
@@ -257,7 +287,7 @@ fn downloads_of_one_name_are_told_apart_by_what_they_download() {
     assert_eq!(weights_of(&import.models[0].text)["source"], format!("hf://m/n@{COMMIT}"));
     let [message] = messages(&import).try_into().unwrap();
     assert!(
-        message.contains("document 1: Job `model-download` is not imported: no graph beside it serves `x/other`"),
+        message.contains("document 1: Job `model-download` is left out: it downloads `x/other`"),
         "{message}"
     );
 }
@@ -299,7 +329,7 @@ fn a_command_line_in_another_order_is_written_by_its_fields() {
     assert_eq!(messages(&import), Vec::<String>::new());
     let text = &import.models[0].text;
     assert!(import.models[0].round_trips && !text.contains("command:"), "{text}");
-    for line in ["tensorParallel: 2", "maxLength: 4096", "- <-tp>", "- <--model>", "- <--max-model-len>", "- fp8"] {
+    for line in ["tensorParallel: 2", "maxLength: 4096", "flags: {kv-cache-dtype: fp8}", "<-tp> <--model> <--max-model-len>"] {
         assert!(text.contains(line), "{line}: {text}");
     }
 }
@@ -397,4 +427,25 @@ fn an_image_of_another_registry_is_a_runtime_and_where_it_is_taken_from() {
     assert!(import.models[0].round_trips, "{:?}", messages(&import));
     assert!(text.contains("runtime: \"1.2.0\"\n  imageRegistry: mirror.example.com:5000/dynamo\n"), "{text}");
     assert!(!text.contains("image: "), "{text}");
+}
+
+#[test]
+fn a_script_that_downloads_by_python_into_a_folder_is_the_models_weights() {
+    let mut job = job("model-download", "");
+    let script = "set -Eeuo pipefail\npython3 -m pip install -U huggingface_hub\nexport HF_HOME=/mnt/models\n\
+        python3 - <<'PY'\nimport os\nfrom huggingface_hub import snapshot_download\n\nrepo = \"m/n\"\n\
+        path = \"/mnt/models/patched/n\"\nos.makedirs(path, exist_ok=True)\nsnapshot_download(\n    repo_id=repo,\n    \
+        revision=os.environ.get(\"REV\", \"main\"),\n    local_dir=path,\n)\nprint(f\"done {path}\")\nPY\n\
+        MODEL_PATH=\"/mnt/models/patched/n\"\ntest -r \"${MODEL_PATH}/config.json\"\nls -la /mnt/models | head\necho done\n";
+    let main = &mut job["spec"]["template"]["spec"]["containers"][0];
+    (main["args"], main["env"]) = (json!([script]), json!([]));
+    main["volumeMounts"][0]["mountPath"] = json!("/mnt/models");
+    let mut graph = served_from("chat", "model-cache");
+    let main = &mut graph["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0];
+    main["args"] = json!(["--model", "/mnt/models/patched/n", "--served-model-name", "m/n"]);
+    main["command"] = json!(["python3", "-m", "dynamo.vllm"]);
+    let import = import_all(&[job, graph]);
+    let weights = weights_of(&import.models[0].text);
+    assert_eq!(weights["source"], json!([{"uri": "hf://m/n@main", "folder": "patched/n"}]), "{:#?}", messages(&import));
+    assert!(import.models[0].round_trips, "{}", import.models[0].text);
 }

@@ -1,6 +1,6 @@
 //! Upstream's manifests, imported and rendered, against what Dynamo's own operator makes of them.
 
-use crate::import::{self, CoverageRow, ImportOptions, ImportResult, ManifestFile, import};
+use crate::import::{self, CoverageRow, ImportOptions, ImportResult, ManifestFile, import, ImportedModel};
 use crate::intent::{SourceFile, SourceTree, Workspace};
 use crate::render::{RenderTarget, render};
 use rayon::prelude::*;
@@ -44,12 +44,17 @@ fn imported(file: &str) -> &'static ImportResult {
     &IMPORTED[file]
 }
 
-/// The objects that a model's text renders to, as a user gets them.
-pub(super) fn rendered(text: &str, release: Release) -> Vec<Object> {
-    let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().into()) };
-    let selection =
-        Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() }).resolve_environment(None).unwrap();
-    let [intent] = selection.intents.as_slice() else { panic!("{:#?}\n{text}", selection.findings) };
+/// The objects that a model's text renders to, with the files beside it, as a user gets them.
+pub(super) fn rendered(model: &ImportedModel, release: Release) -> Vec<Object> {
+    let file = |path: &str, text: &str| SourceFile { path: path.into(), content: Ok(text.as_bytes().into()) };
+    let beside = model.files.iter().map(|one| file(&one.path, &one.text)).collect();
+    let tree = SourceTree {
+        files: vec![file("model.yaml", &model.text)],
+        mounted_files: [(String::new(), beside)].into(),
+        ..SourceTree::default()
+    };
+    let selection = Workspace::parse(&tree).resolve_environment(None).unwrap();
+    let [intent] = selection.intents.as_slice() else { panic!("{:#?}\n{}", selection.findings, model.text) };
     let target = RenderTarget {
         repository: "r".into(),
         environment: "e".into(),
@@ -71,7 +76,7 @@ fn every_graph_and_request_that_the_operator_admits_comes_back_as_the_operator_h
             let (kind, name) = (row["kind"].as_str().unwrap(), row["name"].as_str().unwrap());
             let model = import.models.iter().find(|model| model.name == name);
             let Some(model) = model else { panic!("{file}: no model `{name}`: {:#?}", import.findings) };
-            let objects = rendered(&model.text, OLDEST.release);
+            let objects = rendered(model, OLDEST.release);
             let object = objects.iter().find(|object| object.kind() == kind).unwrap();
             for difference in stator_core::dynamo::equivalence::differences(&row["v1beta1"], object.value()) {
                 missing.push(format!("{file} {name}: {difference:?}"));

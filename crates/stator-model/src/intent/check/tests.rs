@@ -60,7 +60,7 @@ fn what_an_engine_or_kubernetes_calls_a_field_leads_to_it() {
     `replicas` in `spec`: Did you mean `serving.decode.replicas`, `serving.frontend.replicas`, `serving.prefill.replicas` or `serving.worker.replicas`?
     `served_model_name` in `spec`: Did you mean `servedName`?
     `nodeSelector` in `spec`: Did you mean `hardware.nodeSelector` or `pod.nodeSelector`?
-    `imagePullSecrets` in `spec`: Did you mean `secrets.imagePull`?
+    `imagePullSecrets` in `spec`: Did you mean `secrets.imagePull` or `weights.imagePull`?
     `livenessProbe` in `spec`: Did you mean `serving.decode.probes.liveness`, `serving.frontend.probes.liveness`, `serving.prefill.probes.liveness` or `serving.worker.probes.liveness`?
     `minReplicas` in `spec`: Did you mean `serving.decode.scaling.min`, `serving.prefill.scaling.min` or `serving.worker.scaling.min`?
     `routerMode` in `spec.serving.frontend`: Did you mean `router`?

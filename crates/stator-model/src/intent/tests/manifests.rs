@@ -141,9 +141,9 @@ fn what_a_model_may_not_have_is_said_at_its_line_with_a_fix() {
     chat/broken.yaml:8:4 error yaml/anchor: anchor `&x`; anchors and aliases are not allowed
       help: Remove the anchor, and write the value out where it is needed, or put it into defaults.
     chat/model.yaml:12:13 error model/manifest: Secret (v1) is not allowed in `spec.manifests`
-      help: Allowed are ConfigMap (v1), PersistentVolumeClaim (v1), Service (v1), HTTPRoute (gateway.networking.k8s.io/v1), ResourceClaimTemplate (resource.k8s.io/v1), ComputeDomain (resource.nvidia.com/v1beta1). Apply anything else yourself.
+      help: Allowed are ConfigMap (v1), PersistentVolumeClaim (v1), Job (batch/v1), Service (v1), HTTPRoute (gateway.networking.k8s.io/v1), ResourceClaimTemplate (resource.k8s.io/v1), ComputeDomain (resource.nvidia.com/v1beta1). Apply anything else yourself.
     chat/model.yaml:16:13 error model/manifest: Deployment (apps/v1) is not allowed in `spec.manifests`
-      help: Allowed are ConfigMap (v1), PersistentVolumeClaim (v1), Service (v1), HTTPRoute (gateway.networking.k8s.io/v1), ResourceClaimTemplate (resource.k8s.io/v1), ComputeDomain (resource.nvidia.com/v1beta1). Apply anything else yourself.
+      help: Allowed are ConfigMap (v1), PersistentVolumeClaim (v1), Job (batch/v1), Service (v1), HTTPRoute (gateway.networking.k8s.io/v1), ResourceClaimTemplate (resource.k8s.io/v1), ComputeDomain (resource.nvidia.com/v1beta1). Apply anything else yourself.
     chat/model.yaml:19:19 error model/manifest: ConfigMap is written as v1, not as v1beta1
       help: Write `apiVersion: v1`.
     chat/model.yaml:22:7 error model/manifest: the object has no `apiVersion`

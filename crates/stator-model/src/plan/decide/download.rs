@@ -17,13 +17,16 @@ pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut
         for object in of_model {
             let reference = object.reference();
             let same = |one: &&Change| one.object.identity() == reference.identity() && one.action != Action::Delete;
-            let Some(change) = changes.iter().find(same).filter(|_| !is_complete(context, &reference)) else { continue };
+            let of_model = |one: &&Change| one.model == rendered.model && same(one);
+            // A Job that models share is a change of each of them, or of one.
+            let change = changes.iter().find(of_model).or_else(|| changes.iter().find(same));
+            let Some(change) = change.filter(|_| !is_complete(context, &reference)) else { continue };
             let job = PendingJob {
                 downloads_weights: weights_of(object).is_some(),
                 is_new: change.action == Action::Create,
                 job: change.object.clone(),
             };
-            jobs.entry(change.model.clone()).or_default().push(job);
+            jobs.entry(rendered.model.clone()).or_default().push(job);
         }
     }
     for change in changes.iter_mut() {

@@ -234,7 +234,7 @@ impl EngineTable {
         let mut filled = self.fill_names(inputs, args, unknown);
         if !runs_script(inputs.worker.own_command().as_deref()) {
             let table = flags::flag_table(self.module);
-            filled.extend(flags::all_flag_words(table, &unnamed_flags(table, &inputs.worker.flags, args)));
+            filled.extend(flags::all_flag_words(table, &self.unnamed_flags(inputs.worker)));
         }
         filled
     }
@@ -246,7 +246,8 @@ impl EngineTable {
 
     /// The flags of a worker that its own command line does not name.
     pub fn unnamed_flags(&self, worker: &Worker) -> Map<String, Value> {
-        unnamed_flags(flags::flag_table(self.module), &worker.flags, &worker.args)
+        let items: Vec<String> = worker.own_command().into_iter().flatten().chain(worker.args.iter().cloned()).collect();
+        unnamed_flags(flags::flag_table(self.module), &worker.flags, &items)
     }
 }
 

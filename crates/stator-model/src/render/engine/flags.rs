@@ -272,7 +272,7 @@ pub fn split_flags<'a>(table: &'a FlagTable, args: &'a [String]) -> Vec<(GivenFl
             | FlagType::Text
             | FlagType::Choice
             | FlagType::Json
-            | FlagType::Boolean => after.len().min(1),
+            | FlagType::Boolean => after.iter().take(1).filter(|word| !word.starts_with("--")).count(),
         };
         let (values, behind) = after.split_at(count);
         rest = behind;
@@ -282,8 +282,15 @@ pub fn split_flags<'a>(table: &'a FlagTable, args: &'a [String]) -> Vec<(GivenFl
     found
 }
 
+impl FlagTable {
+    /// What words say of a flag, as a value that renders to exactly these, and that the flag takes.
+    pub fn value_of_words(&self, flag: SpelledFlag<'_>, words: &[String]) -> Option<Value> {
+        read_value(flag.takes, flag.negated, words).filter(|value| self.expected(flag.name, value).is_none())
+    }
+}
+
 /// What words say of a flag, as a value that renders to exactly these.
-pub fn read_value(takes: FlagType, negated: bool, words: &[String]) -> Option<Value> {
+fn read_value(takes: FlagType, negated: bool, words: &[String]) -> Option<Value> {
     let [text] = words else {
         return match (words, takes) {
             ([], FlagType::Switch) => Some(Value::Bool(!negated)),

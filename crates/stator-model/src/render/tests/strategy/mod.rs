@@ -8,7 +8,8 @@ mod settle;
 mod sla;
 
 use crate::intent::model::*;
-use leaves::{env, graph_env, image, model_rollout, scalar, size};
+use crate::intent::scalar::{ImageReference, MountPath};
+use leaves::{env, graph_env, image, json_map, model_rollout, resources, scalar, size};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -74,6 +75,7 @@ fn cache() -> BoxedStrategy<Cache> {
         option::of(select(access_modes)),
         (option::of("/[a-z]{1,8}"), option::of("[a-z]{1,5}/[a-z]{1,5}"), option::of(any::<bool>())),
         (option::of(any::<bool>()), option::of(scalar("[a-z]{1,5}")), option::weighted(0.3, any::<bool>())),
+        option::of(any::<bool>()),
     )
         .prop_map(
             |(
@@ -81,8 +83,10 @@ fn cache() -> BoxedStrategy<Cache> {
                 access_mode,
                 (mount_path, model_path, prune),
                 (hf_home, volume, implicit_volume),
+                read_only,
             )| {
                 Cache {
+                    read_only,
                     hf_home,
                     volume,
                     implicit_volume,
@@ -101,18 +105,29 @@ fn cache() -> BoxedStrategy<Cache> {
 
 /// Weights of Hugging Face or of a bucket, or a claim that others fill. What each may have, `settle` sees to.
 fn weights() -> BoxedStrategy<Weights> {
-    let source = prop_oneof![
-        Just("hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a"),
-        Just("hf://openai/gpt-oss-20b@main"),
-        Just("s3://weights/gpt-oss-120b")
-    ];
+    let one = select(vec![
+        "hf://openai/gpt-oss-120b@b5c939de8f754692c1647ca79fbf85e8c1e70f8a",
+        "hf://openai/gpt-oss-20b@main",
+        "s3://weights/gpt-oss-120b",
+    ]);
+    let uri = |uri: &str| uri.parse().unwrap_or_else(|error| panic!("{uri}: {error}"));
+    let part = (vec(scalar("\\*\\.[a-z]{1,6}"), 0..2), vec(scalar("[a-z]{1,6}/\\*"), 0..2), option::of(scalar("[a-z]{1,6}/base")));
+    let several = (vec(part, 1..3), any::<bool>()).prop_map(move |(parts, whole)| {
+        let name = |index: usize| uri(&format!("hf://org/part-{index}@b5c939de8f754692c1647ca79fbf85e8c1e70f8a"));
+        let selected = parts.into_iter().enumerate().map(|(index, (include, exclude, folder))| {
+            WeightsPart::Selected(Box::new(SelectedWeights { uri: name(index), include, exclude, folder }))
+        });
+        let whole = whole.then(|| WeightsPart::Whole(name(9)));
+        WeightsSources::Several(selected.chain(whole).collect())
+    });
+    let source = prop_oneof![3 => one.prop_map(move |one| WeightsSources::One(uri(one))), 1 => several];
     let claim = (
         (scalar("w-[a-z]{1,8}"), option::of(scalar("[1-9]Gi")), option::of(scalar("[a-z]{1,8}"))),
         option::of(Just(AccessMode::ReadWriteMany)),
         option::of(any::<bool>()),
     );
     (
-        option::weighted(0.8, source.prop_map(|uri| uri.parse().unwrap_or_else(|error| panic!("{uri}: {error}")))),
+        option::weighted(0.8, source),
         claim,
         (
             option::of(scalar("/W[a-z]{1,8}")),
@@ -126,7 +141,11 @@ fn weights() -> BoxedStrategy<Weights> {
             option::of(scalar("[1-9][mh]")),
             option::of(1_u32..9),
             option::of(select(vec![WeightsLoad::Folder, WeightsLoad::Model])),
+            option::of(1_u32..9),
+            option::of(any::<bool>()),
         ),
+        (option::of(resources()), option::of(json_map()), vec(scalar("[a-z]{1,8}"), 0..2), vec(json_map(), 0..2)),
+        select(vec!["claim", "hostPath", "volumeImage"]),
     )
         .prop_map(
             |(
@@ -135,11 +154,25 @@ fn weights() -> BoxedStrategy<Weights> {
                 (mount_path, volume, implicit_volume, hf_home),
                 (include, exclude),
                 (image, token_secret, env),
-                (deadline, attempt, load),
+                (deadline, attempt, load, retries, read_only),
+                (resources, security_context, image_pull, tolerations),
+                place,
             )| {
                 let ((name, size, storage_class), access_mode, prune) = claim;
                 let claim = WeightsClaim { name, size, storage_class, access_mode, prune };
+                let is_there = source.is_none();
+                let claim = (!is_there || place == "claim").then_some(claim);
+                let host_path = (is_there && place == "hostPath").then(|| path_of("/models/one"));
+                let volume_image = (is_there && place == "volumeImage").then(|| image_of("models:1.2.0"));
                 Weights {
+                    host_path,
+                    volume_image,
+                    resources,
+                    security_context,
+                    image_pull,
+                    tolerations,
+                    retries,
+                    read_only,
                     source,
                     claim,
                     mount_path,
@@ -160,6 +193,14 @@ fn weights() -> BoxedStrategy<Weights> {
         .boxed()
 }
 
+fn path_of(text: &str) -> MountPath {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn image_of(text: &str) -> ImageReference {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
 /// A route of a gateway, with a canary or without. What leads nowhere `settle` takes away.
 fn route() -> BoxedStrategy<Route> {
     let gateway = (scalar("[a-z]{1,8}"), option::of(scalar("[a-z]{1,8}")), option::of(scalar("[a-z]{1,8}")))
@@ -175,7 +216,8 @@ fn route() -> BoxedStrategy<Route> {
         .prop_map(|(gateway, hostnames, path, timeout, canary)| {
             let hostnames =
                 hostnames.iter().map(|host| host.parse().unwrap_or_else(|error| panic!("{host}: {error}"))).collect();
-            Route { gateway, hostnames, path, timeout, canary }
+            let name = path.as_ref().map(|_| "other-route".parse().unwrap_or_else(|error| panic!("{error}")));
+            Route { name, gateway, hostnames, path, timeout, canary }
         })
         .boxed()
 }

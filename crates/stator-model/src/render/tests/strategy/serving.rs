@@ -3,10 +3,10 @@
 use super::leaves::{env, image, json_map, pod_settings, resources, rollout, scalar, scaling, size, template};
 use super::secrets;
 use crate::intent::model::*;
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 prop_compose! {
     fn worker()(
@@ -24,17 +24,23 @@ prop_compose! {
             (option::of("[a-z0-9_]{1,8}"), option::of("[a-z0-9_]{1,8}"), option::of("/[a-z]{1,8}")),
         probes in option::of(probes()),
         component_type in option::of(prop_oneof![Just(ComponentType::Worker), Just(ComponentType::Decode)]),
-        (resources, engine_options, template, pod) in
-            (option::of(resources()), option::of(json_map()), option::of(template()), option::of(pod_settings())),
+        (resources, engine_options, template, pod, flags) in
+            (option::of(resources()), option::of(json_map()), option::of(template()), option::of(pod_settings()), flags()),
     ) -> Worker {
         Worker {
             replicas, gpus, nodes, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel, dtype,
             max_sequences, max_length, memory_fraction, block_size, eager, trust_remote_code, tool_call_parser,
-            reasoning_parser, engine_config, shared_memory, image, runtime_version, min_available, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod: pod.map(Box::new), template, command, working_dir, component_type, probes,
+            reasoning_parser, engine_config, flags, shared_memory, image, runtime_version, min_available, resources, args: with_script(args, &shell), shell, module, compilation_cache, engine_options, env, scaling, rollout, pod: pod.map(Box::new), template, command, working_dir, component_type, probes,
             secrets: own_secrets,
             name: None,
         }
     }
+}
+
+/// Flags that every program takes, whatever they are called there.
+pub fn flags() -> BoxedStrategy<Map<String, Value>> {
+    let value = prop_oneof![Just(json!(true)), (1..9_i32).prop_map(Value::from), Just(json!("a b")), Just(json!(["a", "b"]))];
+    btree_map("own-[a-z]{1,5}", value, 0..3).prop_map(|flags| flags.into_iter().collect()).boxed()
 }
 
 /// `command`, `shell` and `module`.
@@ -101,16 +107,20 @@ fn frontend() -> BoxedStrategy<Frontend> {
             option::of(scalar("Web[a-z]")),
             option::of(probes()),
         ),
+        (flags(), option::of(scalar("[1-9]Gi"))),
     )
         .prop_map(
             |(
                 (replicas, router, image),
                 (resources, args, env, template, pod),
                 ((command, shell, module), working_dir, secrets, name, probes),
+                (flags, shared_memory),
             )| {
                 Frontend {
                     runtime_version: None,
                     min_available: replicas.map(|_| 1),
+                    flags,
+                    shared_memory,
                     command,
                     args: with_script(args, &shell),
                     shell,

@@ -261,6 +261,14 @@ fn weights(spec: &mut ModelSpec) {
         Ok(None) | Err(_) => {
             *weights = Weights {
                 claim: weights.claim.clone(),
+                host_path: weights.host_path.clone(),
+                volume_image: weights.volume_image.clone(),
+                read_only: weights.read_only,
+                resources: None,
+                security_context: None,
+                image_pull: Vec::new(),
+                tolerations: Vec::new(),
+                retries: None,
                 mount_path: weights.mount_path.clone(),
                 volume: weights.volume.clone(),
                 source: None,
@@ -271,11 +279,14 @@ fn weights(spec: &mut ModelSpec) {
                 env: std::collections::BTreeMap::new(),
                 deadline: None,
                 attempt: None,
-                implicit_volume: weights.implicit_volume,
+                implicit_volume: weights.implicit_volume.filter(|_| weights.claim.is_some()),
                 load: None,
                 hf_home: weights.hf_home,
             };
         }
+    }
+    if matches!(weights.source, Some(WeightsSources::Several(_))) {
+        (weights.include, weights.exclude) = (Vec::new(), Vec::new());
     }
     if weights.implicit_volume == Some(true) {
         weights.volume = None;
