@@ -81,10 +81,7 @@ fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
       engine: vllm
       backendFramework: detected
       runtime: "1.2.0"
-      hardware:
-        tolerations:
-          - key: nvidia.com/gpu
-            operator: Exists
+      hardware: {tolerations: [{key: nvidia.com/gpu, operator: Exists}]}
       serving:
         frontend:
           name: Frontend
@@ -95,8 +92,7 @@ fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
           replicas: 2
           tensorParallel: 2
           shell: /bin/sh
-          args:
-            - exec python3 -m dynamo.vllm --model <model> --tensor-parallel-size <tensorParallel> --enforce-eager
+          args: ["exec python3 -m dynamo.vllm <--model> <--tensor-parallel-size> --enforce-eager"]
       cache:
         claim: chat-weights
         size: 100Gi
@@ -104,10 +100,7 @@ fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
         mountPath: /models
         volume: weights
         hfHome: false
-      secrets:
-        huggingFace: hf-token-secret
-        imagePull:
-          - nvcr
+      secrets: {huggingFace: hf-token-secret, imagePull: [nvcr]}
     "#);
     assert_snapshot!(bench.read("new/stator.yaml"), @r#"
     apiVersion: stator.dev/v1alpha1
@@ -469,7 +462,7 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     old.yaml:31:8: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number (correct the manifest: no API server accepts it)
     3 models imported, 1 of them rendering back to their manifests; 7 things not imported.
     ");
-    assert_snapshot!(bench.read("new/disagg/model.yaml"), @r#"
+    assert_snapshot!(bench.read("new/disagg/model.yaml"), @"
     # Imported by stator from old.yaml, document 1.
     apiVersion: stator.dev/v1alpha1
     kind: Model
@@ -483,17 +476,14 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
       serving:
         frontend:
           name: Frontend
-          env:
-            GLOBAL: everywhere
-            HERE: only
+          env: {GLOBAL: everywhere, HERE: only}
         worker:
           name: VllmWorker
           replicas: 2
           gpus: 0
           command: []
-          env:
-            GLOBAL: everywhere
-    "#);
+          env: {GLOBAL: everywhere}
+    ");
     assert_snapshot!(bench.read("new/search/model.yaml"), @r#"
     # Imported by stator from old.yaml, document 2.
     apiVersion: stator.dev/v1alpha1
@@ -554,7 +544,7 @@ spec:
     request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, set `hardware` where it may not (v1beta1 has no field for it: write it in another way, or leave it out with --lossy)
     1 model imported, 0 of them rendering back to their manifests; 2 things not imported.
     ");
-    assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"
+    assert_snapshot!(bench.read("new/profile/model.yaml"), @"
     # Imported by stator from request.yaml, document 1.
     apiVersion: stator.dev/v1alpha1
     kind: Model
@@ -564,14 +554,8 @@ spec:
       model: Qwen/Qwen3-32B
       engine: vllm
       image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0
-      sla:
-        ttft: 200ms
-        itl: 20ms
-        workload:
-          isl: 3000
-          osl: 150
-        autoApply: true
-    "#);
+      sla: {ttft: 200ms, itl: 20ms, workload: {isl: 3000, osl: 150}, autoApply: true}
+    ");
     assert_snapshot!(bench.run(["validate", "new"]), @"
     exit 0
     ----- stdout -----

@@ -315,36 +315,18 @@ async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
         worker:
           name: VllmWorker
           shell: sh
-          args:
-            - cd /workspace && exec python3 -m dynamo.vllm --model <model> --enable-lora
+          flags: {enable-lora: true}
+          args: ["cd /workspace && exec python3 -m dynamo.vllm <--model> <--enable-lora>"]
           scaling: external
-      adapters:
-        - name: sql
-          source: s3://adapters/sql
-          objectName: sql
-      cache:
-        claim: weights
-        size: 10Gi
-        mountPath: /models
-        volume: weights
-        hfHome: false
+      adapters: [{name: sql, source: s3://adapters/sql, objectName: sql}]
+      cache: {claim: weights, size: 10Gi, mountPath: /models, volume: weights, hfHome: false}
       secrets:
         huggingFace: hf-token-secret
       # Copied from the manifest: stator has no field for this.
       overrides:
-        - target:
-            kind: DynamoGraphDeployment
-          remove:
-            - spec.components[name=VllmWorker].podTemplate.spec.containers[name=main].env
-        - target:
-            kind: DynamoModel
-            name: sql
-          remove:
-            - metadata.labels.team
-        - target:
-            kind: PersistentVolumeClaim
-          remove:
-            - metadata.labels.team
+        - target: {kind: DynamoGraphDeployment}
+          remove: ["spec.components[name=VllmWorker].podTemplate.spec.containers[name=main].env"]
+        - {target: {kind: DynamoModel, name: sql}, remove: [metadata.labels.team]}
     "#);
 
     let plan = run(&["plan", "models", "-o", "json"]).json();

@@ -137,21 +137,12 @@ fn a_graph_of_the_newest_release_is_imported_whole() {
       priorityClassName: high
       # Copied from the manifest: stator has no field for this.
       overrides:
-        - target:
-            kind: DynamoGraphDeployment
+        - target: {kind: DynamoGraphDeployment}
           merge:
             spec:
-              components:
-                - experimental:
-                    checkpoint:
-                      enabled: true
-                      mode: Auto
-                  name: worker
+              components: [{experimental: {checkpoint: {enabled: true, mode: Auto}}, name: worker}]
               experimental:
-                kvTransferPolicy:
-                  domain: zone
-                  enforcement: required
-                  labelKey: topology.kubernetes.io/zone
+                kvTransferPolicy: {domain: zone, enforcement: required, labelKey: topology.kubernetes.io/zone}
     "#);
 }
 

@@ -76,7 +76,7 @@ impl Recipe {
         import(&self.files.iter().map(read).collect::<Vec<_>>(), ImportOptions { release: Release::V1_2, lossy: false })
     }
 
-    /// What `kubectl apply` of the files makes, but for Jobs: those of stator are its own.
+    /// What `kubectl apply` of the files makes, but for Jobs.
     fn objects(&self) -> Vec<Value> {
         let mut objects: Vec<Value> = self
             .files
@@ -88,7 +88,8 @@ impl Recipe {
             })
             .filter(|document| {
                 let kind = document["kind"].as_str().unwrap_or_default();
-                kind != GRAPH.kind && kinds::IN_MANIFESTS.iter().any(|known| known.kind == kind)
+                let is_known = kinds::IN_MANIFESTS.iter().any(|known| known.kind == kind);
+                kind != GRAPH.kind && kind != JOB.kind && is_known
             })
             .collect();
         let mut graph = self.graph.clone();
@@ -102,6 +103,79 @@ impl Recipe {
         objects.push(graph);
         objects
     }
+
+    /// The Jobs of the files, each under a name of its own.
+    fn jobs(&self) -> Vec<Value> {
+        let mut jobs: Vec<Value> = Vec::new();
+        for file in &self.files {
+            let options = serde_saphyr::options! { emit_comments: false };
+            let text = fs_err::read_to_string(file).unwrap();
+            let documents = serde_saphyr::from_multiple_with_options::<Value>(&text, options).unwrap();
+            for mut job in documents.into_iter().filter(|document| document["kind"] == JOB.kind) {
+                let name = job["metadata"]["name"].as_str().unwrap().to_owned();
+                let same = jobs.iter().filter(|other| other["written"] == name.as_str()).count();
+                job["written"] = json!(name);
+                if same > 0 {
+                    job["metadata"]["name"] = json!(format!("{name}-{}", same + 1));
+                }
+                jobs.push(job);
+            }
+        }
+        jobs
+    }
+}
+
+/// What a Job runs, without what each API server writes of its own: whose pods they are.
+fn job_spec(object: &Object) -> Value {
+    let mut spec = object.value()["spec"].clone();
+    let fields = spec.as_object_mut().unwrap();
+    for own in ["selector", "ttlSecondsAfterFinished"] {
+        fields.remove(own);
+    }
+    fields["template"]["metadata"] = Value::Null;
+    spec
+}
+
+/// Each Job of a recipe is a Job of the model under a name with a digest, or what the model downloads, or is said to be left
+/// out.
+async fn compare_jobs(recipe: &Recipe, place: &Namespaces, by_hand: &str, findings: &str) -> (usize, usize) {
+    let ours = place.cluster.list(&JOB, Some(place.home()), &BTreeMap::new()).await.unwrap();
+    let (mut kept, mut downloads) = (0, 0);
+    for mut job in recipe.jobs() {
+        let name = job["metadata"]["name"].as_str().unwrap().to_owned();
+        let written = job.as_object_mut().unwrap().remove("written").unwrap();
+        let text = job.to_string();
+        job["metadata"]["namespace"] = json!(by_hand);
+        let object = Object::from_value(job).unwrap();
+        place.create(object.clone(), "kubectl-client-side-apply").await;
+        let theirs = place.cluster.get(&object.reference()).await.unwrap().unwrap();
+        let is_same = |own: &Object| equivalence::differences(&job_spec(&theirs), &job_spec(own)).is_empty();
+        // Of two Jobs of one name, either may have kept it.
+        let names = [written.as_str().unwrap().to_owned(), name.clone(), format!("{}-2", written.as_str().unwrap())];
+        let has_name = |own: &Object| names.iter().any(|name| stator_model::render::is_job_of(own.name(), name));
+        if ours.iter().any(|own| has_name(own) && is_same(own)) {
+            kept += 1;
+            continue;
+        }
+        let is_of_claim = |own: &&Object| {
+            let claim =
+                |job: &Object| job.value().pointer("/spec/template/spec/volumes/0/persistentVolumeClaim").cloned();
+            claim(own) == claim(&theirs)
+        };
+        let downloaded = |own: &&Object| {
+            let sources = own.annotations().get(kinds::ANNOTATION_WEIGHTS).copied().unwrap_or_default();
+            let repositories = sources.split(' ').map(|uri| uri.trim_start_matches("hf://").split('@').next().unwrap());
+            let count = repositories.clone().filter(|one| !one.is_empty() && text.contains(one)).count();
+            count > 0 && count == sources.split(' ').count()
+        };
+        if ours.iter().filter(is_of_claim).any(|own| downloaded(&own)) {
+            downloads += 1;
+        } else {
+            let said = format!("Job `{}` is left out", written.as_str().unwrap());
+            assert!(findings.contains(&said), "{}: {name}: {findings}", recipe.name);
+        }
+    }
+    (kept, downloads)
 }
 
 /// What a person wrote in an object, as the server keeps it.
@@ -150,7 +224,7 @@ fn nothing_of_a_recipe_is_left_behind_without_a_reason() {
     }
     let lines: Vec<String> = left.iter().map(|(said, count)| format!("{count} × {said}")).collect();
     insta::assert_snapshot!(format!("{whole} of {} whole, {with_weights} with weights\n{}", recipes.len(), lines.join("\n")), @"
-    20 of 36 whole, 23 with weights
+    29 of 36 whole, 23 with weights
     1 × DynamoGraphDeployment `gpt-oss-agg`: `spec.services.TrtllmWorker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
     1 × DynamoGraphDeployment `gpt-oss-disagg`: `spec.services.TrtllmDecodeWorker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
     1 × DynamoGraphDeployment `gpt-oss-disagg`: `spec.services.TrtllmPrefillWorker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
@@ -160,22 +234,13 @@ fn nothing_of_a_recipe_is_left_behind_without_a_reason() {
     1 × DynamoGraphDeployment `nemotron-super-fp8-trtllm-disagg`: `spec.services.TrtllmPrefillWorker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
     1 × DynamoGraphDeployment `trtllm-disagg-multinode`: `spec.services.decode.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
     1 × DynamoGraphDeployment `trtllm-disagg-multinode`: `spec.services.prefill.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
-    3 × Job `eagle-download` is not imported: no graph beside it serves `nvidia/Kimi-K2.5-Thinking-Eagle3` from the claim `model-cache`
-    4 × Job `model-download` is not imported: it downloads weights, and it downloads more than one repository
-    3 × Job `model-download` is not imported: no graph beside it serves `baseten-admin/Kimi-2.5-text-nvfp4-v3` from the claim `model-cache`
-    1 × Job `model-download` is not imported: no graph beside it serves `deepseek-ai/DeepSeek-R1` from the claim `model-cache`
-    2 × Job `model-download` is not imported: no graph beside it serves `deepseek-ai/DeepSeek-V4-Flash` from the claim `model-cache`
-    4 × Job `model-download` is not imported: no graph beside it serves `deepseek-ai/DeepSeek-V4-Pro` from the claim `model-cache`
-    3 × Job `model-download` is not imported: no graph beside it serves `nvidia/Kimi-K2.5-NVFP4` from the claim `model-cache`
-    1 × Job `model-download` is not imported: no graph beside it serves `nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8` from the claim `model-cache`
-    2 × Job `model-download` is not imported: no graph beside it serves `openai/gpt-oss-120b` from the claim `model-cache`
     ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_of_each_recipe_makes_what_kubectl_apply_makes() {
     let Some(plane) = testbed::shared() else { return };
-    let mut compared = BTreeSet::new();
+    let (mut compared, mut jobs) = (BTreeSet::new(), (0, 0));
     for (number, recipe) in Recipe::all().iter().enumerate() {
         let place = Namespaces::on(plane, &format!("recipe-{number}")).await;
         let by_hand = place.away();
@@ -187,6 +252,9 @@ async fn a_sync_of_each_recipe_makes_what_kubectl_apply_makes() {
         let imported = recipe.import();
         for model in &imported.models {
             shop.site.write(&format!("models/{}/model.yaml", model.name), &model.text);
+            for file in &model.files {
+                shop.site.write(&format!("models/{}/{}", model.name, file.path), &file.text);
+            }
         }
         // Claims and downloads, graphs, routes: each stage waits for what a cluster does in between.
         let mut results = Vec::new();
@@ -207,9 +275,13 @@ async fn a_sync_of_each_recipe_makes_what_kubectl_apply_makes() {
             let differences = equivalence::differences(value, &ours[object]);
             assert!(differences.is_empty(), "{}: {object}: {differences:#?}", recipe.name);
         }
+        let findings = imported.findings.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("\n");
+        let of_jobs = compare_jobs(recipe, &place, &by_hand, &findings).await;
+        jobs = (jobs.0 + of_jobs.0, jobs.1 + of_jobs.1);
         compared.extend(theirs.keys().filter_map(|key| key.split(' ').next()).map(str::to_owned));
         shop.settled().await;
     }
+    assert_eq!(jobs, (0, 0), "Jobs that stay Jobs, and those that are weights");
     let kinds: Vec<&str> = compared.iter().map(String::as_str).collect();
     insta::assert_debug_snapshot!(kinds, @r#"
     [

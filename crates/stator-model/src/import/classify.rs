@@ -376,7 +376,8 @@ pub fn unused_download_finding(document: &ManifestDocument, job: &DownloadJob) -
         job.repositories(),
         job.claim()
     );
-    let help = format!("nothing, if the models do not need it; else write `{}` under `spec`, instead of `cache`", job.block());
+    let help =
+        format!("nothing, if the models do not need it; else write `{}` under `spec`, instead of `cache`", job.block());
     Finding::warning(rules::DIFFERENCE_NOTE, document.location(), message, help)
 }
 

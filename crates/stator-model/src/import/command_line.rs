@@ -236,7 +236,8 @@ impl PythonProgram {
                 continue;
             }
             names.push(spelled.to_owned());
-            let Some(flag) = flag_table.find(spelled).filter(|_| !self.elsewhere.iter().any(|one| one == spelled)) else {
+            let Some(flag) = flag_table.find(spelled).filter(|_| !self.elsewhere.iter().any(|one| one == spelled))
+            else {
                 continue;
             };
             let values: Vec<&CommandToken> = match flag.takes {
@@ -248,7 +249,9 @@ impl PythonProgram {
                 | FlagType::Text
                 | FlagType::Choice
                 | FlagType::Json
-                | FlagType::Boolean => after.first().into_iter().filter(|token| !token.text.starts_with("--")).collect(),
+                | FlagType::Boolean => {
+                    after.first().into_iter().filter(|token| !token.text.starts_with("--")).collect()
+                }
             };
             rest = after.get(values.len()..).unwrap_or_default();
             let words: Vec<String> = match first.text.split_once('=') {
@@ -257,7 +260,8 @@ impl PythonProgram {
             };
             let end = values.last().map_or(first.range.end, |token| token.range.end);
             let range = first.range.start..end;
-            let own = found.iter().find(|one| one.literal && one.item == first.item && range.contains(&one.range.start));
+            let own =
+                found.iter().find(|one| one.literal && one.item == first.item && range.contains(&one.range.start));
             let is_role = table.setting_of_flag(spelled).is_some() || table.toggles().any(|(_, name)| name == spelled);
             if is_role && own.is_none() {
                 continue;
@@ -274,7 +278,8 @@ impl PythonProgram {
                 all.push(ScriptFlag { name: flag.name, value, spelled, item: first.item, range });
             }
         }
-        let is_once = |one: &ScriptFlag| names.iter().filter(|name| one.spelled.trim_end_matches('=') == **name).count() == 1;
+        let is_once =
+            |one: &ScriptFlag| names.iter().filter(|name| one.spelled.trim_end_matches('=') == **name).count() == 1;
         let again: Vec<&'static str> = all.iter().map(|one| one.name).collect();
         all.retain(|one| is_once(one) && again.iter().filter(|name| **name == one.name).count() == 1);
         all

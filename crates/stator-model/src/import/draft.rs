@@ -3,8 +3,8 @@
 use super::documents::{self, ManifestDocument};
 use super::download_job::DownloadJob;
 use super::{
-    ImportedModel, attachments, carried, classify, common_parts, completion, guess, pod_fields, round_trip, rules, typed_leaves,
-    write,
+    ImportedModel, attachments, carried, classify, common_parts, completion, guess, pod_fields, round_trip, rules,
+    typed_leaves, write,
 };
 use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{DnsName, LabelValue, ModelName};
@@ -114,7 +114,9 @@ impl ImportDraft {
     pub fn carry(&mut self, document: &ManifestDocument) -> Result<(), Box<Finding>> {
         let mut document = document.clone();
         let is_taken = |value: &Value| {
-            let same = |target: &Value| classify::kind_of(target) == kinds::JOB.kind && classify::name_of(target) == classify::name_of(value);
+            let same = |target: &Value| {
+                classify::kind_of(target) == kinds::JOB.kind && classify::name_of(target) == classify::name_of(value)
+            };
             self.targets.iter().any(same)
         };
         // What a Job runs is part of its name in the cluster, so that two of one name are no fault there.
@@ -239,7 +241,8 @@ impl ImportDraft {
         let files = write::take_manifests(&mut model);
         let proof = |model: &Model| {
             let text = write::model_yaml(model, &head, &notes)?;
-            let faults = round_trip::verify_manifests(&text, files.as_deref().unwrap_or_default(), &targets, &root, release);
+            let faults =
+                round_trip::verify_manifests(&text, files.as_deref().unwrap_or_default(), &targets, &root, release);
             Ok::<_, write::WriteError>((text, faults))
         };
         let errors = |faults: &[Finding]| faults.iter().filter(|one| one.is_error()).count();

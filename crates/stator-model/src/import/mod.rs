@@ -215,10 +215,8 @@ fn take_download(
     findings: &mut Vec<Finding>,
 ) {
     let serves = |draft: &ImportDraft| draft.is_near(document) && job.serves(&draft.texts());
-    let served: Vec<usize> = by_closeness(drafts, document)
-        .into_iter()
-        .filter(|at| drafts.get(*at).is_some_and(serves))
-        .collect();
+    let served: Vec<usize> =
+        by_closeness(drafts, document).into_iter().filter(|at| drafts.get(*at).is_some_and(serves)).collect();
     let Some(first) = served.first().copied() else {
         findings.push(classify::unused_download_finding(document, job));
         return;

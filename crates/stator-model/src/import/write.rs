@@ -1,7 +1,7 @@
 //! A model as the text of its `model.yaml`.
 
-use crate::intent::format::{compact_document, format_document};
 use super::ImportedFile;
+use crate::intent::format::{compact_document, format_document};
 use crate::intent::model::{Manifest, Model};
 use crate::intent::yaml::{self, YamlNode, YamlValue};
 use std::collections::BTreeMap;

@@ -187,7 +187,8 @@ impl<'a> ManifestJudge<'a> {
             self.error(field, format!("`{field}` is not allowed in an object of `spec.manifests`"), help);
         }
         let name = self.check_metadata();
-        let removes_itself = |spec: &Map<String, Value>| spec.get("ttlSecondsAfterFinished").is_some_and(|ttl| !ttl.is_null());
+        let removes_itself =
+            |spec: &Map<String, Value>| spec.get("ttlSecondsAfterFinished").is_some_and(|ttl| !ttl.is_null());
         if kind == kinds::JOB && self.value.get("spec").and_then(Value::as_object).is_some_and(removes_itself) {
             self.error(
                 "spec.ttlSecondsAfterFinished",

@@ -3,6 +3,7 @@
 mod adapter;
 mod admission_check;
 mod cache_claim;
+mod command_lines;
 mod component;
 mod dgd_overrides;
 mod download;

@@ -24,7 +24,15 @@ const TOKEN: &str = "HF_TOKEN";
 const OWN_ENV: [(&str, &str); 1] = [("HF_XET_HIGH_PERFORMANCE", "1")];
 /// Fields of a Job's container that `weights` says.
 const OF_CONTAINER: [&str; 10] = [
-    "name", "image", "command", "args", "env", "envFrom", "volumeMounts", "terminationMessagePolicy", "resources",
+    "name",
+    "image",
+    "command",
+    "args",
+    "env",
+    "envFrom",
+    "volumeMounts",
+    "terminationMessagePolicy",
+    "resources",
     "securityContext",
 ];
 /// Fields of a Job's pod that `weights` says.
@@ -32,7 +40,12 @@ const OF_POD: [&str; 5] = ["containers", "volumes", "restartPolicy", "toleration
 /// Fields of a Job that `weights` says, or that mean nothing for one that is made when it is needed. A Job that removes itself
 /// would be made again.
 const OF_JOB: [&str; 7] = [
-    "template", "completions", "parallelism", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend",
+    "template",
+    "completions",
+    "parallelism",
+    "activeDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+    "suspend",
     "backoffLimit",
 ];
 /// How often stator's own Job is tried again.
@@ -125,7 +138,11 @@ impl DownloadJob {
                 .and_then(|count| u32::try_from(count).ok())
                 .filter(|count| *count != BACKOFF_LIMIT),
             resources: read_resources(found),
-            tolerations: field(pod, "tolerations").map(serde_json::from_value).transpose().map_err(unread)?.unwrap_or_default(),
+            tolerations: field(pod, "tolerations")
+                .map(serde_json::from_value)
+                .transpose()
+                .map_err(unread)?
+                .unwrap_or_default(),
             image_pull: names.collect::<Option<_>>().ok_or(DownloadFault::Other("a field of its pod is malformed"))?,
             security_context: read(field(found, "securityContext"))?,
             rest: rest_of_job(&spec, pod, found),
@@ -144,7 +161,8 @@ impl DownloadJob {
 
     /// Whether a graph is served from something that it downloads: it names a repository, or the folder of one.
     pub fn serves(&self, texts: &str) -> bool {
-        let folder = |one: &RequestedDownload| one.folder.as_ref().is_some_and(|folder| texts.contains(folder.as_str()));
+        let folder =
+            |one: &RequestedDownload| one.folder.as_ref().is_some_and(|folder| texts.contains(folder.as_str()));
         self.downloads.iter().any(|one| texts.contains(&one.repository) || folder(one))
     }
 
@@ -177,7 +195,8 @@ impl DownloadJob {
             }
             WeightsLoad::Model => {
                 let first = weights.parse_source().ok()??;
-                let is_named = matches!(&first, WeightsSource::HuggingFace { repository, .. } if *repository == model.spec.model);
+                let is_named =
+                    matches!(&first, WeightsSource::HuggingFace { repository, .. } if *repository == model.spec.model);
                 if !is_named && !model.spec.model.starts_with('/') {
                     return None;
                 }
@@ -258,7 +277,9 @@ impl DownloadJob {
             parts.push(part(uri.parse().ok()?, patterns(&one.include)?, patterns(&one.exclude)?, folder));
         }
         match (self.downloads.as_slice(), parts.as_slice()) {
-            ([one], [WeightsPart::Whole(uri)]) => Some((WeightsSources::One(uri.clone()), one.include.clone(), one.exclude.clone())),
+            ([one], [WeightsPart::Whole(uri)]) => {
+                Some((WeightsSources::One(uri.clone()), one.include.clone(), one.exclude.clone()))
+            }
             ([one], [WeightsPart::Selected(part)]) if part.folder.is_none() => {
                 Some((WeightsSources::One(part.uri.clone()), one.include.clone(), one.exclude.clone()))
             }

@@ -142,7 +142,8 @@ impl ProgramReader<'_> {
     fn statement(&mut self, tokens: &[Token]) -> Option<()> {
         match tokens {
             [Token::Name(word), rest @ ..] if word == "import" => {
-                let is_plain = |token: &Token| matches!(token, Token::Name(name) if name != "as") || *token == Token::Mark(',');
+                let is_plain =
+                    |token: &Token| matches!(token, Token::Name(name) if name != "as") || *token == Token::Mark(',');
                 rest.iter().all(is_plain).then_some(())
             }
             [Token::Name(word), Token::Name(module), Token::Name(import), rest @ ..]
@@ -177,9 +178,7 @@ impl ProgramReader<'_> {
         match first {
             Token::Text(text) => match rest {
                 // Texts side by side are one.
-                [Token::Text(_) | Token::Formatted, ..] => {
-                    Some((Expression::Unknown, self.expression(rest)?.1))
-                }
+                [Token::Text(_) | Token::Formatted, ..] => Some((Expression::Unknown, self.expression(rest)?.1)),
                 _ => Some((Expression::Text(text.clone()), rest)),
             },
             Token::Formatted | Token::Number => Some((Expression::Unknown, rest)),

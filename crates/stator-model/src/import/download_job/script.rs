@@ -127,13 +127,16 @@ impl DownloadScript {
             rest = rest.get(start.saturating_add(1)..)?;
             let (expression, after) = match rest.strip_prefix('{') {
                 Some(inside) => inside.split_once('}')?,
-                None => rest.split_at(rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len())),
+                None => {
+                    rest.split_at(rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len()))
+                }
             };
             let (name, default) = expression.split_once(":-").map_or((expression, None), |(name, or)| (name, Some(or)));
             if !is_name(name) {
                 return None;
             }
-            let known = self.environment.get(name).map(String::as_str).filter(|text| default.is_none() || !text.is_empty());
+            let known =
+                self.environment.get(name).map(String::as_str).filter(|text| default.is_none() || !text.is_empty());
             filled.push_str(known.or(default.filter(|text| !text.contains(['$', '`'])))?);
             rest = after;
         }
@@ -204,9 +207,9 @@ fn is_download_command(items: &[&str]) -> bool {
 
 /// The commands of a container's program, and the arguments of its script.
 fn commands_of(items: &[&str]) -> Result<(Vec<ShellCommand>, Vec<String>), DownloadFault> {
-    let is_shell = items.first().is_some_and(|program| {
-        ["sh", "bash", "ash", "dash"].contains(&program.rsplit('/').next().unwrap_or_default())
-    });
+    let is_shell = items
+        .first()
+        .is_some_and(|program| ["sh", "bash", "ash", "dash"].contains(&program.rsplit('/').next().unwrap_or_default()));
     if let (true, Some(at)) = (is_shell, items.iter().position(|item| item.starts_with('-') && item.ends_with('c')))
         && let Some(text) = items.get(at.saturating_add(1))
     {
@@ -242,7 +245,8 @@ fn shell_commands(script: &str) -> Option<Vec<ShellCommand>> {
             }
         } else if word.text.starts_with('>') {
             // `2>&1` and `2>/dev/null`: the number is no argument.
-            let is_number = |before: &ShellWord| before.range.end == word.range.start && before.text.parse::<u8>().is_ok();
+            let is_number =
+                |before: &ShellWord| before.range.end == word.range.start && before.text.parse::<u8>().is_ok();
             if words.last().is_some_and(is_number) {
                 words.pop();
             }
@@ -299,7 +303,8 @@ fn here_documents(script: &str) -> Option<(String, HereDocuments)> {
 /// The variables that a word names.
 fn variable_names(text: &str) -> Vec<String> {
     let parts = text.split('$').skip(1);
-    let names = parts.map(|part| part.trim_start_matches('{').split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next());
+    let names =
+        parts.map(|part| part.trim_start_matches('{').split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next());
     names.flatten().filter(|name| is_name(name)).map(str::to_owned).collect()
 }
 

@@ -96,7 +96,8 @@ impl<'a> ComponentManifest<'a> {
 
     /// `minAvailable`.
     pub fn min_available(self) -> Option<u32> {
-        let least = self.component.get("minAvailable").and_then(Value::as_u64).and_then(|least| u32::try_from(least).ok());
+        let least =
+            self.component.get("minAvailable").and_then(Value::as_u64).and_then(|least| u32::try_from(least).ok());
         least.filter(|least| (1..=10_000).contains(least))
     }
 
@@ -211,7 +212,8 @@ impl<'a> ComponentManifest<'a> {
 pub fn read_graph_env(list: Option<&Value>) -> Vec<GraphVariable> {
     let read = |item: &Value| {
         let item = item.as_object()?;
-        let name = item.get("name")?.as_str().filter(|name| !env::is_identity(name) || is_of_pod(item))?.parse().ok()?;
+        let name =
+            item.get("name")?.as_str().filter(|name| !env::is_identity(name) || is_of_pod(item))?.parse().ok()?;
         Some(GraphVariable { name, value: env_value(item)? })
     };
     let items = list.and_then(Value::as_array).into_iter().flatten();

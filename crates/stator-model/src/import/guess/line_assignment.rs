@@ -125,13 +125,12 @@ pub fn frontend_flags(args: &[String]) -> (Map<String, Value>, Vec<String>) {
     let mut again = Vec::new();
     for (flag, words) in flags::split_flags(table, written) {
         let value = table.value_of_words(flag.flag, &words);
-        if !value.is_some_and(|value| found.insert(flag.flag.name.to_owned(), value).is_none()) {
+        if value.is_none_or(|value| found.insert(flag.flag.name.to_owned(), value).is_some()) {
             again.push(flag.flag.name);
         }
     }
     found.retain(|name, _| !again.contains(&name.as_str()));
-    let fill =
-        |args: &[String]| engine::FrontendValues(&found).args(args, false, &mut engine::UnknownNames::default());
+    let fill = |args: &[String]| engine::FrontendValues(&found).args(args, false, &mut engine::UnknownNames::default());
     if written.iter().any(|argument| !engine::flag_names(argument).is_empty()) || found.is_empty() {
         return (Map::new(), args.to_vec());
     }
@@ -144,14 +143,19 @@ pub fn frontend_flags(args: &[String]) -> (Map<String, Value>, Vec<String>) {
         let words = engine::LineValues::fill(&values, &[name], &mut unknown);
         unknown.flags.is_empty().then_some(words)
     }));
-    if engine::names_flags(&arranged) && fill(&arranged) == written { (found, arranged) } else { (Map::new(), args.to_vec()) }
+    if engine::names_flags(&arranged) && fill(&arranged) == written {
+        (found, arranged)
+    } else {
+        (Map::new(), args.to_vec())
+    }
 }
 
 /// Arguments with names in place of all flags that are filled in as they stand there.
 fn arrange_by(args: &[String], fill: impl Fn(String) -> Option<Vec<String>>) -> Vec<String> {
     let (mut arranged, mut rest) = (Vec::new(), args);
     while let [first, after @ ..] = rest {
-        let (spelled, is_joined) = first.split_once('=').map_or((first.as_str(), false), |(spelled, _)| (spelled, true));
+        let (spelled, is_joined) =
+            first.split_once('=').map_or((first.as_str(), false), |(spelled, _)| (spelled, true));
         let name = if is_joined { format!("<{spelled}=>") } else { format!("<{spelled}>") };
         let words = if spelled.starts_with('-') { fill(name.clone()) } else { None };
         match words.and_then(|words| rest.strip_prefix(words.as_slice())) {

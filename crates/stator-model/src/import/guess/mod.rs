@@ -210,8 +210,10 @@ fn guess_frontend(target: ComponentManifest<'_>, serving: &Serving) -> Frontend 
     let router = take_router_mode(&mut env, serving);
     let plain = line.command.as_deref() == Some(&["python3".to_owned()]) && !line.args.is_empty();
     let implied = line.command.is_none() && line.args.is_empty();
-    let of_module = plain || line.command.as_deref() == Some(&["python3", "-m", engine::FRONTEND_MODULE].map(str::to_owned));
-    let (flags, args) = if of_module { line_assignment::frontend_flags(&line.args) } else { (Map::new(), line.args.clone()) };
+    let of_module =
+        plain || line.command.as_deref() == Some(&["python3", "-m", engine::FRONTEND_MODULE].map(str::to_owned));
+    let (flags, args) =
+        if of_module { line_assignment::frontend_flags(&line.args) } else { (Map::new(), line.args.clone()) };
     Frontend {
         replicas: target.replicas(),
         min_available: target.min_available(),

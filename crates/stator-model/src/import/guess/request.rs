@@ -124,5 +124,7 @@ fn secrets(job: &Value) -> Option<Secrets> {
         "imagePullSecrets": pod.get("imagePullSecrets").cloned().unwrap_or(Value::Null),
         "containers": [{"name": "main", "envFrom": main.get("envFrom").cloned().unwrap_or(Value::Null)}],
     }}});
-    super::ComponentManifest { component: component.as_object()?, graph_env: None }.secrets().filter(|secrets| *secrets != Secrets::default())
+    super::ComponentManifest { component: component.as_object()?, graph_env: None }
+        .secrets()
+        .filter(|secrets| *secrets != Secrets::default())
 }

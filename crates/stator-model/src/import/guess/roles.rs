@@ -149,7 +149,8 @@ pub fn worker_settings(shape: &ComponentRoles<'_>, table: &EngineTable) -> Vec<F
 
 /// A model's name that other components tell: the graph's model reference, a router's or a planner's arguments.
 pub fn referenced_model(targets: &[ComponentManifest<'_>]) -> Option<String> {
-    let reference = |target: &ComponentManifest<'_>| target.component.get("modelRef")?.get("name")?.as_str().map(str::to_owned);
+    let reference =
+        |target: &ComponentManifest<'_>| target.component.get("modelRef")?.get("name")?.as_str().map(str::to_owned);
     let variable = |target: &ComponentManifest<'_>| target.literal_env().get(names::MODEL_NAME).cloned();
     let argument = |target: &ComponentManifest<'_>| {
         let program = target.command_line()?.program()?;

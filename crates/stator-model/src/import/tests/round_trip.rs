@@ -1,6 +1,6 @@
 //! Upstream's manifests, imported and rendered, against what Dynamo's own operator makes of them.
 
-use crate::import::{self, CoverageRow, ImportOptions, ImportResult, ManifestFile, import, ImportedModel};
+use crate::import::{self, CoverageRow, ImportOptions, ImportResult, ImportedModel, ManifestFile, import};
 use crate::intent::{SourceFile, SourceTree, Workspace};
 use crate::render::{RenderTarget, render};
 use rayon::prelude::*;

@@ -138,7 +138,9 @@ fn scalar(text: &str, plain: bool) -> Option<String> {
     if text.contains(['\n', '\r']) {
         return None;
     }
-    let is_special = |c: char| matches!(c, ',' | '[' | ']' | '{' | '}' | '"' | '\'' | '#' | '&' | '*' | '!' | '|' | '>' | '%' | '`' | '@');
+    let is_special = |c: char| {
+        matches!(c, ',' | '[' | ']' | '{' | '}' | '"' | '\'' | '#' | '&' | '*' | '!' | '|' | '>' | '%' | '`' | '@')
+    };
     let needs_quotes = text.is_empty() || text.contains(is_special) || text.contains(": ") || text.ends_with(':');
     if plain && !needs_quotes {
         return Some(text.to_owned());

@@ -195,18 +195,16 @@ impl Weights {
                 let files = (self.include.as_slice(), self.exclude.as_slice());
                 vec![("source".to_owned(), self.download(uri, files, None, true))]
             }
-            Some(WeightsSources::Several(parts)) => {
-                parts
-                    .iter()
-                    .enumerate()
-                    .map(|(index, part)| {
-                        let (path, uri, part) = part.at(index);
-                        let files = part.map_or((&[][..], &[][..]), |part| (&part.include[..], &part.exclude[..]));
-                        let folder = part.and_then(|part| part.folder.as_ref());
-                        (path, self.download(uri, files, folder, index == 0))
-                    })
-                    .collect()
-            }
+            Some(WeightsSources::Several(parts)) => parts
+                .iter()
+                .enumerate()
+                .map(|(index, part)| {
+                    let (path, uri, part) = part.at(index);
+                    let files = part.map_or((&[][..], &[][..]), |part| (&part.include[..], &part.exclude[..]));
+                    let folder = part.and_then(|part| part.folder.as_ref());
+                    (path, self.download(uri, files, folder, index == 0))
+                })
+                .collect(),
         }
     }
 

@@ -187,7 +187,11 @@ fn check_overrides(judge: &mut ModelValidator<'_>) {
             OverrideKind::DynamoModel => (!spec.adapters.is_empty(), "it has no `adapters`", None),
             OverrideKind::PersistentVolumeClaim => {
                 let cache = spec.cache.as_ref().filter(|cache| cache.size.is_some()).map(|cache| cache.claim.as_str());
-                let claim = spec.weights.as_ref().and_then(|weights| weights.claim.as_ref()).filter(|claim| claim.size.is_some());
+                let claim = spec
+                    .weights
+                    .as_ref()
+                    .and_then(|weights| weights.claim.as_ref())
+                    .filter(|claim| claim.size.is_some());
                 let claims: Vec<&str> = cache.into_iter().chain(claim.map(|claim| claim.name.as_str())).collect();
                 let only = if let [only] = claims.as_slice() { Some(*only) } else { None };
                 (!claims.is_empty(), "it has no `cache` or `weights` with a `size`", only)

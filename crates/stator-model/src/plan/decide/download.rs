@@ -52,7 +52,9 @@ pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut
         };
         let Some(PendingJob { job, .. }) = before else { continue };
         apply.after = Some(Box::new(job.clone()));
-        change.reasons.push(ChangeReason::WaitsForDownload { job: job.clone(), serves_old: is_graph && serving.is_some() });
+        change
+            .reasons
+            .push(ChangeReason::WaitsForDownload { job: job.clone(), serves_old: is_graph && serving.is_some() });
     }
 }
 

@@ -132,9 +132,8 @@ pub trait LineValues {
             for name in flag_names(item) {
                 let words = self.flag_words(&name);
                 // One word of a script keeps flag and value together, whatever is quoted.
-                let quoted = words.and_then(|words| {
-                    words.iter().map(|word| flags::shell_word(word)).collect::<Option<Vec<_>>>()
-                });
+                let quoted = words
+                    .and_then(|words| words.iter().map(|word| flags::shell_word(word)).collect::<Option<Vec<_>>>());
                 text.push_str(&self.fill_text(item.get(from..name.range.start).unwrap_or_default(), unknown));
                 match quoted {
                     Some(words) => text.push_str(&words.join(" ")),
@@ -246,7 +245,8 @@ impl EngineTable {
 
     /// The flags of a worker that its own command line does not name.
     pub fn unnamed_flags(&self, worker: &Worker) -> Map<String, Value> {
-        let items: Vec<String> = worker.own_command().into_iter().flatten().chain(worker.args.iter().cloned()).collect();
+        let items: Vec<String> =
+            worker.own_command().into_iter().flatten().chain(worker.args.iter().cloned()).collect();
         unnamed_flags(flags::flag_table(self.module), &worker.flags, &items)
     }
 }

@@ -208,17 +208,21 @@ pub fn flag_words(table: Option<&FlagTable>, spelled: &str, value: &Value, joine
 /// How a flag is spelled by its name and its value: `--NAME`, or `--no-NAME` for false.
 pub fn usual_spelling(table: Option<&FlagTable>, name: &str, value: &Value) -> String {
     let takes = table.and_then(|table| table.find(&format!("--{name}"))).map(|found| found.takes);
-    if *value == Value::Bool(false) && takes != Some(FlagType::Boolean) { format!("--no-{name}") } else { format!("--{name}") }
+    if *value == Value::Bool(false) && takes != Some(FlagType::Boolean) {
+        format!("--no-{name}")
+    } else {
+        format!("--{name}")
+    }
 }
 
 /// All flags of a map as words, by name.
 pub fn all_flag_words(table: Option<&FlagTable>, flags: &Map<String, Value>) -> Vec<String> {
     let words = |(name, value): (&String, &Value)| {
         let spelled = usual_spelling(table, name, value);
-        match value {
-            Value::Bool(false) if spelled.starts_with("--no-") => Some(vec![spelled]),
-            _ => flag_words(table, &spelled, value, false),
+        if *value == Value::Bool(false) && spelled.starts_with("--no-") {
+            return Some(vec![spelled]);
         }
+        flag_words(table, &spelled, value, false)
     };
     flags.iter().filter_map(words).flatten().collect()
 }
@@ -258,7 +262,8 @@ pub fn split_flags<'a>(table: &'a FlagTable, args: &'a [String]) -> Vec<(GivenFl
     let mut rest = args;
     while let [first, after @ ..] = rest {
         rest = after;
-        let (spelled, joined) = first.split_once('=').map_or((first.as_str(), None), |(name, value)| (name, Some(value)));
+        let (spelled, joined) =
+            first.split_once('=').map_or((first.as_str(), None), |(name, value)| (name, Some(value)));
         if !spelled.starts_with('-') {
             continue;
         }

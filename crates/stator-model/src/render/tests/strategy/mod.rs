@@ -111,7 +111,11 @@ fn weights() -> BoxedStrategy<Weights> {
         "s3://weights/gpt-oss-120b",
     ]);
     let uri = |uri: &str| uri.parse().unwrap_or_else(|error| panic!("{uri}: {error}"));
-    let part = (vec(scalar("\\*\\.[a-z]{1,6}"), 0..2), vec(scalar("[a-z]{1,6}/\\*"), 0..2), option::of(scalar("[a-z]{1,6}/base")));
+    let part = (
+        vec(scalar("\\*\\.[a-z]{1,6}"), 0..2),
+        vec(scalar("[a-z]{1,6}/\\*"), 0..2),
+        option::of(scalar("[a-z]{1,6}/base")),
+    );
     let several = (vec(part, 1..3), any::<bool>()).prop_map(move |(parts, whole)| {
         let name = |index: usize| uri(&format!("hf://org/part-{index}@b5c939de8f754692c1647ca79fbf85e8c1e70f8a"));
         let selected = parts.into_iter().enumerate().map(|(index, (include, exclude, folder))| {

@@ -39,7 +39,8 @@ prop_compose! {
 
 /// Flags that every program takes, whatever they are called there.
 pub fn flags() -> BoxedStrategy<Map<String, Value>> {
-    let value = prop_oneof![Just(json!(true)), (1..9_i32).prop_map(Value::from), Just(json!("a b")), Just(json!(["a", "b"]))];
+    let value =
+        prop_oneof![Just(json!(true)), (1..9_i32).prop_map(Value::from), Just(json!("a b")), Just(json!(["a", "b"]))];
     btree_map("own-[a-z]{1,5}", value, 0..3).prop_map(|flags| flags.into_iter().collect()).boxed()
 }
 
