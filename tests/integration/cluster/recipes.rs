@@ -1,10 +1,11 @@
 //! NVIDIA's recipes, whole: what `kubectl apply` of a recipe's folders makes, a sync of what was imported of them makes too,
 //! on a real API server with the definitions of Dynamo's neighbours.
 
+use super::converting::plane_of;
 use super::place::{Namespaces, Place as _};
 use super::whole::weights::complete;
 use super::whole::words::Shop;
-use crate::testbed;
+use crate::testbed::{self, ControlPlane};
 use serde_json::{Value, json};
 use stator_cluster::cluster::Cluster as _;
 use stator_core::dynamo::equivalence::{self, is_unknown_component_type};
@@ -23,10 +24,12 @@ struct Recipe {
     files: Vec<PathBuf>,
     /// The graph as Dynamo's operator is recorded to read it.
     graph: Value,
+    release: Release,
 }
 
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo")
+fn data(release: Release) -> PathBuf {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo");
+    if release == Release::V1_5 { all.join("1.5") } else { all }
 }
 
 fn yaml_files(folder: &Path, is_deep: bool) -> Vec<PathBuf> {
@@ -34,12 +37,16 @@ fn yaml_files(folder: &Path, is_deep: bool) -> Vec<PathBuf> {
     for entry in fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() && is_deep {
             found.extend(yaml_files(&entry, true));
-        } else if entry.extension().is_some_and(|extension| extension == "yaml") {
+        } else if entry.extension().is_some_and(|extension| extension == "yaml") && !is_hidden(&entry) {
             found.push(entry);
         }
     }
     found.sort();
     found
+}
+
+fn is_hidden(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
 }
 
 /// Benchmarks are no part of a deployment.
@@ -48,8 +55,8 @@ fn is_benchmark(file: &Path) -> bool {
 }
 
 impl Recipe {
-    fn of(row: &Value) -> Self {
-        let file = data().join(row["file"].as_str().unwrap());
+    fn of(row: &Value, release: Release) -> Self {
+        let file = data(release).join(row["file"].as_str().unwrap());
         let folder = file.parent().unwrap();
         let is_graphs_own = |other: &PathBuf| {
             let name = other.file_name().unwrap().to_str().unwrap();
@@ -59,21 +66,23 @@ impl Recipe {
         let cache = folder.ancestors().map(|above| above.join("model-cache")).find(|cache| cache.is_dir()).unwrap();
         files.extend(yaml_files(&cache, true));
         let name = row["file"].as_str().unwrap().trim_start_matches("recipes/").to_owned();
-        Self { name, files, graph: row["v1beta1"].clone() }
+        Self { name, files, graph: row["v1beta1"].clone(), release }
     }
 
-    fn all() -> Vec<Self> {
-        let rows = crate::fidelity::verdicts(Release::V1_2, "recipes");
-        let known = rows.iter().filter(|row| row["kind"] == GRAPH.kind && row["v1beta1"].is_object());
-        known.map(Self::of).collect()
+    /// The recipes of a release. The patches of kustomize among them are no deployments.
+    fn all(release: Release) -> Vec<Self> {
+        let rows = crate::fidelity::verdicts(release, "recipes");
+        let is_patch = |row: &Value| row["file"].as_str().unwrap().contains("/kustomize/");
+        let known = rows.iter().filter(|row| row["kind"] == GRAPH.kind && row["v1beta1"].is_object() && !is_patch(row));
+        known.map(|row| Self::of(row, release)).collect()
     }
 
     fn import(&self) -> ImportResult {
         let read = |path: &PathBuf| ManifestFile {
-            file: path.strip_prefix(data()).unwrap().display().to_string(),
+            file: path.strip_prefix(data(self.release)).unwrap().display().to_string(),
             content: fs_err::read(path).unwrap(),
         };
-        import(&self.files.iter().map(read).collect::<Vec<_>>(), ImportOptions { release: Release::V1_2, lossy: false })
+        import(&self.files.iter().map(read).collect::<Vec<_>>(), ImportOptions { release: self.release, lossy: false })
     }
 
     /// What `kubectl apply` of the files makes, but for Jobs.
@@ -203,10 +212,9 @@ async fn applied(place: &Namespaces, namespace: &str) -> BTreeMap<String, Value>
 }
 
 /// What is left behind of the recipes, each kind of reason once, with the number of deployments that it is said of.
-#[test]
-fn nothing_of_a_recipe_is_left_behind_without_a_reason() {
+fn left_behind(release: Release) -> String {
     let (mut left, mut whole, mut with_weights) = (BTreeMap::<String, usize>::new(), 0, 0);
-    let recipes = Recipe::all();
+    let recipes = Recipe::all(release);
     for recipe in &recipes {
         let imported = recipe.import();
         let errors: Vec<&str> =
@@ -223,7 +231,12 @@ fn nothing_of_a_recipe_is_left_behind_without_a_reason() {
         }
     }
     let lines: Vec<String> = left.iter().map(|(said, count)| format!("{count} × {said}")).collect();
-    insta::assert_snapshot!(format!("{whole} of {} whole, {with_weights} with weights\n{}", recipes.len(), lines.join("\n")), @"
+    format!("{whole} of {} whole, {with_weights} with weights\n{}", recipes.len(), lines.join("\n"))
+}
+
+#[test]
+fn nothing_of_a_recipe_is_left_behind_without_a_reason() {
+    insta::assert_snapshot!(left_behind(Release::V1_2), @"
     29 of 36 whole, 23 with weights
     1 × DynamoGraphDeployment `gpt-oss-agg`: `spec.services.TrtllmWorker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
     1 × DynamoGraphDeployment `gpt-oss-disagg`: `spec.services.TrtllmDecodeWorker.volumeMounts` is not imported: release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write them all in one place
@@ -237,11 +250,28 @@ fn nothing_of_a_recipe_is_left_behind_without_a_reason() {
     ");
 }
 
+#[test]
+fn nothing_of_a_recipe_of_the_newest_release_is_left_behind() {
+    insta::assert_snapshot!(left_behind(Release::V1_5), @"66 of 66 whole, 51 with weights");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_of_each_recipe_makes_what_kubectl_apply_makes() {
     let Some(plane) = testbed::shared() else { return };
+    insta::assert_snapshot!(synced_as_applied(plane, Release::V1_2).await, @"17 Jobs, 23 downloads; ComputeDomain, ConfigMap, DynamoGraphDeployment, HTTPRoute, PersistentVolumeClaim, ResourceClaimTemplate");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_of_each_recipe_of_the_newest_release_makes_what_kubectl_apply_makes() {
+    let Some(plane) = plane_of(Release::V1_5).await else { return };
+    insta::assert_snapshot!(synced_as_applied(plane, Release::V1_5).await, @"24 Jobs, 51 downloads; ComputeDomain, ConfigMap, DynamoGraphDeployment, HTTPRoute, PersistentVolumeClaim, ResourceClaimTemplate");
+}
+
+/// Syncs what is imported of each recipe beside what `kubectl apply` makes of it, and compares; says how many Jobs stay Jobs,
+/// how many are weights, and of which kinds the objects are.
+async fn synced_as_applied(plane: &'static ControlPlane, release: Release) -> String {
     let (mut compared, mut jobs) = (BTreeSet::new(), (0, 0));
-    for (number, recipe) in Recipe::all().iter().enumerate() {
+    for (number, recipe) in Recipe::all(release).iter().enumerate() {
         let place = Namespaces::on(plane, &format!("recipe-{number}")).await;
         let by_hand = place.away();
         for mut object in recipe.objects() {
@@ -281,16 +311,6 @@ async fn a_sync_of_each_recipe_makes_what_kubectl_apply_makes() {
         compared.extend(theirs.keys().filter_map(|key| key.split(' ').next()).map(str::to_owned));
         shop.settled().await;
     }
-    assert_eq!(jobs, (0, 0), "Jobs that stay Jobs, and those that are weights");
     let kinds: Vec<&str> = compared.iter().map(String::as_str).collect();
-    insta::assert_debug_snapshot!(kinds, @r#"
-    [
-        "ComputeDomain",
-        "ConfigMap",
-        "DynamoGraphDeployment",
-        "HTTPRoute",
-        "PersistentVolumeClaim",
-        "ResourceClaimTemplate",
-    ]
-    "#);
+    format!("{} Jobs, {} downloads; {}", jobs.0, jobs.1, kinds.join(", "))
 }
