@@ -61,6 +61,7 @@ stator_core::rules! {
     MODEL_IMAGE_LATEST = "model/image-latest", "Images have a tag that does not move.";
     MODEL_KEY = "model/metadata-key", "Label and annotation keys are valid, and not those of stator or the operator.";
     MODEL_MANIFEST = "model/manifest", "An object of `spec.manifests` has an allowed kind, a unique name, and no fields that stator or the cluster writes.";
+    MODEL_MEMORY = "model/memory", "A size of memory is one that a program can use.";
     MODEL_NAME_BUDGET = "model/name-budget", "Model and component names together are short enough for the objects made from them.";
     MODEL_OVERRIDE = "model/override", "An override changes an object that is rendered, and not its identity.";
     MODEL_ROLLOUT = "model/rollout", "A rollout can make progress.";

@@ -47,12 +47,8 @@ pub(super) fn check_arguments(
         };
         let message = format!("`{}`{of} contradicts `{field}: {wanted}`{at}", one.text);
         let help = format!("Keep one of them: remove {what}, or write `{field}: {}`.", one.value);
-        if one.setting.counts_gpus() {
-            contradicts = true;
-            context.error(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
-        } else {
-            context.warning(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
-        }
+        contradicts |= one.setting.counts_gpus();
+        context.error(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
     }
     if !contradicts {
         check_gpu_count(context, path, inputs.worker, &given);

@@ -1,6 +1,6 @@
 //! Files that pods mount: where they come from and go to. Whether they can be read is judged where they are.
 
-use super::ModelValidator;
+use super::{ModelValidator, serving_workers};
 use super::graph::all_components;
 use crate::intent::model::{Cache, MountedFile, Weights};
 use crate::intent::mounted_files::{MAX_CONFIG_MAP_BYTES, MAX_MOUNTED_FILES, check_path};
@@ -66,6 +66,40 @@ fn check_content(judge: &mut ModelValidator<'_>, name: &FileName, file: &Mounted
     }
 }
 
+/// An engine reads its file where that is mounted: one that is mounted elsewhere under the same name is meant, and missed.
+fn check_engine_configs(judge: &mut ModelValidator<'_>, targets: &[MountTarget], volumes: Vec<&str>) {
+    let spec = &judge.model.spec;
+    for (_, path, worker) in serving_workers(spec.serving.as_ref()) {
+        let Some(config) = worker.engine_config.as_deref() else { continue };
+        let field = path.rsplit('.').next().unwrap_or_default();
+        let Some(target) = targets.iter().find(|one| one.field == field) else { continue };
+        let files: Vec<(&FileName, &str)> = spec
+            .files
+            .iter()
+            .filter(|(_, file)| mounts(file, target))
+            .map(|(name, file)| (name, file.mount_path.as_str()))
+            .collect();
+        let pods = [spec.pod.as_deref(), worker.pod.as_deref()].into_iter().flatten();
+        let own = pods.flat_map(|pod| &pod.volume_mounts).filter_map(|mount| mount.get("mountPath")?.as_str());
+        let is_there = files
+            .iter()
+            .map(|(_, mounted)| *mounted)
+            .chain(volumes.iter().copied())
+            .chain(own)
+            .any(|mounted| is_at_or_below(config, mounted.trim_end_matches('/')));
+        let last = |path: &str| path.rsplit('/').next().map(str::to_owned);
+        let Some((name, mounted)) = files.iter().find(|(_, mounted)| !is_there && last(mounted) == last(config)) else {
+            continue;
+        };
+        judge.error(
+            rules::MODEL_FILE_MOUNT,
+            &format!("{path}.engineConfig"),
+            format!("nothing is mounted at `{config}`, and file `{name}` is mounted at `{mounted}`"),
+            format!("Write `engineConfig: {mounted}`, or mount the file at `{config}`."),
+        );
+    }
+}
+
 /// A component of the graph, as files name it.
 struct MountTarget {
     /// In the graph.
@@ -91,6 +125,7 @@ fn check_mounts(judge: &mut ModelValidator<'_>) {
         })
         .collect();
     let caches = [spec.cache.as_ref().map(Cache::mount_path), spec.weights.as_ref().map(Weights::mount_path)];
+    check_engine_configs(judge, &targets, caches.into_iter().flatten().collect());
     for (position, (name, file)) in spec.files.iter().enumerate() {
         let place = format!("spec.files.{name}");
         for (index, wanted) in file.components.iter().flatten().enumerate() {

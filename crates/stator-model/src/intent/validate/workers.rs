@@ -6,7 +6,9 @@ use crate::intent::model::{
     Worker,
 };
 use crate::intent::rules;
+use crate::intent::scalar::Quantity;
 use serde_json::Value;
+use stator_core::object::Quantity as Amount;
 
 pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
     let model = judge.model;
@@ -18,6 +20,7 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
         check_least_available(judge, &path, worker.scaling, worker.min_available);
         check_rollout(judge, &format!("{path}.rollout"), worker.rollout.as_ref());
         check_args(judge, &path, &worker.args);
+        check_shared_memory(judge, &path, worker.shared_memory.as_ref());
         let given = [worker.command.is_some(), worker.shell.is_some(), worker.module.is_some()];
         check_program(judge, &path, given, &worker.args);
         if model.spec.engine == Engine::Mocker && worker.gpus.is_some_and(|gpus| gpus > 0) {
@@ -35,15 +38,34 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
         check_least_available(judge, &path, component.scaling, component.min_available);
         check_rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
         check_args(judge, &path, &component.args);
+        check_shared_memory(judge, &path, component.shared_memory.as_ref());
         let given = [!component.command.is_empty(), component.shell.is_some(), component.module.is_some()];
         check_program(judge, &path, given, &component.args);
     }
     if let Some(frontend) = model.spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref()) {
         let given = [frontend.command.is_some(), frontend.shell.is_some(), frontend.module.is_some()];
         check_program(judge, "spec.serving.frontend", given, &frontend.args);
+        check_shared_memory(judge, "spec.serving.frontend", frontend.shared_memory.as_ref());
     }
     check_rollout(judge, "spec.rollout", model.spec.rollout.as_ref().map(ModelRollout::pods).as_ref());
     check_planner_floor(judge);
+}
+
+/// No program that shares memory at all gets by with less: a smaller size lacks its unit.
+const LEAST_SHARED_MEMORY: &str = "1Mi";
+
+fn check_shared_memory(judge: &mut ModelValidator<'_>, path: &str, size: Option<&Quantity>) {
+    let Some(size) = size else { return };
+    let amount = Amount::parse(size.as_str());
+    let is_none = amount == Amount::parse("0");
+    if !is_none && amount < Amount::parse(LEAST_SHARED_MEMORY) {
+        judge.error(
+            rules::MODEL_MEMORY,
+            &format!("{path}.sharedMemory"),
+            format!("`{size}` is less than {LEAST_SHARED_MEMORY}, too little for any program"),
+            format!("Write a size with its unit, such as `80Gi`; or `\"0\"` for no shared memory. `{size}` is in bytes."),
+        );
+    }
 }
 
 /// Flags of the parallel sizes, in every engine's spelling. The operator reads them from the arguments of a worker on
