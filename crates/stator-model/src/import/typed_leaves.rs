@@ -106,9 +106,8 @@ fn manifest_leaves(value: &Value) -> usize {
                     leaves.named.saturating_add(leaves.written)
                 }
             };
-            let is_line = |field: &str| {
-                (field == "command" && lines.0.is_some()) || (field == "args" && lines.1.is_some())
-            };
+            let is_line =
+                |field: &str| (field == "command" && lines.0.is_some()) || (field == "args" && lines.1.is_some());
             let rest = map.iter().filter(|(field, _)| !is_line(field)).map(|(_, below)| manifest_leaves(below));
             of_lines.saturating_add(rest.sum())
         }

@@ -138,13 +138,59 @@ fn scalar(text: &str, plain: bool) -> Option<String> {
     if text.contains(['\n', '\r']) {
         return None;
     }
-    let is_special = |c: char| {
-        matches!(c, ',' | '[' | ']' | '{' | '}' | '"' | '\'' | '#' | '&' | '*' | '!' | '|' | '>' | '%' | '`' | '@')
-    };
-    let needs_quotes = text.is_empty() || text.contains(is_special) || text.contains(": ") || text.ends_with(':');
+    const ANYWHERE: [char; 5] = [',', '[', ']', '{', '}'];
+    const AT_START: [char; 12] = ['"', '\'', '#', '&', '*', '!', '|', '>', '%', '`', '@', '?'];
+    let needs_quotes = text.is_empty()
+        || text.contains(ANYWHERE)
+        || text.starts_with(AT_START)
+        || text.contains(": ")
+        || text.contains(" #")
+        || text.ends_with(':');
     if plain && !needs_quotes {
         return Some(text.to_owned());
     }
     // What JSON writes, YAML reads.
     serde_json::to_string(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compact_document;
+    use crate::intent::format::format_document;
+    use crate::intent::yaml::parse_yaml;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn value_of(text: &str) -> Option<Value> {
+        Some(parse_yaml(text.as_bytes(), 0, "model.yaml").root?.to_json())
+    }
+
+    #[test]
+    fn small_maps_stand_on_a_line_and_components_and_comments_stay() {
+        let text = "spec:\n  secrets:\n    huggingFace: token\n  serving:\n    worker:\n      resources:\n        requests:\n          \
+            cpu: \"8\"\n      # Why.\n      pod:\n        labels:\n          # Said here.\n          a: b\n  \
+            weights:\n    source:\n      - uri: hf://a/b@main\n        exclude:\n          - x/*\n";
+        insta::assert_snapshot!(compact_document(text).unwrap(), @"");
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof!["[a-z]{1,8}", "[ -~]{0,12}", "[a-z:@#,\\[{}\"' é-]{0,10}"]
+    }
+
+    proptest! {
+        /// Whatever stands there, it says the same on one line, and formats to itself.
+        #[test]
+        fn what_a_document_says_stays(
+            env in prop::collection::btree_map("[A-Z]{1,5}", text(), 0..4),
+            list in prop::collection::vec(text(), 0..4),
+        ) {
+            let document = json!({"spec": {"env": env, "serving": {"worker": {"args": list, "pod": {"volumes": [{"a": list}]}}}}});
+            let written = serde_saphyr::to_string(&document).unwrap();
+            let compact = compact_document(&written).unwrap();
+            prop_assert_eq!(value_of(&compact), value_of(&written), "{}", compact);
+            if let Ok(formatted) = format_document(&compact) {
+                prop_assert_eq!(value_of(&formatted), value_of(&written));
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Files that pods mount: where they come from and go to. Whether they can be read is judged where they are.
 
-use super::{ModelValidator, serving_workers};
 use super::graph::all_components;
+use super::{ModelValidator, serving_workers};
 use crate::intent::model::{Cache, MountedFile, Weights};
 use crate::intent::mounted_files::{MAX_CONFIG_MAP_BYTES, MAX_MOUNTED_FILES, check_path};
 use crate::intent::rules;

@@ -63,7 +63,9 @@ fn check_shared_memory(judge: &mut ModelValidator<'_>, path: &str, size: Option<
             rules::MODEL_MEMORY,
             &format!("{path}.sharedMemory"),
             format!("`{size}` is less than {LEAST_SHARED_MEMORY}, too little for any program"),
-            format!("Write a size with its unit, such as `80Gi`; or `\"0\"` for no shared memory. `{size}` is in bytes."),
+            format!(
+                "Write a size with its unit, such as `80Gi`; or `\"0\"` for no shared memory. `{size}` is in bytes."
+            ),
         );
     }
 }
