@@ -15,6 +15,7 @@ mod documents;
 mod download_job;
 mod draft;
 mod guess;
+mod kustomize;
 mod pod_fields;
 mod remainder;
 mod round_trip;
@@ -38,6 +39,7 @@ pub mod rules {
     stator_core::rules! {
         NO_MODEL = "import/no-model", "The model that was written is valid and renders to the manifest.";
         DIFFERENCE_NOTE = "import/note", "A harmless difference that should be reviewed.";
+        KUSTOMIZE = "import/kustomize", "What kustomize builds is imported as it builds it.";
         NOT_AN_OBJECT = "import/not-an-object", "A document is a Kubernetes object: it has `apiVersion`, `kind` and a name.";
         NOT_CARRIED = "import/not-carried", "Everything in a manifest can be expressed in a model.";
         PLACEHOLDER = "import/placeholder", "A namespace is the name of one, and not a placeholder to be replaced by hand.";
@@ -123,6 +125,7 @@ pub struct ImportOptions {
 pub fn import(inputs: &[ManifestFile], options: ImportOptions) -> ImportResult {
     let mut findings = Vec::new();
     let mut all = Vec::new();
+    let (inputs, built) = kustomize::without_kustomizations(inputs);
     for input in inputs {
         all.extend(documents::read(&input.file, &input.content, &mut findings));
     }
@@ -173,6 +176,7 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions) -> ImportResult {
     let mut models: Vec<ImportedModel> =
         drafts.into_iter().map(|draft| draft.finish(options.release, &mut findings)).collect();
     models.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
+    findings.extend(built.map(|built| built.finding(models.is_empty())));
     finding::sort_and_dedup(&mut findings);
     ImportResult { models, findings }
 }
