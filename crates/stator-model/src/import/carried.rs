@@ -48,6 +48,13 @@ pub fn manifest_of(model: &Model, document: &ManifestDocument) -> Result<Manifes
     }
 }
 
+/// Whether a Job mounts a claim that texts of a graph name.
+pub fn shares_claim(texts: &str, job: &ManifestDocument) -> bool {
+    let volumes = job.value.pointer("/spec/template/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let mut claims = volumes.filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName")?.as_str());
+    claims.any(|claim| texts.contains(&format!("\"{claim}\"")))
+}
+
 fn is_job(document: &ManifestDocument) -> bool {
     classify::kind_of(&document.value) == kinds::JOB.kind
 }

@@ -387,7 +387,8 @@ fn calls_frontend(value: &Value) -> bool {
         Value::String(text) => text.match_indices(FRONTEND_SERVICE).any(|(at, _)| {
             text.get(..at).is_some_and(|before| before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '}'))
         }),
-        Value::Object(map) => map.values().any(calls_frontend),
+        // What an image is called says nothing of what its program calls.
+        Value::Object(map) => map.iter().any(|(field, below)| field != "image" && calls_frontend(below)),
         Value::Array(items) => items.iter().any(calls_frontend),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
@@ -395,6 +396,15 @@ fn calls_frontend(value: &Value) -> bool {
 
 /// How Dynamo's operator ends the name of a frontend's Service.
 const FRONTEND_SERVICE: &str = "-frontend";
+
+/// What a Job is told by that has nothing in common with the graphs: it may as well need one to serve.
+pub fn unrelated_job_finding(document: &ManifestDocument) -> Finding {
+    let (name, number) = (name_of(&document.value), document.number);
+    let message =
+        format!("document {number}: Job `{name}` is left out: it mounts no claim that a graph beside it mounts");
+    let help = "if the graph needs it first, write it under `manifests` of the model; else run it with `kubectl apply`";
+    Finding::warning(rules::DIFFERENCE_NOTE, document.location(), message, help)
+}
 
 /// What a benchmark is told by.
 fn client_finding(document: &ManifestDocument, kind: &str) -> Finding {

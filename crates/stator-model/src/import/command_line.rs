@@ -232,7 +232,7 @@ impl PythonProgram {
                 Some((spelled, _)) => (spelled, true),
                 None => (first.text.as_str(), false),
             };
-            if !spelled.starts_with('-') {
+            if !spelled.starts_with("--") {
                 continue;
             }
             names.push(spelled.to_owned());

@@ -238,6 +238,14 @@ fn take_download(
 fn carry_object(document: &ManifestDocument, drafts: &mut [ImportDraft], findings: &mut Vec<Finding>) {
     let near = by_closeness(drafts, document);
     let using = near.iter().copied().find(|at| drafts.get(*at).is_some_and(|draft| draft.uses(document)));
+    let is_job = classify::kind_of(&document.value) == kinds::JOB.kind;
+    let shares_claim =
+        |at: &usize| drafts.get(*at).is_some_and(|draft| carried::shares_claim(&draft.texts(), document));
+    if is_job && !near.iter().any(shares_claim) {
+        findings.push(classify::unrelated_job_finding(document));
+        return;
+    }
+    let using = if is_job { near.iter().copied().find(shares_claim) } else { using };
     let Some(owner) = using.or_else(|| near.first().copied()) else {
         findings.push(classify::lonely_object_finding(document));
         return;

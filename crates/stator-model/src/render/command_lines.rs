@@ -17,7 +17,20 @@ pub(super) fn frontend_command_line(
     let is_script = engine::runs_script(own.as_deref());
     let has_names = engine::names_flags(&written.args);
     let mut unknown = engine::UnknownNames::default();
-    let mut args = engine::FrontendValues(&written.flags).args(&written.args, is_script, &mut unknown);
+    let values = engine::FrontendValues(&written.flags);
+    let mut args = values.args(&written.args, is_script, &mut unknown);
+    let own_names = own.as_ref().is_some_and(|own| own.iter().any(|item| !engine::flag_names(item).is_empty()));
+    let own = own.map(|own| engine::LineValues::fill(&values, &own, &mut unknown));
+    if is_script && !own_names && !written.args.iter().any(|item| !engine::flag_names(item).is_empty()) {
+        for name in written.flags.keys() {
+            context.warning(
+                rules::SETTING_IGNORED,
+                &format!("{PATH}.flags.{name}"),
+                format!("`{name}` has no effect: the frontend's own script does not name it"),
+                format!("write `<--{name}>` in the script, or remove `{name}`"),
+            );
+        }
+    }
     report_unknown_flags(context, PATH, unknown.flags);
     check_flags(context, engine::FRONTEND_MODULE, PATH, &written.flags);
     let is_flags_own = own.is_none() && (has_names || !written.flags.is_empty());

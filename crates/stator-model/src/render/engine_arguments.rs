@@ -2,7 +2,8 @@
 //! would be a lie: in the file, in the count of GPUs, in the price.
 
 use super::RenderContext;
-use super::engine::{EngineSetting, EngineTable, WorkerInputs, WorkerRole};
+use super::engine::flags::FlagType;
+use super::engine::{EngineSetting, EngineTable, WorkerInputs, WorkerRole, runs_script};
 use crate::intent::model::{Engine, ReplicaSize, Worker};
 use crate::intent::rules;
 use crate::intent::yaml::parse_yaml;
@@ -48,7 +49,12 @@ pub(super) fn check_arguments(
         let message = format!("`{}`{of} contradicts `{field}: {wanted}`{at}", one.text);
         let help = format!("Keep one of them: remove {what}, or write `{field}: {}`.", one.value);
         contradicts |= one.setting.counts_gpus();
-        context.error(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
+        // Of a script it is not certain which program an argument is for.
+        if one.setting.counts_gpus() || !runs_script(inputs.worker.own_command().as_deref()) {
+            context.error(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
+        } else {
+            context.warning(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
+        }
     }
     if !contradicts {
         check_gpu_count(context, path, inputs.worker, &given);
@@ -89,7 +95,12 @@ pub(super) fn check_flags(context: &mut RenderContext<'_>, module: &str, path: &
         if let Some(expected) = table.expected(found.name, value) {
             let shown = super::engine::format_argument(value);
             let message = format!("`{name}` is {expected}, and `{shown}` is not");
-            context.error(rules::MODEL_ARGS_CONTRADICT, &place, message, "Correct the value.");
+            if found.takes == FlagType::Choice {
+                // A newer version may know more words.
+                context.warning(rules::MODEL_ARGS_CONTRADICT, &place, message, "Check the value.");
+            } else {
+                context.error(rules::MODEL_ARGS_CONTRADICT, &place, message, "Correct the value.");
+            }
         }
     }
 }
@@ -299,12 +310,28 @@ fn shell_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Equal as numbers or as text: `0.90` is `0.9`.
+/// Equal as numbers or as text: `0.90` is `0.9`, and `32K` is 32768 to the parsers that take a letter for thousands.
 fn is_same(field: &str, argument: &str) -> bool {
+    if let (Ok(field), Some(argument)) = (field.parse::<u64>(), with_suffix(argument)) {
+        return field == argument;
+    }
     match (field.parse::<f64>(), argument.parse::<f64>()) {
         (Ok(field), Ok(argument)) => (field - argument).abs() < f64::EPSILON,
         _ => field == argument,
     }
+}
+
+/// `32k` is 32000 and `32K` is 32768 (vLLM's `human_readable_int`).
+fn with_suffix(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let factor: u64 = match unit {
+        "k" => 1000,
+        "K" => 1 << 10,
+        "m" => 1_000_000,
+        "M" => 1 << 20,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// What the intent calls a setting, and where it stands.

@@ -109,6 +109,9 @@ impl ModelSync {
         for object in pruned {
             self.skip_object(&object.identity());
         }
-        self.tasks.retain(|task| !matches!(task, SyncTask::CheckGraph(_) | SyncTask::AwaitGraph));
+        let is_over = |task: &SyncTask| {
+            matches!(task, SyncTask::CheckGraph(_) | SyncTask::AwaitGraph | SyncTask::CheckDownload(_))
+        };
+        self.tasks.retain(|task| !is_over(task));
     }
 }

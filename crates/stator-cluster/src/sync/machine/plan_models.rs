@@ -7,7 +7,7 @@ use super::protocol::MachineSettings;
 use super::record_writer::RecordWriter;
 use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of, task_stage};
 use serde_json::Value;
-use stator_core::dynamo::kinds;
+use stator_core::dynamo::kinds::{self, JOB};
 use stator_core::finding::Finding;
 use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::plan::{
@@ -178,7 +178,7 @@ fn build_model(
     let (mut now, mut followers, mut prune) = (Vec::new(), Vec::new(), Vec::new());
     let (mut replaced, mut outgoing) = (Vec::new(), BTreeMap::new());
     let mut going = Vec::new();
-    let mut download = None;
+    let (mut download, mut before_jobs) = (None, BTreeMap::new());
     let graph = changes
         .iter()
         .filter(|change| stage_of(&change.object) == ApplyStage::Graph)
@@ -238,7 +238,11 @@ fn build_model(
             one.planned = health.filter(|_| step == PlanStep::NoWrite);
             watched.insert(entry.object.identity(), one);
         }
-        download = download.or(awaited_download(&step));
+        match awaited_download(&step) {
+            Some(job) if object.kind == JOB.kind => drop(before_jobs.insert(object.identity(), job)),
+            Some(job) => download = download.or(Some(job)),
+            None => {}
+        }
         match step {
             // What is held back was left above: it is not waited for either.
             PlanStep::NoWrite | PlanStep::Held { .. } => {}
@@ -276,7 +280,14 @@ fn build_model(
     }
 
     // Volumes before graphs; the plan's order within a stage.
-    now.sort_by_key(task_stage);
+    now.sort_by_key(|task| (task_stage(task), place_among_jobs(task, &before_jobs)));
+    for (job, before) in before_jobs {
+        let is_jobs = |task: &SyncTask| task.created_object().is_some_and(|(object, _)| object.identity() == job);
+        if let Some(at) = now.iter().position(is_jobs) {
+            now.insert(at, SyncTask::CheckDownload(before.clone()));
+            watched.entry(before.identity()).or_insert_with(|| WatchedObject::new(before, None));
+        }
+    }
     prune.sort_by_key(|task| std::cmp::Reverse(task.step.stage));
     if let Some(job) = download {
         let at = now.iter().position(|task| task_stage(task) > ApplyStage::Download).unwrap_or(now.len());
@@ -348,6 +359,19 @@ fn follows_graph(tasks: &[SyncTask]) -> bool {
 fn awaited_graphs(task: &SyncTask) -> impl Iterator<Item = &ObjectRef> {
     let graphs = if let SyncTask::Apply(task) = task { task.after_graphs.as_slice() } else { &[] };
     graphs.iter()
+}
+
+/// Behind how many Jobs of its model a Job runs.
+fn place_among_jobs(task: &SyncTask, before: &BTreeMap<ObjectIdentity, ObjectRef>) -> usize {
+    let Some((object, _)) = task.created_object() else { return 0 };
+    let mut job = object.identity();
+    let mut place = 0_usize;
+    // Each waits for one that runs earlier, so that this ends.
+    while let Some(earlier) = before.get(&job).filter(|_| place < before.len()) {
+        place = place.saturating_add(1);
+        job = earlier.identity();
+    }
+    place
 }
 
 /// The Job that a write waits for.

@@ -97,11 +97,21 @@ impl ModelSync {
         scope: WaitScope,
         effects: &mut Vec<MachineEffect>,
     ) -> WaitResult {
+        let awaited = match self.tasks.front() {
+            Some(SyncTask::AwaitDownload(job)) => Some(job.identity()),
+            Some(_) | None => None,
+        };
+        // What another Job does is no reason to wait for this one.
+        let is_other_job = |watched: &WatchedObject| {
+            scope == WaitScope::Download
+                && stage_of(&watched.object) == ApplyStage::Download
+                && awaited.as_ref() != Some(&watched.object.identity())
+        };
         let waited: Vec<&WatchedObject> = self
             .watched
             .values()
             .filter(|watched| !watched.skipped)
-            .filter(|watched| scope.covers(stage_of(&watched.object)))
+            .filter(|watched| scope.covers(stage_of(&watched.object)) && !is_other_job(watched))
             .collect();
         if let Some(message) = waited.iter().find_map(|watched| watched.terminal_message()) {
             return WaitResult::Failed(message);

@@ -3,6 +3,7 @@
 //! Kubernetes counts a Job's pods and gives a reason at its end; why a pod failed only its log says.
 
 use super::{Health, HealthVerdict, find_condition};
+use crate::dynamo::kinds::ANNOTATION_WEIGHTS;
 use crate::object::Object;
 use serde_json::Value;
 use std::time::Duration;
@@ -66,6 +67,13 @@ fn deadline_text(job: &Object) -> Option<String> {
 
 fn describe_failure(job: &Object, reason: &str, message: &str, counts: &str) -> String {
     let (name, namespace) = (job.name(), job.namespace());
+    if job.annotations().get(ANNOTATION_WEIGHTS).is_none() {
+        let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+        return format!(
+            "the Job failed ({counts}), {reason}{said}; read `kubectl logs -n {namespace} job/{name}`, then correct the Job in \
+             `manifests`: what runs then is another Job"
+        );
+    }
     if reason == "DeadlineExceeded" {
         let deadline = deadline_text(job).unwrap_or_else(|| "its time".to_owned());
         return format!(

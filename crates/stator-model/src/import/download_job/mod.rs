@@ -14,6 +14,7 @@ use crate::intent::scalar::{DnsName, EnvName};
 use crate::render::HUGGING_FACE_IMAGE;
 use script::{DownloadScript, RequestedDownload};
 use serde_json::{Map, Value, json};
+use stator_core::dynamo::equivalence;
 use std::collections::BTreeMap;
 
 /// What stands for the default branch, which `hf download` takes where nothing is said.
@@ -116,7 +117,9 @@ impl DownloadJob {
             let own = OWN_ENV.iter().any(|(own, text)| {
                 name.as_str() == *own && matches!(value, EnvValue::Literal(literal) if literal == text)
             });
-            let is_named = script.variables.iter().any(|used| used == name.as_str());
+            // What the downloader reads by itself counts, whether the script names it or not.
+            let is_read = reads_by_itself(name.as_str());
+            let is_named = !is_read && script.variables.iter().any(|used| used == name.as_str());
             own || name.as_str() == "HF_HOME" || name.as_str() == TOKEN || is_named
         };
         let spec = job.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -145,7 +148,7 @@ impl DownloadJob {
                 .unwrap_or_default(),
             image_pull: names.collect::<Option<_>>().ok_or(DownloadFault::Other("a field of its pod is malformed"))?,
             security_context: read(field(found, "securityContext"))?,
-            rest: rest_of_job(&spec, pod, found),
+            rest: rest_of_job(job, &spec, pod, found),
         })
     }
 
@@ -207,7 +210,7 @@ impl DownloadJob {
         if !self.rest.is_empty() {
             changed.spec.overrides.push(Override {
                 target: OverrideTarget { kind: OverrideKind::Job, name: None },
-                merge: Map::from_iter([("spec".to_owned(), Value::Object(self.rest.clone()))]),
+                merge: self.rest.clone(),
                 remove: Vec::new(),
             });
         }
@@ -409,6 +412,9 @@ impl JobEnvironment {
                 env.token_secret = secret.parse().ok();
                 continue;
             }
+            if name == TOKEN {
+                return Err(DownloadFault::Other("its token is not in a Secret under `HF_TOKEN`"));
+            }
             let value = item
                 .as_object()
                 .and_then(super::guess::env_value)
@@ -440,8 +446,29 @@ fn mounted_claim(mount: &Value, volume: &Value) -> Option<(DnsName, String)> {
     is_plain.then(|| Some((claim.parse().ok()?, path.to_owned())))?
 }
 
-/// What a Job says that `weights` has no field for, as a partial `spec`.
-fn rest_of_job(spec: &Map<String, Value>, pod: &Value, container: &Value) -> Map<String, Value> {
+/// Whether a variable is read by the downloader or by what it is made of.
+fn reads_by_itself(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let parts =
+        ["HF_", "HUGGING", "HTTP", "NO_PROXY", "ALL_PROXY", "SSL_", "REQUESTS_", "CURL_", "PIP_", "XDG_", "TMP"];
+    name != "HF_HOME" && parts.iter().any(|part| name.starts_with(part))
+}
+
+/// Labels and annotations of a Job or its pods that something in a cluster may go by: a queue, a service mesh. What only
+/// names the Job is not kept.
+fn rest_of_metadata(metadata: Option<&Value>) -> Map<String, Value> {
+    let names_it =
+        |key: &str| key == "app" || key.starts_with("app.kubernetes.io/") || equivalence::is_reserved_key(key);
+    let fields = ["labels", "annotations"].into_iter().filter_map(|field| {
+        let own = metadata?.get(field)?.as_object()?.iter().filter(|(key, _)| !names_it(key));
+        let own: Map<String, Value> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+        (!own.is_empty()).then(|| (field.to_owned(), Value::Object(own)))
+    });
+    fields.collect()
+}
+
+/// What a Job says that `weights` has no field for, as a partial Job.
+fn rest_of_job(job: &Value, spec: &Map<String, Value>, pod: &Value, container: &Value) -> Map<String, Value> {
     let without = |value: &Value, said: &[&str]| -> Map<String, Value> {
         let map = value.as_object().cloned().unwrap_or_default();
         map.into_iter().filter(|(field, value)| !said.contains(&field.as_str()) && !is_empty(value)).collect()
@@ -457,10 +484,20 @@ fn rest_of_job(spec: &Map<String, Value>, pod: &Value, container: &Value) -> Map
         main.insert("name".to_owned(), "download".into());
         pod.insert("containers".to_owned(), json!([main]));
     }
+    let mut template = Map::new();
     if !pod.is_empty() {
-        rest.insert("template".to_owned(), json!({"spec": pod}));
+        template.insert("spec".to_owned(), Value::Object(pod));
     }
-    rest
+    let of_pods = rest_of_metadata(job.pointer("/spec/template/metadata"));
+    if !of_pods.is_empty() {
+        template.insert("metadata".to_owned(), Value::Object(of_pods));
+    }
+    if !template.is_empty() {
+        rest.insert("template".to_owned(), Value::Object(template));
+    }
+    let parts = [("metadata", rest_of_metadata(job.get("metadata"))), ("spec", rest)];
+    let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+    parts.map(|(field, part)| (field.to_owned(), Value::Object(part))).collect()
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -20,6 +20,8 @@ pub struct SnapshotCall {
 
 /// Modules whose functions leave nothing on a volume that the serving pods would miss, and those that only make folders.
 const HARMLESS_CALLS: [&str; 4] = ["print", "os.makedirs", "sys.stdout.flush", "logging.basicConfig"];
+/// How deep brackets may nest.
+const MAX_DEPTH: usize = 64;
 /// What downloads a repository.
 const DOWNLOAD: &str = "snapshot_download";
 
@@ -96,6 +98,9 @@ fn tokenize(code: &str) -> Option<Vec<Token>> {
             }
             '(' | '[' => {
                 depth = depth.saturating_add(1);
+                if depth > MAX_DEPTH {
+                    return None;
+                }
                 tokens.push(Token::Mark(c));
             }
             ')' | ']' => {

@@ -7,10 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Programs that leave the files on a volume as they are, or only make folders.
-const HARMLESS: [&str; 30] = [
-    "set", "echo", "printf", "pip", "pip3", "command", "true", ":", "date", "ls", "du", "df", "mkdir", "head", "tail",
-    "wc", "sort", "grep", "cat", "test", "[", "sleep", "nproc", "free", "which", "whoami", "id", "hostname", "pwd",
-    "sync",
+const HARMLESS: [&str; 27] = [
+    "set", "echo", "printf", "true", ":", "date", "ls", "du", "df", "mkdir", "head", "tail", "wc", "sort", "grep",
+    "cat", "test", "[", "sleep", "nproc", "free", "which", "whoami", "id", "hostname", "pwd", "sync",
 ];
 
 /// A repository that a script downloads, and what of it.
@@ -41,6 +40,8 @@ struct ShellCommand {
     input: Option<String>,
     /// Whether its output goes to a file.
     writes: bool,
+    /// Whether it runs only if another fails, or another runs only if it fails.
+    is_alternative: bool,
 }
 
 impl DownloadScript {
@@ -68,6 +69,10 @@ impl DownloadScript {
     fn run(&mut self, command: &ShellCommand, positional: &[String]) -> Result<(), DownloadFault> {
         const MORE: DownloadFault = DownloadFault::Other("its script does more than download");
         let words = command.words.as_slice();
+        let is_run = |word: &ShellWord| word.text.contains("$(") || word.text.contains('`');
+        if command.writes || words.iter().any(is_run) {
+            return Err(MORE);
+        }
         self.variables.extend(words.iter().flat_map(|word| variable_names(&word.text)));
         let words = match words {
             [first, rest @ ..] if first.text == "exec" => rest,
@@ -82,14 +87,14 @@ impl DownloadScript {
         let program = first.text.rsplit('/').next().unwrap_or_default();
         let texts: Vec<&str> = words.iter().skip(1).map(|word| word.text.as_str()).collect();
         match (program, texts.as_slice()) {
-            ("hf" | "huggingface-cli", ["download", ..]) if !command.writes => {
+            ("hf" | "huggingface-cli", ["download", ..]) if !command.is_alternative => {
                 let request = self.request(words.get(2..).unwrap_or_default(), positional)?;
                 self.downloads.push(request);
                 Ok(())
             }
             ("hf" | "huggingface-cli", ["auth" | "login" | "whoami" | "version" | "env", ..]) => Ok(()),
-            ("python" | "python3", ["-m", "pip", ..]) => Ok(()),
-            ("python" | "python3", rest) if !command.writes => {
+            ("python" | "python3", ["-m", "pip", rest @ ..]) if is_plain_installation(rest) => Ok(()),
+            ("python" | "python3", rest) if !command.is_alternative => {
                 let code = match (rest, &command.input) {
                     (["-c", code], None) => (*code).to_owned(),
                     (["-"] | [], Some(input)) => input.clone(),
@@ -99,11 +104,19 @@ impl DownloadScript {
                 self.downloads.extend(calls.into_iter().map(RequestedDownload::from));
                 Ok(())
             }
-            ("export", _) => words.iter().skip(1).try_for_each(|word| self.assign(&word.text).ok_or(MORE)),
-            (program, _) if HARMLESS.contains(&program) && !command.writes => {
-                let is_run = |word: &ShellWord| word.text.contains("$(") || word.text.contains('`');
-                if words.iter().any(is_run) { Err(MORE) } else { Ok(()) }
+            ("export", _) => words.iter().skip(1).try_for_each(|word| {
+                let name = word.text.split('=').next().unwrap_or_default();
+                // What the downloader reads has no place in `weights` but in its `env`.
+                if super::reads_by_itself(name) { Err(MORE) } else { self.assign(&word.text).ok_or(MORE) }
+            }),
+            ("command", ["-v" | "-V", ..]) => Ok(()),
+            ("pip" | "pip3", rest) if is_plain_installation(rest) => Ok(()),
+            // The words behind are what `$@` stands for from then on.
+            ("set", rest) if rest.contains(&"--") => Err(MORE),
+            ("sort", rest) if rest.iter().any(|word| word.starts_with("-o") || word.starts_with("--output")) => {
+                Err(MORE)
             }
+            (program, _) if HARMLESS.contains(&program) => Ok(()),
             (_, _) => Err(MORE),
         }
     }
@@ -196,6 +209,13 @@ impl From<SnapshotCall> for RequestedDownload {
     }
 }
 
+/// Whether pip installs packages where it always does.
+fn is_plain_installation(words: &[&str]) -> bool {
+    let elsewhere = ["-t", "--target", "--prefix", "--root", "-d", "--dest", "--src", "--cache-dir", "--log"];
+    words.first() == Some(&"install")
+        && !words.iter().any(|word| elsewhere.contains(&word.split('=').next().unwrap_or_default()))
+}
+
 /// Whether a text may download something from Hugging Face.
 fn mentions_download(text: &str) -> bool {
     text.contains("hf download") || text.contains("huggingface-cli download") || python::mentions_download(text)
@@ -224,13 +244,14 @@ fn commands_of(items: &[&str]) -> Result<(Vec<ShellCommand>, Vec<String>), Downl
         plain: true,
         operator: false,
     });
-    Ok((vec![ShellCommand { words: words.collect(), input: None, writes: false }], Vec::new()))
+    let only = ShellCommand { words: words.collect(), input: None, writes: false, is_alternative: false };
+    Ok((vec![only], Vec::new()))
 }
 
 /// The commands of a script; `None` where it has what is not read here.
 fn shell_commands(script: &str) -> Option<Vec<ShellCommand>> {
     let (script, mut documents) = here_documents(script)?;
-    let (mut commands, mut words, mut writes) = (Vec::new(), Vec::new(), false);
+    let (mut commands, mut words, mut writes, mut is_alternative) = (Vec::new(), Vec::new(), false, false);
     let mut rest = shell::split_words(&script).into_iter().peekable();
     let mut input = None;
     while let Some(word) = rest.next() {
@@ -255,11 +276,13 @@ fn shell_commands(script: &str) -> Option<Vec<ShellCommand>> {
         } else if word.text.starts_with('<') || word.text.starts_with('(') {
             return None;
         } else {
-            commands.push(ShellCommand { words: std::mem::take(&mut words), input: input.take(), writes });
-            writes = false;
+            let is_or = word.text == "||";
+            let words = std::mem::take(&mut words);
+            commands.push(ShellCommand { words, input: input.take(), writes, is_alternative: is_alternative || is_or });
+            (writes, is_alternative) = (false, is_or);
         }
     }
-    commands.push(ShellCommand { words, input, writes });
+    commands.push(ShellCommand { words, input, writes, is_alternative });
     Some(commands)
 }
 

@@ -254,9 +254,20 @@ fn what_a_script_downloads_is_weights_and_what_else_it_does_keeps_it_a_job() {
         "hf download m/n config.json",
         "python3 -c 'import shutil; shutil.rmtree(1)'; hf download m/n",
         "python3 <<PY\nfrom huggingface_hub import snapshot_download\nsnapshot_download('$X')\nPY",
+        "hf download m/n\ncommand rm -rf /model-store/old",
+        "hf download m/n\n> /model-store/READY",
+        "pip install --target /model-store/libs x\nhf download m/n",
+        "hf download m/d || true\nhf download m/n",
+        "set -- --exclude 'x/*'\nhf download m/n \"$@\"",
+        "export HF_ENDPOINT=https://mirror.example.com\nhf download m/n",
         "python3 bench.py",
     ];
-    let jobs = [elsewhere, other_claim, of_a_field, with_init, that_goes];
+    let mut with_queue = job("model-download", LINE);
+    with_queue["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "downloads"});
+    with_queue["spec"]["template"]["metadata"]["annotations"] = json!({"sidecar.istio.io/inject": "false"});
+    let mut unrelated = job("smoke", "curl http://gateway/v1/models");
+    unrelated["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = json!("results");
+    let jobs = [with_queue, unrelated, elsewhere, other_claim, of_a_field, with_init, that_goes];
     let all: Vec<String> = lines.into_iter().map(of).chain(jobs.into_iter().map(outcome)).collect();
     insta::assert_snapshot!(all.join("\n"), @r#"
     left out

@@ -222,9 +222,13 @@ impl Weights {
         Ok(WeightsDownload { source, include, exclude, folder })
     }
 
-    /// The sources by their URIs, as annotations say them.
+    /// The sources by their URIs, as annotations say them, with the folder where they have one of their own.
     pub fn uris(&self) -> Option<String> {
-        let downloads = self.downloads().into_iter().map(|(_, download)| Some(download.ok()?.source.uri()));
+        let uri = |download: WeightsDownload<'_>| match download.folder {
+            Some(folder) => format!("{}#{}", download.source.uri(), folder.as_str()),
+            None => download.source.uri(),
+        };
+        let downloads = self.downloads().into_iter().map(|(_, download)| Some(uri(download.ok()?)));
         downloads.collect::<Option<Vec<String>>>().filter(|all| !all.is_empty()).map(|all| all.join(" "))
     }
 

@@ -21,11 +21,7 @@ pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut
             // A Job that models share is a change of each of them, or of one.
             let change = changes.iter().find(of_model).or_else(|| changes.iter().find(same));
             let Some(change) = change.filter(|_| !is_complete(context, &reference)) else { continue };
-            let job = PendingJob {
-                downloads_weights: weights_of(object).is_some(),
-                is_new: change.action == Action::Create,
-                job: change.object.clone(),
-            };
+            let job = PendingJob { downloads_weights: weights_of(object).is_some(), job: change.object.clone() };
             jobs.entry(rendered.model.clone()).or_default().push(job);
         }
     }
@@ -43,7 +39,7 @@ pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut
         let serves_others = serving.as_ref().and_then(weights_of) != wanted;
         let before = if is_graph {
             let is_needed = |one: &&PendingJob| {
-                if one.downloads_weights { wanted.is_some() && serves_others } else { one.is_new || serving.is_none() }
+                if one.downloads_weights { wanted.is_some() && serves_others } else { serving.is_none() }
             };
             pending.iter().rfind(is_needed)
         } else {
@@ -62,7 +58,6 @@ pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut
 struct PendingJob {
     job: ObjectRef,
     downloads_weights: bool,
-    is_new: bool,
 }
 
 /// As [`wait_for_weights`], where two revisions are compared and no cluster says what is downloaded.

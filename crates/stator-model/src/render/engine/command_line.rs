@@ -73,8 +73,22 @@ pub struct FlagName<'a> {
     pub range: Range<usize>,
 }
 
-/// The names of flags in an item of a command line.
+/// The names of flags in an item of a command line: of an item that is nothing else, else those of long flags in its text.
 pub fn flag_names(item: &str) -> Vec<FlagName<'_>> {
+    only_flag_names(item).unwrap_or_else(|| {
+        let is_certain = |name: &FlagName<'_>| {
+            let before = item.get(..name.range.start).and_then(|before| before.chars().next_back());
+            let is_long =
+                name.flag.strip_prefix("--").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()));
+            is_long && before != Some('<')
+        };
+        let mut names = all_flag_names(item);
+        names.retain(is_certain);
+        names
+    })
+}
+
+fn all_flag_names(item: &str) -> Vec<FlagName<'_>> {
     let mut found = Vec::new();
     for (start, _) in item.match_indices("<-") {
         let rest = item.get(start.saturating_add(1)..).unwrap_or_default();
@@ -92,7 +106,7 @@ pub fn flag_names(item: &str) -> Vec<FlagName<'_>> {
 
 /// The names of flags of an item that is nothing else: each stands for words of its own.
 pub fn only_flag_names(item: &str) -> Option<Vec<FlagName<'_>>> {
-    let names = flag_names(item);
+    let names = all_flag_names(item);
     let words: Vec<&str> = item.split_whitespace().collect();
     let is_same = |(name, word): (&FlagName<'_>, &&str)| item.get(name.range.clone()) == Some(*word);
     (!names.is_empty() && names.len() == words.len() && names.iter().zip(&words).all(is_same)).then_some(names)
@@ -100,7 +114,7 @@ pub fn only_flag_names(item: &str) -> Option<Vec<FlagName<'_>>> {
 
 /// Whether arguments say where the flags of fields stand, and so are all arguments.
 pub fn names_flags(args: &[String]) -> bool {
-    args.iter().any(|argument| !flag_names(argument).is_empty())
+    args.iter().any(|argument| only_flag_names(argument).is_some())
 }
 
 /// What fills a command line.
@@ -296,5 +310,21 @@ impl FrontendValues<'_> {
             filled.extend(flags::all_flag_words(table, &unnamed_flags(table, self.0, args)));
         }
         filled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{flag_names, names_flags};
+
+    #[test]
+    fn names_of_flags_are_those_that_nothing_else_is() {
+        let names = |item: &str| flag_names(item).iter().map(|name| name.flag.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names("<--model> <-tp> <--max-model-len=>"), ["--model", "-tp", "--max-model-len"]);
+        assert_eq!(names("exec x <--model> \\\n <--max-model-len=>"), ["--model", "--max-model-len"]);
+        assert_eq!(names("cat <<-EOF>/tmp/x"), Vec::<String>::new());
+        assert_eq!(names("cat <<--EOF>/tmp/x"), Vec::<String>::new());
+        assert_eq!(names("--regex=a<-b>c"), Vec::<String>::new());
+        assert!(!names_flags(&["echo <--model>".to_owned()]) && names_flags(&["<--model>".to_owned()]));
     }
 }
