@@ -15,6 +15,7 @@ on_every_cluster! {
     a_download_that_fails_keeps_the_graph_serving,
     models_that_share_weights_download_them_once,
     a_download_that_somebody_deletes_is_made_again,
+    jobs_run_one_after_the_other_and_a_new_graph_after_all,
 }
 
 const ONE: &str = "b5c939de8f754692c1647ca79fbf85e8c1e70f8a";
@@ -204,4 +205,54 @@ async fn a_download_that_somebody_deletes_is_made_again(place: &impl Place) {
     shop.synced(&[]).await;
     assert!(served(&shop.graph("chat").await).ends_with(ONE), "what is served stays");
     shop.settled().await;
+}
+
+/// Two Jobs of `manifests`, in an order that is not that of their names.
+fn checks(script: &str) -> String {
+    let job = |name: &str, script: &str| {
+        let pod = format!(
+            "{{restartPolicy: Never, containers: [{{name: main, image: 'busybox:1.36', command: [sh, -c, '{script}']}}]}}"
+        );
+        format!(
+            "    - {{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}}}, spec: {{backoffLimit: 0, template: {{spec: {pod}}}}}}}\n"
+        )
+    };
+    format!("  manifests:\n{}{}", job("verify", script), job("announce", "true"))
+}
+
+async fn jobs_run_one_after_the_other_and_a_new_graph_after_all(place: &impl Place) {
+    let shop = Shop::new(place, &[]);
+    shop.model("chat", 1, &format!("{}{}", weights(ONE), checks("test -d /x")));
+    let names = |jobs: Vec<Object>| -> Vec<String> {
+        let short = |job: &Object| job.name().rsplit_once('-').unwrap().0.to_owned();
+        jobs.iter().map(short).collect()
+    };
+    let first = |all: Vec<Object>, start: &str| all.into_iter().find(|job| job.name().starts_with(start)).unwrap();
+    shop.sync(&[]).await;
+    assert_eq!(names(jobs(&shop).await), ["weights-qwen3-0-6b"]);
+    shop.report(&job(&shop, ONE).await.reference(), complete()).await;
+    shop.sync(&[]).await;
+    assert_eq!(names(jobs(&shop).await), ["verify", "weights-qwen3-0-6b"]);
+    // While it runs, nothing is written; once it has failed, what follows stays away.
+    assert_eq!(shop.sync(&[]).await.writes, 0);
+    shop.report(&first(jobs(&shop).await, "verify").reference(), failed()).await;
+    let report = shop.sync(&[]).await;
+    assert!(report.models[0].message.contains("correct the Job in `manifests`"), "{report:#?}");
+    assert_eq!(names(jobs(&shop).await), ["verify", "weights-qwen3-0-6b"]);
+    // What it is to run instead is another Job.
+    shop.model("chat", 1, &format!("{}{}", weights(ONE), checks("test -d /opt")));
+    shop.sync(&[]).await;
+    let verify = jobs(&shop).await.into_iter().filter(|job| job.name().starts_with("verify"));
+    let open = verify.into_iter().find(|job| job.status().get("conditions").is_none()).unwrap();
+    shop.report(&open.reference(), complete()).await;
+    shop.sync(&[]).await;
+    shop.report(&first(jobs(&shop).await, "announce").reference(), complete()).await;
+    assert!(shop.live(&GRAPH, "chat").await.is_none());
+    shop.synced(&[]).await;
+    shop.ready("chat").await;
+    shop.settled().await;
+    // A graph that serves waits for no Job.
+    shop.model("chat", 2, &format!("{}{}", weights(ONE), checks("test -d /srv")));
+    shop.sync(&[]).await;
+    assert_eq!(shop.graph("chat").await.generation(), Some(2));
 }
