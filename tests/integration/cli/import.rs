@@ -92,7 +92,7 @@ fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
           replicas: 2
           tensorParallel: 2
           shell: /bin/sh
-          args: ["exec python3 -m dynamo.vllm <--model> <--tensor-parallel-size> --enforce-eager"]
+          args: [exec python3 -m dynamo.vllm <--model> <--tensor-parallel-size> --enforce-eager]
       cache:
         claim: chat-weights
         size: 100Gi

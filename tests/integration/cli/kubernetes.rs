@@ -316,7 +316,7 @@ async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
           name: VllmWorker
           shell: sh
           flags: {enable-lora: true}
-          args: ["cd /workspace && exec python3 -m dynamo.vllm <--model> <--enable-lora>"]
+          args: [cd /workspace && exec python3 -m dynamo.vllm <--model> <--enable-lora>]
           scaling: external
       adapters: [{name: sql, source: s3://adapters/sql, objectName: sql}]
       cache: {claim: weights, size: 10Gi, mountPath: /models, volume: weights, hfHome: false}

@@ -13,7 +13,7 @@ use crate::intent::model::{
 use crate::intent::scalar::{ComponentName, DynamoVersion, ImageReference};
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::registry::{EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
-use stator_core::dynamo::release::{Behaviour, Release};
+use stator_core::dynamo::release::Behaviour;
 use stator_core::dynamo::v1beta1::{ComponentSpec, ModelRef, MultinodeSpec};
 
 /// The rank that engines reserve space for when no adapter says more (upstream's LoRA example).
@@ -200,7 +200,7 @@ pub(super) fn render_further_component(
             env.set(names::MODEL_NAME, spec.served_name.as_deref().unwrap_or(&spec.model));
             // What later releases read instead.
             let has_successor = written.env.keys().any(|name| name.as_str() == names::DECODE_FALLBACK);
-            if !(has_successor && context.target.platform.release() >= Release::V1_3) {
+            if !has_successor {
                 env.set(names::ENFORCE_DISAGG, if graph.serving.prefill.is_some() { "true" } else { "false" });
             }
             if let Some(size) = graph.serving.block_size() {

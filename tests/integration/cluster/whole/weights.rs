@@ -250,6 +250,8 @@ async fn jobs_run_one_after_the_other_and_a_new_graph_after_all(place: &impl Pla
     assert!(shop.live(&GRAPH, "chat").await.is_none());
     shop.synced(&[]).await;
     shop.ready("chat").await;
+    // What the first one was is no longer in git, and goes now that the graph serves.
+    shop.synced(&[]).await;
     shop.settled().await;
     // A graph that serves waits for no Job.
     shop.model("chat", 2, &format!("{}{}", weights(ONE), checks("test -d /srv")));

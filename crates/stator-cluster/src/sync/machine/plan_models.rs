@@ -281,19 +281,19 @@ fn build_model(
 
     // Volumes before graphs; the plan's order within a stage.
     now.sort_by_key(|task| (task_stage(task), place_among_jobs(task, &before_jobs)));
-    for (job, before) in before_jobs {
-        let is_jobs = |task: &SyncTask| task.created_object().is_some_and(|(object, _)| object.identity() == job);
-        if let Some(at) = now.iter().position(is_jobs) {
-            now.insert(at, SyncTask::CheckDownload(before.clone()));
-            watched.entry(before.identity()).or_insert_with(|| WatchedObject::new(before, None));
-        }
-    }
     prune.sort_by_key(|task| std::cmp::Reverse(task.step.stage));
     if let Some(job) = download {
         let at = now.iter().position(|task| task_stage(task) > ApplyStage::Download).unwrap_or(now.len());
         now.insert(at, SyncTask::CheckDownload(job.clone()));
         // One that another model applies is waited for here as well.
         watched.entry(job.identity()).or_insert_with(|| WatchedObject::new(job, None));
+    }
+    for (job, before) in before_jobs {
+        let is_jobs = |task: &SyncTask| task.created_object().is_some_and(|(object, _)| object.identity() == job);
+        if let Some(at) = now.iter().position(is_jobs) {
+            now.insert(at, SyncTask::CheckDownload(before.clone()));
+            watched.entry(before.identity()).or_insert_with(|| WatchedObject::new(before, None));
+        }
     }
     let mut tasks: VecDeque<SyncTask> = now.into();
     followers.sort_by_key(task_stage);

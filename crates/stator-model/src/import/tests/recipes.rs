@@ -292,6 +292,14 @@ fn what_a_script_downloads_is_weights_and_what_else_it_does_keeps_it_a_job() {
     a Job
     a Job
     a Job
+    a Job
+    "hf://m/n@b5c939de8f754692c1647ca79fbf85e8c1e70f8a"
+    left out
+    a Job
+    a Job
+    a Job
+    a Job
+    a Job
     "#);
 }
 

@@ -170,7 +170,19 @@ mod tests {
         let text = "spec:\n  secrets:\n    huggingFace: token\n  serving:\n    worker:\n      resources:\n        requests:\n          \
             cpu: \"8\"\n      # Why.\n      pod:\n        labels:\n          # Said here.\n          a: b\n  \
             weights:\n    source:\n      - uri: hf://a/b@main\n        exclude:\n          - x/*\n";
-        insta::assert_snapshot!(compact_document(text).unwrap(), @"");
+        insta::assert_snapshot!(compact_document(text).unwrap(), @r#"
+        spec:
+          secrets: {huggingFace: token}
+          serving:
+            worker:
+              resources:
+                requests:
+                  cpu: "8"
+              # Why.
+              pod:
+                labels: {a: b}
+          weights: {source: [{uri: hf://a/b@main, exclude: [x/*]}]}
+        "#);
     }
 
     fn text() -> impl Strategy<Value = String> {

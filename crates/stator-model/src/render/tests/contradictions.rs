@@ -43,8 +43,12 @@ fn arguments_that_contradict_a_field_are_said_with_both_places() {
         ("trtllm", "{dtype: bfloat16, engineOptions: {dtype: float16}}"),
     ] {
         let said = worker(engine, written);
-        assert!(said.contains("warning model/args-contradict"), "{engine} {written}\n{said}");
+        assert!(said.contains("error model/args-contradict"), "{engine} {written}\n{said}");
     }
+    // Of a script it is not certain which program an argument is for.
+    let script =
+        "{maxLength: 8192, command: [sh, -c], args: [\"bench --max-model-len 4096; exec python3 -m dynamo.vllm\"]}";
+    assert!(worker("vllm", script).contains("warning model/args-contradict"), "{}", worker("vllm", script));
     // The same, said twice, is no contradiction; nor is what a shell fills in, or a value that looks like a flag.
     for (engine, written) in [
         ("vllm", "{tensorParallel: 4, args: [--tensor-parallel-size, \"4\"]}"),
@@ -53,6 +57,7 @@ fn arguments_that_contradict_a_field_are_said_with_both_places() {
             "vllm",
             "{tensorParallel: 4, command: [sh, -c], args: [\"python3 -m dynamo.vllm -tp $TP -tp <tensorParallel>\"]}",
         ),
+        ("vllm", "{maxLength: 32768, args: [--max-model-len, 32K]}"),
         ("sglang", "{tensorParallel: 4, args: [--tp-size]}"),
         // Parameters of a script are not the engine's; and of two flags the last counts.
         ("vllm", "{tensorParallel: 4, command: [/bin/bash, -c, exec python3 -m dynamo.vllm], args: [--tp, \"2\"]}"),
@@ -133,7 +138,7 @@ fn an_engine_file_that_contradicts_a_field_is_said() {
         "tensor_parallel_size: 4\npipeline_parallel_size: 1\nmoe_expert_parallel_size: 4\nenable_attention_dp: false\n";
     insta::assert_snapshot!(said("{tensorParallel: 8}", "{tensorParallel: 8}", file), @"error model/args-contradict: `tensor_parallel_size: 4` of file `engine` contradicts `tensorParallel: 8`; Keep one of them: remove it from the file, or write `tensorParallel: 4`.");
     insta::assert_snapshot!(said("{gpus: 2}", "{gpus: 8}", file), @"warning model/gpus: `tensor_parallel_size: 4` of file `engine`: its sizes need 4 GPUs, and a replica has 2; Write the sizes as fields, such as `tensorParallel`, or `gpus: 4` under `spec.serving.decode`.");
-    insta::assert_snapshot!(said("{tensorParallel: 4, expertParallel: 2}", "{gpus: 1}", file), @"warning model/args-contradict: `moe_expert_parallel_size: 4` of file `engine` contradicts `expertParallel: 2`; Keep one of them: remove it from the file, or write `expertParallel: 4`.");
+    insta::assert_snapshot!(said("{tensorParallel: 4, expertParallel: 2}", "{gpus: 1}", file), @"error model/args-contradict: `moe_expert_parallel_size: 4` of file `engine` contradicts `expertParallel: 2`; Keep one of them: remove it from the file, or write `expertParallel: 4`.");
     insta::assert_snapshot!(said("{tensorParallel: 4, dataParallel: 4}", "{gpus: 1}", file), @"error model/args-contradict: `enable_attention_dp: false` of file `engine` contradicts `dataParallel: 4`; Keep one of them: remove it from the file, or write `dataParallel: 1`.");
     for decode in ["{tensorParallel: 4}", "{gpus: 4}", "{tensorParallel: 4, expertParallel: 4}"] {
         assert_eq!(said(decode, "{gpus: 1}", file), "", "{decode}");
