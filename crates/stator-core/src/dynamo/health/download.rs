@@ -67,7 +67,7 @@ fn deadline_text(job: &Object) -> Option<String> {
 
 fn describe_failure(job: &Object, reason: &str, message: &str, counts: &str) -> String {
     let (name, namespace) = (job.name(), job.namespace());
-    if job.annotations().get(ANNOTATION_WEIGHTS).is_none() {
+    if !job.annotations().contains_key(ANNOTATION_WEIGHTS) {
         let said = if message.is_empty() { String::new() } else { format!(": {message}") };
         return format!(
             "the Job failed ({counts}), {reason}{said}; read `kubectl logs -n {namespace} job/{name}`, then correct the Job in \
@@ -96,7 +96,7 @@ mod tests {
 
     fn job(spec: &Value, status: &Value) -> Object {
         Object::from_value(json!({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "weights-gpt", "namespace": "prod"},
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "weights-gpt", "namespace": "prod", "annotations": {ANNOTATION_WEIGHTS: "hf://a/b@main"}},
             "spec": spec, "status": status,
         }))
         .unwrap()

@@ -1,6 +1,7 @@
 //! What a download's container runs: the commands of a script, read with certainty or not at all.
 
 use super::DownloadFault;
+use super::container::{list, reads_by_itself};
 use super::python::{self, SnapshotCall};
 use crate::import::shell::{self, ShellWord};
 use serde_json::Value;
@@ -52,7 +53,7 @@ impl DownloadScript {
     pub fn of(container: &Value, environment: &BTreeMap<String, String>) -> Result<Self, DownloadFault> {
         let items: Vec<&str> = ["command", "args"]
             .into_iter()
-            .flat_map(|field| super::list(container, field))
+            .flat_map(|field| list(container, field))
             .filter_map(Value::as_str)
             .collect();
         if !items.iter().any(|item| mentions_download(item)) && !is_download_command(&items) {
@@ -107,7 +108,7 @@ impl DownloadScript {
             ("export", _) => words.iter().skip(1).try_for_each(|word| {
                 let name = word.text.split('=').next().unwrap_or_default();
                 // What the downloader reads has no place in `weights` but in its `env`.
-                if super::reads_by_itself(name) { Err(MORE) } else { self.assign(&word.text).ok_or(MORE) }
+                if reads_by_itself(name) { Err(MORE) } else { self.assign(&word.text).ok_or(MORE) }
             }),
             ("command", ["-v" | "-V", ..]) => Ok(()),
             ("pip" | "pip3", rest) if is_plain_installation(rest) => Ok(()),

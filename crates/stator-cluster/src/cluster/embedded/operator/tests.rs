@@ -385,7 +385,7 @@ fn a_graph_that_was_left_half_way_is_not_ready_between_its_components() {
 /// The statuses that a download goes through.
 fn downloaded(image: &str, repository: &str) -> Vec<String> {
     let mut job = Object::from_value(json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "weights", "namespace": "prod"},
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "weights", "namespace": "prod", "annotations": {"stator.dev/weights": "hf://a/b@main"}},
         "spec": {"activeDeadlineSeconds": 60, "backoffLimit": 1, "template": {"spec": {"containers": [
             {"name": "download", "image": image, "env": [{"name": "WEIGHTS_REPOSITORY", "value": repository}]}]}}},
     }))

@@ -91,7 +91,7 @@ fn a_download_that_fails_leaves_the_graph_serving_and_says_so_once() {
     world.breaks_downloads = true;
     let from = world.writes.len();
     insta::assert_snapshot!(run(&mut world, &second()), @"
-    llama: Failed (1 applied, 0 pruned) Job prod/llama-2: the download of the weights failed (0 active, 0 failed, 0 succeeded), BackoffLimitExceeded; read `kubectl logs -n prod job/llama-2`, then correct `weights`, or increase `weights.attempt` by one to try again; DynamoGraphDeployment prod/llama keeps serving unchanged: its weights are not downloaded
+    llama: Failed (1 applied, 0 pruned) Job prod/llama-2: the Job failed (0 active, 0 failed, 0 succeeded), BackoffLimitExceeded; read `kubectl logs -n prod job/llama-2`, then correct the Job in `manifests`: what runs then is another Job; DynamoGraphDeployment prod/llama keeps serving unchanged: its weights are not downloaded
     5 writes
     ");
     insta::assert_snapshot!(writes_since(&world, from), @"
