@@ -49,8 +49,9 @@ pub(super) fn check_arguments(
         let message = format!("`{}`{of} contradicts `{field}: {wanted}`{at}", one.text);
         let help = format!("Keep one of them: remove {what}, or write `{field}: {}`.", one.value);
         contradicts |= one.setting.counts_gpus();
-        // Of a script it is not certain which program an argument is for.
-        if one.setting.counts_gpus() || !runs_script(inputs.worker.own_command().as_deref()) {
+        // Of a script it is not certain which program an argument is for; and workers of one graph may serve two models.
+        let is_certain = !is_name && !runs_script(inputs.worker.own_command().as_deref());
+        if one.setting.counts_gpus() || is_certain {
             context.error(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
         } else {
             context.warning(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
