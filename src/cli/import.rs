@@ -11,7 +11,7 @@ use stator_cluster::cluster::Cluster as _;
 use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
 use stator_model::fleet_policy::FleetPolicies;
-use stator_model::import::{self, ImportOptions, ImportResult, ImportedModel, ManifestFile, rules};
+use stator_model::import::{self, ImportOptions, ImportResult, ImportedEnvironment, ManifestFile, rules};
 use stator_model::present::{escape, findings, pluralize};
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -31,7 +31,8 @@ pub struct ImportArgs {
     /// Read from the cluster instead of files
     #[arg(long, env = "STATOR_FROM_CLUSTER", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     from_cluster: bool,
-    /// Write each model to DIR/NAME/model.yaml instead of printing it
+    /// Write the models to DIR instead of printing them: each to NAME/model.yaml, several of one model below a folder with what
+    /// they share
     #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// Import only this namespace; with --from-cluster, `default` unless given
@@ -58,6 +59,8 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_DEPTH: usize = 32;
 /// The namespace where none is named.
 const DEFAULT_NAMESPACE: &str = "default";
+/// The file of a repository, and of what models of a folder share.
+const REPOSITORY_FILE: &str = "stator.yaml";
 
 pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let mut unreadable = Vec::new();
@@ -79,20 +82,22 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
     } else {
         read_inputs(&arguments.paths, &mut unreadable)
     };
-    let options = ImportOptions { release: platform.release(), lossy: arguments.lossy };
+    let options = ImportOptions {
+        release: platform.release(),
+        lossy: arguments.lossy,
+        is_running: arguments.from_cluster,
+        namespace: arguments.namespace.as_deref(),
+    };
     if arguments.measure {
         return print_measures(&inputs, options, output);
     }
     repository::note_assumed_release(Some(&platform), output);
-    let mut import = import::import(&inputs, options);
-    if let Some(namespace) = &arguments.namespace {
-        import.models.retain(|model| model.namespace.as_ref().is_none_or(|named| named == namespace));
-    }
+    let import = import::import(&inputs, options);
     let mut refused = false;
     if let Some(folder) = &arguments.out {
         refused = write_models(&import, folder, arguments, output)?;
     } else {
-        print_models(&import, output)?;
+        print_models(&import, arguments, output)?;
     }
     report_outcome(&import, output);
     for error in &unreadable {
@@ -103,7 +108,7 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
 
 /// Prints how much of each file has fields of its own. Each file is looked at by itself: two of them may say different
 /// things of one name.
-fn print_measures(inputs: &[ManifestFile], options: ImportOptions, output: &Output) -> Result<ExitStatus, CliError> {
+fn print_measures(inputs: &[ManifestFile], options: ImportOptions<'_>, output: &Output) -> Result<ExitStatus, CliError> {
     let imports = inputs.iter().map(|input| import::import(std::slice::from_ref(input), options));
     let rows: Vec<import::CoverageRow> =
         imports.flat_map(|import| import.models.iter().map(import::coverage_row).collect::<Vec<_>>()).collect();
@@ -202,23 +207,37 @@ fn find_manifests(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, unreada
     }
 }
 
-/// Where a model is written, from the folder of all.
-fn model_path(model: &ImportedModel) -> String {
-    format!("{}/model.yaml", model.name)
+/// Every file of an import, by its path from the folder of all.
+fn files_of(import: &ImportResult) -> Vec<(String, &str)> {
+    let shared = import.shared_files.iter().map(|file| (file.path.clone(), file.text.as_str()));
+    let models = import.models.iter().filter(|model| !model.text.is_empty()).flat_map(|model| {
+        let folder = model.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let beside = model.files.iter().map(move |file| (format!("{folder}/{}", file.path), file.text.as_str()));
+        std::iter::once((model.path.clone(), model.text.as_str())).chain(beside)
+    });
+    let mut files: Vec<(String, &str)> = shared.collect();
+    for (path, text) in models {
+        // Variants of a model have the files in common that are the same.
+        if !files.iter().any(|(known, other)| *known == path && *other == text) {
+            files.push((path, text));
+        }
+    }
+    files
 }
 
-/// One document a model, each after a comment with its path.
-fn print_models(import: &ImportResult, output: &Output) -> Result<(), CliError> {
-    for model in import.models.iter().filter(|model| !model.text.is_empty()) {
-        output.write_verbatim(&format!("---\n# {}\n{}", model_path(model), model.text))?;
-        for file in &model.files {
-            output.write_verbatim(&format!("---\n# {}/{}\n{}", model.name, file.path, file.text))?;
-        }
+/// One document a file, each after a comment with its path.
+fn print_models(import: &ImportResult, arguments: &ImportArgs, output: &Output) -> Result<(), CliError> {
+    if !import.environments.is_empty() {
+        let text = repository_text(import, arguments.namespace.as_deref())?;
+        output.write_verbatim(&format!("---\n# {REPOSITORY_FILE}\n{text}"))?;
+    }
+    for (path, text) in files_of(import) {
+        output.write_verbatim(&format!("---\n# {path}\n{text}"))?;
     }
     Ok(())
 }
 
-/// Writes each model, and a `stator.yaml` where the namespace needs one. True when a file was in the way.
+/// Writes each model, and a `stator.yaml` where namespace or variants need one. True when a file was in the way.
 fn write_models(
     import: &ImportResult,
     folder: &Path,
@@ -226,7 +245,11 @@ fn write_models(
     output: &Output,
 ) -> Result<bool, CliError> {
     let mut planned: Vec<(PathBuf, String)> = Vec::new();
-    let namespaces: BTreeSet<&str> = import.models.iter().filter_map(|model| model.namespace.as_deref()).collect();
+    let mut refused = false;
+    let of_environments = import.environments.iter().filter_map(|one| one.namespace.as_deref());
+    let is_named = |name: &&str| of_environments.clone().any(|own| own == *name);
+    let namespaces: BTreeSet<&str> =
+        import.models.iter().filter_map(|model| model.namespace.as_deref()).filter(|name| !is_named(name)).collect();
     let namespace = arguments.namespace.as_deref().or_else(|| namespaces.first().copied());
     if namespaces.len() > 1 {
         let all: Vec<&str> = namespaces.into_iter().collect();
@@ -234,18 +257,34 @@ fn write_models(
             "The manifests are in several namespaces ({}), but an environment has only one: import each namespace into its own folder with -n NAMESPACE.",
             all.join(", ")
         ));
-    } else if let Some(namespace) = namespace.filter(|namespace| *namespace != DEFAULT_NAMESPACE)
-        && !in_repository(folder)
-    {
-        planned.push((folder.join("stator.yaml"), repository_text(namespace)));
     }
-    let models = import.models.iter().filter(|model| !model.text.is_empty());
-    for model in models {
-        planned.push((folder.join(model_path(model)), model.text.clone()));
-        let beside = model.files.iter().map(|file| (folder.join(&model.name).join(&file.path), file.text.clone()));
-        planned.extend(beside);
+    let needs_root = !import.environments.is_empty() || namespace.is_some_and(|namespace| namespace != DEFAULT_NAMESPACE);
+    if needs_root && !in_repository(folder) {
+        planned.push((folder.join(REPOSITORY_FILE), repository_text(import, namespace)?));
+    } else if !import.environments.is_empty() {
+        let text = repository_text(import, namespace)?;
+        let environments = text.split_once("spec:\n").map_or(text.as_str(), |(_, environments)| environments);
+        let message = "Some graphs have variants, and the repository needs an environment for each of them";
+        let error = CliError::new(CliErrorKind::Refused, message)
+            .with_hint(format!("merge this into `spec` of its {REPOSITORY_FILE}:\n{environments}"));
+        output.report_error(&error);
+        refused = true;
     }
-    let mut refused = false;
+    for (path, text) in files_of(import) {
+        planned.push((folder.join(path), text.to_owned()));
+    }
+    for layer in import.shared_files.iter().filter(|file| file.path.ends_with(REPOSITORY_FILE)) {
+        let below = folder.join(&layer.path);
+        if let Some(other) = below.parent().and_then(|below| other_model(below, &planned)) {
+            let error = CliError::new(
+                CliErrorKind::Refused,
+                format!("{} would change {}, which is not of this import", below.display(), other.display()),
+            )
+            .with_hint("choose another folder with --out, or import these models together");
+            output.report_error(&error);
+            return Ok(true);
+        }
+    }
     let mut written = BTreeSet::new();
     for (path, text) in planned {
         let old = fs_err::read(&path).ok();
@@ -284,7 +323,8 @@ fn is_valid_as_written(
     }
     let opened = repository::open(folder, output)?;
     let (found, _) = validate::collect_findings(&opened, None, arguments.dynamo, FleetPolicies::default(), output)?;
-    let reported: Vec<String> = import.models.iter().filter(|model| !model.round_trips).map(model_path).collect();
+    let reported: Vec<&str> =
+        import.models.iter().filter(|model| !model.round_trips).map(|model| model.path.as_str()).collect();
     let is_new = |finding: &Finding| !reported.iter().any(|path| finding.location.file.ends_with(path));
     let errors: Vec<Finding> = found.into_iter().filter(|finding| finding.is_error() && is_new(finding)).collect();
     if !errors.is_empty() {
@@ -299,11 +339,23 @@ fn in_repository(folder: &Path) -> bool {
     absolute.ancestors().any(|above| above.join("stator.yaml").is_file())
 }
 
-fn repository_text(namespace: &str) -> String {
-    format!(
-        "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata:\n  name: imported\nspec:\n  environments:\n    \
-         default:\n      namespace: {namespace}\n"
-    )
+/// A `model.yaml` below a folder that is not among the files to write.
+fn other_model(folder: &Path, planned: &[(PathBuf, String)]) -> Option<PathBuf> {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    if folder.is_dir() {
+        find_manifests(folder, 0, &mut found, &mut unreadable);
+    }
+    let is_other = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name == "model.yaml") && !planned.iter().any(|(own, _)| own == path)
+    };
+    found.into_iter().find(is_other)
+}
+
+/// The text of the root file for what was imported.
+fn repository_text(import: &ImportResult, namespace: Option<&str>) -> Result<String, CliError> {
+    let default = [ImportedEnvironment::named("default")];
+    let environments = if import.environments.is_empty() { &default[..] } else { &import.environments };
+    import::repository_yaml(environments, namespace).map_err(|error| CliError::input(error.to_string()))
 }
 
 /// What could not be carried, and how it went.

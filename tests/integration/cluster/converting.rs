@@ -258,7 +258,7 @@ fn the_webhook_converts_there_and_back_as_upstreams_is_recorded_to() {
 /// The models that say all of a graph.
 pub fn import_graph(name: &str, graph: &Value, release: Release) -> Vec<ImportedModel> {
     let manifest = ManifestFile { file: format!("{name}.json"), content: graph.to_string().into_bytes() };
-    let models = import::import(&[manifest], ImportOptions { release, lossy: false }).models;
+    let models = import::import(&[manifest], ImportOptions { release, ..ImportOptions::default() }).models;
     models.into_iter().filter(|model| model.round_trips).collect()
 }
 

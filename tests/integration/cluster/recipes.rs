@@ -82,7 +82,7 @@ impl Recipe {
             file: path.strip_prefix(data(self.release)).unwrap().display().to_string(),
             content: fs_err::read(path).unwrap(),
         };
-        import(&self.files.iter().map(read).collect::<Vec<_>>(), ImportOptions { release: self.release, lossy: false })
+        import(&self.files.iter().map(read).collect::<Vec<_>>(), ImportOptions { release: self.release, ..ImportOptions::default() })
     }
 
     /// What `kubectl apply` of the files makes, but for Jobs.

@@ -3,10 +3,12 @@
 use super::documents::ManifestDocument;
 use super::{classify, completion, rules};
 use crate::intent::model::{AccessMode, Adapter, Engine, Model, MountedFile, Route, RouteGateway};
+use crate::intent::scalar::LabelValue;
 use serde_json::Value;
 use stator_core::dynamo::graph_components::{components, is_worker_type, named_components};
-use stator_core::dynamo::kinds;
+use stator_core::dynamo::{equivalence, kinds};
 use stator_core::finding::Finding;
+use std::collections::BTreeMap;
 
 /// The model that an adapter is for: Dynamo compares `baseModelName` with the graph's reference byte for byte.
 pub fn base_model_of(adapter: &ManifestDocument) -> &str {
@@ -164,6 +166,16 @@ pub fn apply_mounted_file(model: &mut Model, graph: &Value, document: &ManifestD
     is_same
 }
 
+/// The labels that a person gave a ConfigMap, beside those of the model.
+fn own_labels(graph: &Value, config_map: &Value) -> BTreeMap<String, LabelValue> {
+    let labels = |value: &Value| value.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
+    let models = labels(graph);
+    let own = labels(config_map).into_iter().filter(|(key, value)| {
+        !equivalence::is_reserved_key(key) && models.get(key) != Some(value)
+    });
+    own.filter_map(|(key, value)| Some((key, value.as_str()?.parse().ok()?))).collect()
+}
+
 /// A file's name, and how it is mounted.
 fn mounted_file(graph: &Value, config_map: &Value) -> Option<(String, MountedFile)> {
     let name = config_map.pointer("/metadata/labels")?.get(kinds::LABEL_FILE)?.as_str()?.to_owned();
@@ -187,7 +199,9 @@ fn mounted_file(graph: &Value, config_map: &Value) -> Option<(String, MountedFil
     let file = MountedFile {
         from: None,
         text: Some(text),
-        mount_path: mount_path?.parse().ok()?,
+        mount_path: Some(mount_path?.parse().ok()?),
+        config_map: None,
+        labels: own_labels(graph, config_map),
         components: (mounting != workers).then_some(components),
     };
     Some((name, file))

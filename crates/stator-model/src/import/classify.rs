@@ -71,12 +71,13 @@ fn download_of(document: &ManifestDocument) -> Option<DownloadJob> {
 /// Sorts, with a finding for everything that has no place.
 pub fn classify_documents(
     documents: Vec<ManifestDocument>,
-    options: ImportOptions,
+    options: ImportOptions<'_>,
     findings: &mut Vec<Finding>,
 ) -> ClassifiedManifests {
     let documents = convert_legacy(documents, options, findings);
     let mut sorted = ClassifiedManifests::default();
     let mut seen: BTreeMap<(String, String, String), Vec<ManifestDocument>> = BTreeMap::new();
+    let mut copies: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     for document in documents {
         let Some((api_version, kind)) = type_meta(&document, findings) else { continue };
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -99,13 +100,18 @@ pub fn classify_documents(
         }
         let key = (format!("{group}/{kind}"), namespace.to_owned(), name.to_owned());
         let known = seen.entry(key).or_default();
-        let alike = known.iter().find(|one| equivalence::differences(&one.value, &document.value).is_empty());
-        // What belongs to a model is kept apart by folders, as several models may call their own the same.
-        let is_root = |kind: &str| [kinds::GRAPH.kind, kinds::REQUEST.kind].contains(&kind);
-        let clashes = |one: &&ManifestDocument| is_root(&kind) || one.folder() == document.folder();
-        if let Some(first) = alike.or_else(|| known.iter().find(clashes)) {
+        // Graphs that are alike may be of different places by what lies beside them.
+        let is_kept = |one: &ManifestDocument| kind == kinds::GRAPH.kind && one.file != document.file;
+        let is_alike = |one: &ManifestDocument| equivalence::differences(&one.value, &document.value).is_empty();
+        let alike = known.iter().position(|one| !is_kept(one) && is_alike(one));
+        // What belongs to a model is kept apart by files, as several models may call their own the same; and a graph may be
+        // written once for each place that it runs in.
+        let clashes = |one: &ManifestDocument| one.file == document.file || kind == kinds::REQUEST.kind;
+        let twin = alike.or_else(|| known.iter().position(clashes)).and_then(|at| known.get(at));
+        if let Some(first) = twin {
             let (place, number) = (format!("{}:{}", first.file, first.line), document.number);
             if alike.is_some() {
+                copies.entry(place_of(first)).or_default().push(document.file.clone());
                 findings.push(Finding::warning(
                     rules::DIFFERENCE_NOTE,
                     document.location(),
@@ -137,13 +143,21 @@ pub fn classify_documents(
             _ => findings.push(unsupported_kind_finding(&document, group, &api_version, &kind)),
         }
     }
+    let all = [&mut sorted.roots, &mut sorted.adapters, &mut sorted.claims, &mut sorted.mounted_files, &mut sorted.others];
+    for document in all.into_iter().flatten() {
+        document.copies = copies.remove(&place_of(document)).unwrap_or_default();
+    }
     sorted
+}
+
+fn place_of(document: &ManifestDocument) -> (String, String, String) {
+    (document.file.clone(), kind_of(&document.value).to_owned(), name_of(&document.value).to_owned())
 }
 
 /// Puts what the first operator's kinds stand for in the place of those kinds.
 fn convert_legacy(
     documents: Vec<ManifestDocument>,
-    options: ImportOptions,
+    options: ImportOptions<'_>,
     findings: &mut Vec<Finding>,
 ) -> Vec<ManifestDocument> {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -221,7 +235,7 @@ fn type_meta(document: &ManifestDocument, findings: &mut Vec<Finding>) -> Option
 fn add_root(
     mut document: ManifestDocument,
     (api_version, kind): (&str, &str),
-    options: ImportOptions,
+    options: ImportOptions<'_>,
     sorted: &mut ClassifiedManifests,
     findings: &mut Vec<Finding>,
 ) {

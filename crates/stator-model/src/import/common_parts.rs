@@ -6,11 +6,21 @@ use serde_json::{Map, Value};
 /// Fields of a component that are its own, even where two say the same.
 const OWN_FIELDS: [&str; 3] = ["name", "type", "replicas"];
 
-/// The part that all values have, map by map; a list or scalar is shared whole or not at all.
+/// The field whose values layers replace whole.
+const VARIABLES: &str = "env";
+
+/// The part that all values have, map by map; a list or scalar is shared whole or not at all, and so is a variable.
 pub fn shared_part(values: &[&Value]) -> Option<Value> {
+    shared_maps(values, false)
+}
+
+fn shared_maps(values: &[&Value], is_whole: bool) -> Option<Value> {
     let [first, rest @ ..] = values else { return None };
     if rest.iter().all(|other| other == first) {
         return Some((*first).clone());
+    }
+    if is_whole {
+        return None;
     }
     let maps: Vec<&Map<String, Value>> = values.iter().map(|value| value.as_object()).collect::<Option<_>>()?;
     let (first, rest) = maps.split_first()?;
@@ -19,21 +29,29 @@ pub fn shared_part(values: &[&Value]) -> Option<Value> {
         .filter_map(|(key, own)| {
             let others = rest.iter().map(|map| map.get(key)).collect::<Option<Vec<_>>>()?;
             let all: Vec<&Value> = std::iter::once(own).chain(others).collect();
-            Some((key.clone(), shared_part(&all)?))
+            let part = if key == VARIABLES { shared_variables(&all) } else { shared_maps(&all, false) };
+            Some((key.clone(), part?))
         })
         .collect();
     (!shared.is_empty()).then_some(Value::Object(shared))
 }
 
-/// A value without what is shared of it.
+fn shared_variables(all: &[&Value]) -> Option<Value> {
+    let maps: Vec<&Map<String, Value>> = all.iter().map(|value| value.as_object()).collect::<Option<_>>()?;
+    let (first, rest) = maps.split_first()?;
+    let is_shared = |(name, value): &(&String, &Value)| rest.iter().all(|map| map.get(*name) == Some(value));
+    let shared: Map<String, Value> = first.iter().filter(is_shared).map(|(k, v)| (k.clone(), v.clone())).collect();
+    (!shared.is_empty()).then_some(Value::Object(shared))
+}
+
+/// A value without what is shared of it, and without the maps that this empties.
 pub fn without(value: &mut Value, shared: &Value) {
     let (Value::Object(map), Value::Object(shared)) = (value, shared) else { return };
     for (key, part) in shared {
         if let Some(own) = map.get_mut(key) {
-            if own == part {
+            without(own, part);
+            if own == part || own.as_object().is_some_and(Map::is_empty) {
                 map.remove(key);
-            } else {
-                without(own, part);
             }
         }
     }

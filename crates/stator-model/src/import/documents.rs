@@ -21,6 +21,8 @@ pub struct ManifestDocument {
     pub value: Value,
     /// Whether something of it was left out.
     pub is_cut: bool,
+    /// Other files that have the same document.
+    pub copies: Vec<String>,
     /// Its text.
     source: Arc<ManifestSourceMap>,
     /// Which item of a list it is in that text, from the outermost list on.
@@ -44,14 +46,15 @@ impl ManifestDocument {
         place.map_or_else(|| self.start(), |(line, column)| Location { line, column, ..self.start() })
     }
 
-    /// The folder that its file is in.
-    pub fn folder(&self) -> &Path {
-        Path::new(&self.file).parent().unwrap_or(Path::new(""))
-    }
-
-    /// How many folders, from the outermost on, its file and that of another have in common.
-    pub fn folders_shared_with(&self, other: &Self) -> usize {
-        self.folder().components().zip(other.folder().components()).take_while(|(a, b)| a == b).count()
+    /// How near its file is to those of another: how many folders, from the outermost on, they have in common, and whether they
+    /// are one file.
+    pub fn closeness_to(&self, other: &Self) -> (usize, bool) {
+        let closeness = |mine: &str, file: &str| {
+            let (a, b) = (folder_of(mine).components(), folder_of(file).components());
+            (a.zip(b).take_while(|(a, b)| a == b).count(), mine == file)
+        };
+        let places = std::iter::once(&other.file).chain(&other.copies);
+        places.map(|file| closeness(&self.file, file)).max().unwrap_or_default()
     }
 
     /// Another value that was made of the same text.
@@ -63,6 +66,11 @@ impl ManifestDocument {
     pub fn at_text(&self, path: &str) -> Location {
         path.parse().map_or_else(|_| self.location(), |path| self.at(&path))
     }
+}
+
+/// The folder of a file.
+pub fn folder_of(file: &str) -> &Path {
+    Path::new(file).parent().unwrap_or(Path::new(""))
 }
 
 /// How deep a document may nest: as deep as an intent.
@@ -104,6 +112,7 @@ pub fn read(file: &str, bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Manife
                     line: part.first,
                     value,
                     is_cut: false,
+                    copies: Vec::new(),
                     source,
                     item_path: Vec::new(),
                 };
@@ -131,6 +140,7 @@ fn expand_lists(document: ManifestDocument, depth: usize, documents: &mut Vec<Ma
                     line,
                     value: item.clone(),
                     is_cut: false,
+                    copies: Vec::new(),
                     source,
                     item_path: within,
                 };

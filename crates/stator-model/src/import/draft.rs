@@ -2,18 +2,16 @@
 
 use super::documents::{self, ManifestDocument};
 use super::download_job::DownloadJob;
-use super::{
-    ImportedModel, attachments, carried, classify, common_parts, completion, guess, pod_fields, round_trip, rules,
-    typed_leaves, write,
-};
+use super::prepared::PreparedModel;
+use super::{ImportOptions, attachments, carried, classify, completion, config_maps, guess, pod_fields, rules};
 use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{DnsName, LabelValue, ModelName};
 use serde_json::{Map, Value};
 use stator_core::dynamo::graph_components::{components_mut, named_components};
-use stator_core::dynamo::release::Release;
 use stator_core::dynamo::{equivalence, kinds};
 use stator_core::finding::Finding;
 use stator_core::object::FieldPath;
+use std::collections::BTreeSet;
 
 /// How many Jobs of one name a model may have.
 const MAX_JOBS_OF_ONE_NAME: usize = 20;
@@ -32,6 +30,8 @@ pub struct ImportDraft {
     mounted_files: Vec<Value>,
     /// The manifests that it must render to.
     targets: Vec<Value>,
+    /// Names of the objects that other models use too.
+    pub shared: BTreeSet<String>,
 }
 
 impl ImportDraft {
@@ -73,10 +73,30 @@ impl ImportDraft {
             adapters: Vec::new(),
             mounted_files: Vec::new(),
             targets: vec![root.value.clone()],
+            shared: BTreeSet::new(),
             root,
         };
         draft.guess(&[]);
         Some(draft)
+    }
+
+    /// Where it stands among the others.
+    pub fn order(&self) -> (&ModelName, &str, usize) {
+        (&self.model.metadata.name, &self.root.file, self.root.number)
+    }
+
+    /// Whether it is in a namespace, or in any.
+    pub fn is_in(&self, namespace: Option<&str>) -> bool {
+        namespace.is_none() || named_namespace(&self.root.value).is_none_or(|own| namespace == Some(own))
+    }
+
+    /// Whether it has an object already.
+    pub fn has(&self, document: &ManifestDocument) -> bool {
+        let same = |target: &Value| {
+            classify::kind_of(target) == classify::kind_of(&document.value)
+                && classify::name_of(target) == classify::name_of(&document.value)
+        };
+        self.targets.iter().any(same)
     }
 
     fn spec(&self) -> Map<String, Value> {
@@ -113,6 +133,15 @@ impl ImportDraft {
     /// Takes an object as it is.
     pub fn carry(&mut self, document: &ManifestDocument) -> Result<(), Box<Finding>> {
         let mut document = document.clone();
+        if classify::kind_of(&document.value) != kinds::JOB.kind && self.has(&document) {
+            let (kind, name) = (classify::kind_of(&document.value), classify::name_of(&document.value));
+            let message = format!(
+                "document {}: {kind} `{name}` is not imported: model `{}` has another of that name",
+                document.number, self.model.metadata.name
+            );
+            let help = "import the folders one at a time, each into its own";
+            return Err(Box::new(Finding::error(rules::DUPLICATE_NAME, document.location(), message, help)));
+        }
         let is_taken = |value: &Value| {
             let same = |target: &Value| {
                 classify::kind_of(target) == kinds::JOB.kind && classify::name_of(target) == classify::name_of(value)
@@ -231,77 +260,27 @@ impl ImportDraft {
         self.targets.append(&mut self.mounted_files);
     }
 
-    pub fn finish(self, release: Release, findings: &mut Vec<Finding>) -> ImportedModel {
-        let (graph, is_cut) = (self.target(), self.root.is_cut);
-        let Self { root, mut model, notes, targets, .. } = self;
+    /// The model as it is to be written, or why it cannot be.
+    pub fn prepare(self, options: ImportOptions<'_>) -> PreparedModel {
+        let graph = self.target();
+        let Self { root, mut model, notes, targets, shared, .. } = self;
         pod_fields::lift_pod_fields(&mut model, &graph);
-        let name = model.metadata.name.to_string();
-        let head = format!("Imported by stator from {}, document {}.", root.file, root.number);
-        let coverage = typed_leaves::measure_coverage(&model, &targets);
-        let files = write::take_manifests(&mut model);
-        let proof = |model: &Model| {
-            let text = write::model_yaml(model, &head, &notes)?;
-            let faults =
-                round_trip::verify_manifests(&text, files.as_deref().unwrap_or_default(), &targets, &root, release);
-            Ok::<_, write::WriteError>((text, faults))
+        let (files, renamed) = if options.is_running {
+            Default::default()
+        } else {
+            config_maps::take_config_maps(&mut model, &graph, &targets, &shared)
         };
-        let errors = |faults: &[Finding]| faults.iter().filter(|one| one.is_error()).count();
-        let written = proof(&model).map(|plain| {
-            let short = common_parts::with_common_parts(&model).and_then(|short| proof(&short).ok());
-            match short {
-                Some(short) if errors(&short.1) <= errors(&plain.1) => short,
-                Some(_) | None => plain,
-            }
-        });
-        let (text, files, proven) = match (written, files) {
-            (Ok((text, mut faults)), Ok(files)) => {
-                let proven = !faults.iter().any(Finding::is_error);
-                findings.append(&mut faults);
-                (text, files, proven)
-            }
-            (Err(error), _) | (Ok(_), Err(error)) => {
-                findings.push(Finding::error(rules::NO_MODEL, root.location(), error.to_string(), "import the others"));
-                (String::new(), Vec::new(), false)
-            }
-        };
-        for (_, note) in &notes {
-            let help = "see the comment in the model, and correct it";
-            let message = format!("document {}: {note}", root.number);
-            findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.location(), message, help));
-        }
-        ImportedModel {
-            name,
-            namespace: valid_namespace(&root, findings),
-            origin: (root.file, root.number),
-            text,
-            files,
-            // What was left out is not rendered back, however well the rest is.
-            round_trips: proven && !is_cut,
-            coverage,
-        }
+        PreparedModel::of(root, model, notes, targets, files, renamed, options.release)
     }
 }
 
 /// The namespace that a manifest names, unless that is a placeholder.
-fn named_namespace(manifest: &Value) -> Option<&str> {
+pub fn named_namespace(manifest: &Value) -> Option<&str> {
     classify::namespace_of(manifest).filter(|text| is_namespace(text))
 }
 
-fn is_namespace(text: &str) -> bool {
+pub fn is_namespace(text: &str) -> bool {
     text.parse::<DnsName>().is_ok_and(|name| !name.as_str().contains('.'))
-}
-
-/// The namespace of a manifest, where it is the name of one: what was meant to be replaced by hand (`<your-namespace>`) is
-/// reported and left out.
-fn valid_namespace(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<String> {
-    let text = classify::namespace_of(&root.value)?;
-    if is_namespace(text) {
-        return Some(text.to_owned());
-    }
-    let message = format!("document {}: namespace `{text}` is a placeholder, and is left out", root.number);
-    let help = "name the namespace with `-n NAMESPACE`, or in the environment of stator.yaml";
-    findings.push(Finding::warning(rules::PLACEHOLDER, root.at_text("metadata.namespace"), message, help));
-    None
 }
 
 /// The components whose type v1beta1 has no word for, with that type.

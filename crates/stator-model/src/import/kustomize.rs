@@ -1,5 +1,6 @@
 //! Folders that kustomize builds: what is in them are parts, which say something only once they are built.
 
+use super::documents::folder_of;
 use super::{ManifestFile, rules};
 use stator_core::finding::{Finding, Location};
 use std::collections::BTreeSet;
@@ -14,10 +15,6 @@ const MAX_NAMED: usize = 3;
 #[derive(Debug)]
 pub struct BuiltFolders {
     folders: BTreeSet<String>,
-}
-
-fn folder_of(file: &str) -> &Path {
-    Path::new(file).parent().unwrap_or(Path::new(""))
 }
 
 fn is_kustomization(file: &str) -> bool {

@@ -11,12 +11,17 @@ mod classify;
 mod command_line;
 mod common_parts;
 mod completion;
+mod config_maps;
+mod defaults;
 mod documents;
 mod download_job;
 mod draft;
+mod families;
 mod guess;
 mod kustomize;
+mod layers;
 mod pod_fields;
+mod prepared;
 mod remainder;
 mod round_trip;
 mod shell;
@@ -24,15 +29,20 @@ mod source_map;
 #[cfg(test)]
 mod tests;
 mod typed_leaves;
+mod variants;
 mod write;
 
 use documents::ManifestDocument;
 use download_job::DownloadJob;
 use draft::ImportDraft;
+use layers::Arrangement;
+use prepared::PreparedModel;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::release::Release;
 use stator_core::finding::{self, Finding};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+pub use variants::repository_yaml;
+pub use write::WriteError;
 
 /// The rules that importing judges by.
 pub mod rules {
@@ -71,13 +81,15 @@ pub struct ImportedFile {
 /// A model made of manifests.
 #[derive(Clone, Debug)]
 pub struct ImportedModel {
-    /// Its name, which is also that of its folder.
+    /// Its name.
     pub name: String,
+    /// The path of its file from the folder of all: a `model.yaml`, or the overlay of an environment.
+    pub path: String,
     /// The file and the number of the document that it was made of.
     pub origin: (String, usize),
     /// The namespace that the manifest names.
     pub namespace: Option<String>,
-    /// The text of its `model.yaml`.
+    /// The text of that file.
     pub text: String,
     /// Other files of its folder, which the model names.
     pub files: Vec<ImportedFile>,
@@ -108,21 +120,42 @@ impl FieldCoverage {
 pub struct ImportResult {
     /// The models, sorted by name.
     pub models: Vec<ImportedModel>,
+    /// Files that several models are made of, by their paths from the folder of all.
+    pub shared_files: Vec<ImportedFile>,
+    /// The environments that the models need, where graphs have variants; none otherwise.
+    pub environments: Vec<ImportedEnvironment>,
     /// What could not be carried, and what is worth a look.
     pub findings: Vec<Finding>,
 }
 
+/// An environment for one variant of graphs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportedEnvironment {
+    /// Its name, made of the paths of the manifests.
+    pub name: String,
+    /// The namespace that the manifests name.
+    pub namespace: Option<String>,
+    /// The folders of its models, as globs; all where there is none.
+    pub include: Vec<String>,
+    /// The folders of models that are of other environments only.
+    pub exclude: Vec<String>,
+}
+
 /// How manifests are imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ImportOptions {
+pub struct ImportOptions<'a> {
     /// The release of Dynamo that converts what is at v1alpha1.
     pub release: Release,
     /// Whether what has no place in a model is left out with a warning. It is an error otherwise.
     pub lossy: bool,
+    /// Whether the manifests are of what runs: ConfigMaps keep their names, as pods restart with another.
+    pub is_running: bool,
+    /// The one namespace to import; what names none is in it.
+    pub namespace: Option<&'a str>,
 }
 
 /// Imports files, all their documents together: what belongs to a graph is found wherever it stands.
-pub fn import(inputs: &[ManifestFile], options: ImportOptions) -> ImportResult {
+pub fn import(inputs: &[ManifestFile], options: ImportOptions<'_>) -> ImportResult {
     let mut findings = Vec::new();
     let mut all = Vec::new();
     let (inputs, built) = kustomize::without_kustomizations(inputs);
@@ -133,52 +166,49 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions) -> ImportResult {
     let roots = drop_requests_with_graphs(sorted.roots, &mut findings);
     let mut drafts: Vec<ImportDraft> = roots.iter().filter_map(|root| ImportDraft::of(root, &mut findings)).collect();
     // What several of them use belongs to the first by name.
-    drafts.sort_by(|a, b| a.model.metadata.name.cmp(&b.model.metadata.name));
+    drafts.sort_by(|a, b| a.order().cmp(&b.order()));
+    drafts.retain(|draft| draft.is_in(options.namespace));
     for document in &sorted.adapters {
         attach_adapter(document, &mut drafts, &mut findings);
     }
     let mut others = Vec::new();
     for document in sorted.mounted_files {
-        let near = by_closeness(&drafts, &document);
-        let takes = |at: &usize| {
-            let draft = drafts.get_mut(*at).filter(|draft| draft.shares_namespace(&document));
-            draft.is_some_and(|draft| draft.take_mounted_file(&document))
-        };
-        if !near.iter().any(takes) {
+        if !take(&mut drafts, &document, ImportDraft::shares_namespace, ImportDraft::take_mounted_file) {
             others.push(document);
         }
     }
     for draft in &mut drafts {
         draft.complete();
     }
-    for document in sorted.claims {
-        let near = by_closeness(&drafts, &document);
-        let takes = |at: &usize| drafts.get_mut(*at).is_some_and(|draft| draft.take_claim(&document));
-        match near.into_iter().find(takes) {
-            Some(owner) => note_sharing(&mut drafts, owner, "spec.cache", &document),
-            None => others.push(document),
+    let objects = ObjectsByName::of(sorted.claims.iter().chain(&others).chain(&sorted.others));
+    let mut carried = Vec::new();
+    for document in &sorted.claims {
+        if take(&mut drafts, document, ImportDraft::is_near, ImportDraft::take_claim) {
+            note_sharing(&mut drafts, "spec.cache", document, &objects);
+        } else {
+            carried.push(document);
         }
     }
-    for document in others.iter().chain(&sorted.others) {
+    for document in carried.into_iter().chain(&others).chain(&sorted.others) {
         if classify::kind_of(&document.value) == kinds::CONFIG_MAP.kind {
             drafts.iter_mut().filter(|draft| draft.is_near(document)).for_each(|draft| draft.read_model(document));
         }
         let is_route = classify::kind_of(&document.value) == kinds::HTTP_ROUTE.kind;
-        let near = if is_route { by_closeness(&drafts, document) } else { Vec::new() };
-        let takes = |at: &usize| drafts.get_mut(*at).is_some_and(|draft| draft.take_route(document));
-        if !near.iter().any(takes) {
-            carry_object(document, &mut drafts, &mut findings);
+        if !(is_route && take(&mut drafts, document, ImportDraft::is_near, ImportDraft::take_route)) {
+            carry_object(document, &mut drafts, &objects, &mut findings);
         }
     }
     for (document, job) in &sorted.downloads {
         take_download(document, job, &mut drafts, &mut findings);
     }
-    let mut models: Vec<ImportedModel> =
-        drafts.into_iter().map(|draft| draft.finish(options.release, &mut findings)).collect();
-    models.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
+    let prepared: Vec<PreparedModel> = drafts.into_iter().map(|draft| draft.prepare(options)).collect();
+    let Arrangement { mut models, mut shared_files, environments } =
+        layers::arrange(prepared, options.release, &mut findings);
+    models.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    shared_files.sort_by(|a, b| a.path.cmp(&b.path));
     findings.extend(built.map(|built| built.finding(models.is_empty())));
     finding::sort_and_dedup(&mut findings);
-    ImportResult { models, findings }
+    ImportResult { models, shared_files, environments, findings }
 }
 
 /// The roots that become models. A request and a graph of one name would be two models of that name: of these the graph,
@@ -220,7 +250,10 @@ fn take_download(
 ) {
     let serves = |draft: &ImportDraft| draft.is_near(document) && job.serves(&draft.texts());
     let served: Vec<usize> =
-        by_closeness(drafts, document).into_iter().filter(|at| drafts.get(*at).is_some_and(serves)).collect();
+        by_closeness(drafts, document, ImportDraft::is_near)
+            .into_iter()
+            .filter(|at| drafts.get(*at).is_some_and(serves))
+            .collect();
     let Some(first) = served.first().copied() else {
         findings.push(classify::unused_download_finding(document, job));
         return;
@@ -234,55 +267,132 @@ fn take_download(
     }
 }
 
+/// The objects of one kind and name, which several models may each have their own of.
+struct ObjectsByName<'a>(BTreeMap<(&'a str, &'a str), Vec<&'a ManifestDocument>>);
+
+impl<'a> ObjectsByName<'a> {
+    fn of(documents: impl Iterator<Item = &'a ManifestDocument>) -> Self {
+        let mut by_name: BTreeMap<(&str, &str), Vec<&ManifestDocument>> = BTreeMap::new();
+        for document in documents {
+            let key = (classify::kind_of(&document.value), classify::name_of(&document.value));
+            by_name.entry(key).or_default().push(document);
+        }
+        Self(by_name)
+    }
+
+    /// Whether no other object of its kind and name is nearer to a model.
+    fn is_nearest(&self, document: &ManifestDocument, draft: &ImportDraft) -> bool {
+        let key = (classify::kind_of(&document.value), classify::name_of(&document.value));
+        let own = draft.root.closeness_to(document);
+        self.0.get(&key).into_iter().flatten().all(|other| draft.root.closeness_to(other) <= own)
+    }
+}
+
+/// Gives a document to the nearest model that takes it, and to the variants of that model that are as near. Whether there is
+/// one.
+fn take(
+    drafts: &mut [ImportDraft],
+    document: &ManifestDocument,
+    is_possible: impl Fn(&ImportDraft, &ManifestDocument) -> bool,
+    take_into: impl Fn(&mut ImportDraft, &ManifestDocument) -> bool,
+) -> bool {
+    let near = by_closeness(drafts, document, is_possible);
+    let mut takes = |at: &usize| drafts.get_mut(*at).is_some_and(|draft| take_into(draft, document));
+    let Some(owner) = near.into_iter().find(|at| takes(at)) else { return false };
+    for at in variants_beside(drafts, owner, document) {
+        drafts.get_mut(at).map(|draft| take_into(draft, document));
+    }
+    true
+}
+
+/// The other variants of a model that are as near to a document.
+fn variants_beside(drafts: &[ImportDraft], owner: usize, document: &ManifestDocument) -> Vec<usize> {
+    let Some(first) = drafts.get(owner) else { return Vec::new() };
+    let is_beside = |draft: &ImportDraft| {
+        draft.model.metadata.name == first.model.metadata.name
+            && draft.root.closeness_to(document) == first.root.closeness_to(document)
+    };
+    (0..drafts.len()).filter(|at| *at != owner && drafts.get(*at).is_some_and(is_beside)).collect()
+}
+
 /// Gives an object to the model that uses it, else to the first there is.
-fn carry_object(document: &ManifestDocument, drafts: &mut [ImportDraft], findings: &mut Vec<Finding>) {
-    let near = by_closeness(drafts, document);
-    let using = near.iter().copied().find(|at| drafts.get(*at).is_some_and(|draft| draft.uses(document)));
+fn carry_object(
+    document: &ManifestDocument,
+    drafts: &mut [ImportDraft],
+    objects: &ObjectsByName<'_>,
+    findings: &mut Vec<Finding>,
+) {
+    let near = by_closeness(drafts, document, ImportDraft::is_near);
     let is_job = classify::kind_of(&document.value) == kinds::JOB.kind;
-    let shares_claim =
-        |at: &usize| drafts.get(*at).is_some_and(|draft| carried::shares_claim(&draft.texts(), document));
-    if is_job && !near.iter().any(shares_claim) {
+    let uses = |at: &usize| {
+        drafts.get(*at).is_some_and(|draft| {
+            if is_job { carried::shares_claim(&draft.texts(), document) } else { draft.uses(document) }
+        })
+    };
+    let using = near.iter().copied().find(uses);
+    if is_job && using.is_none() {
         findings.push(classify::unrelated_job_finding(document));
         return;
     }
-    let using = if is_job { near.iter().copied().find(shares_claim) } else { using };
     let Some(owner) = using.or_else(|| near.first().copied()) else {
         findings.push(classify::lonely_object_finding(document));
         return;
     };
-    let carried = drafts.get_mut(owner).map_or(Ok(()), |draft| draft.carry(document));
-    match carried {
-        Ok(()) => note_sharing(drafts, owner, "spec.manifests", document),
-        Err(finding) => findings.push(*finding),
+    let beside = variants_beside(drafts, owner, document);
+    let mut is_carried = false;
+    for at in std::iter::once(owner).chain(beside) {
+        match drafts.get_mut(at).map_or(Ok(()), |draft| draft.carry(document)) {
+            Ok(()) => is_carried = true,
+            Err(finding) => findings.push(*finding),
+        }
+    }
+    if is_carried {
+        note_sharing(drafts, "spec.manifests", document, objects);
     }
 }
 
-/// The models that an object may belong to, those first whose manifests are in the folder that is nearest to it.
-fn by_closeness(drafts: &[ImportDraft], document: &ManifestDocument) -> Vec<usize> {
-    let near = |at: &usize| drafts.get(*at).is_some_and(|draft| draft.is_near(document));
-    let mut places: Vec<usize> = (0..drafts.len()).filter(near).collect();
-    let closeness = |at: &usize| drafts.get(*at).map_or(0, |draft| draft.root.folders_shared_with(document));
-    places.sort_by_key(|at| std::cmp::Reverse(closeness(at)));
+/// The models that a document may belong to, the nearest first.
+fn by_closeness(
+    drafts: &[ImportDraft],
+    document: &ManifestDocument,
+    is_possible: impl Fn(&ImportDraft, &ManifestDocument) -> bool,
+) -> Vec<usize> {
+    let possible = |at: &usize| drafts.get(*at).is_some_and(|draft| is_possible(draft, document));
+    let mut places: Vec<usize> = (0..drafts.len()).filter(possible).collect();
+    places.sort_by_key(|at| std::cmp::Reverse(drafts.get(*at).map(|draft| draft.root.closeness_to(document))));
     places
 }
 
 /// Notes with the owner of an object that other models use it too, or that none does.
-fn note_sharing(drafts: &mut [ImportDraft], owner: usize, path: &'static str, document: &ManifestDocument) {
-    let near: Vec<usize> =
-        (0..drafts.len()).filter(|at| drafts.get(*at).is_some_and(|one| one.is_near(document))).collect();
-    let users: Vec<usize> =
-        near.iter().copied().filter(|at| drafts.get(*at).is_some_and(|one| one.uses(document))).collect();
-    let names = |places: &[usize]| -> String {
-        let others = places.iter().filter(|at| **at != owner).filter_map(|at| drafts.get(*at));
-        others.map(|draft| format!("`{}`", draft.model.metadata.name)).collect::<Vec<_>>().join(", ")
+fn note_sharing(
+    drafts: &mut [ImportDraft],
+    path: &'static str,
+    document: &ManifestDocument,
+    objects: &ObjectsByName<'_>,
+) {
+    let near = by_closeness(drafts, document, ImportDraft::is_near);
+    let Some(owner) = near.iter().copied().find(|at| drafts.get(*at).is_some_and(|draft| draft.has(document))) else {
+        return;
     };
+    let is_users = |at: &&usize| {
+        drafts.get(**at).is_some_and(|draft| draft.uses(document) && objects.is_nearest(document, draft))
+    };
+    let users: Vec<usize> = near.iter().filter(is_users).copied().collect();
+    let name = |at: &usize| drafts.get(*at).map(|draft| draft.model.metadata.name.to_string());
+    let own = name(&owner);
+    let others: BTreeSet<String> = users.iter().filter_map(name).filter(|name| Some(name) != own.as_ref()).collect();
     let object = format!("{} `{}`", classify::kind_of(&document.value), classify::name_of(&document.value));
     let note = match (users.as_slice(), near.as_slice()) {
         ([], [_, _, ..]) => format!("{object} is kept with this model: none of the graphs names it"),
-        ([_, _, ..], _) => format!("{object} is kept with this model, and used by {} too", names(&users)),
-        ([], _) | ([_], _) => return,
+        ([_, _, ..], _) if !others.is_empty() => {
+            let others = others.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            format!("{object} is kept with this model, and used by {others} too")
+        }
+        ([], _) | ([_, ..], _) => return,
     };
+    let name = classify::name_of(&document.value);
     if let Some(draft) = drafts.get_mut(owner) {
+        draft.shared.extend((!others.is_empty()).then(|| name.to_owned()));
         draft.notes.push((path, note));
     }
 }

@@ -1,9 +1,10 @@
-//! A model as the text of its `model.yaml`.
+//! Documents as the text of their files: `model.yaml`, and what models share.
 
 use super::ImportedFile;
 use crate::intent::format::{compact_document, format_document};
 use crate::intent::model::{Manifest, Model};
 use crate::intent::yaml::{self, YamlNode, YamlValue};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What a comment says above everything that has no field of its own.
@@ -15,7 +16,7 @@ const UNMAPPED_COMMENT: &str = "Copied from the manifest: stator has no field fo
 pub struct WriteError(String);
 
 /// The file that a model's other objects are written to.
-const MANIFESTS_FILE: &str = "manifests.yaml";
+pub const MANIFESTS_FILE: &str = "manifests.yaml";
 
 /// Moves a model's other objects to a file of its folder, one document each.
 ///
@@ -32,7 +33,7 @@ pub fn take_manifests(model: &mut Model) -> Result<Vec<ImportedFile>, WriteError
 }
 
 /// Scripts of several lines stay scripts; long lines are not folded, where a JSON text would no longer read as one.
-fn yaml_text(value: &impl serde::Serialize) -> Result<String, WriteError> {
+fn yaml_text(value: &impl Serialize) -> Result<String, WriteError> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: true, folded_wrap_chars: 100_000, compact_list_indent: false };
     serde_saphyr::to_string_with_options(value, options).map_err(|error| WriteError(error.to_string()))
 }
@@ -41,8 +42,12 @@ fn yaml_text(value: &impl serde::Serialize) -> Result<String, WriteError> {
 ///
 /// # Errors
 /// When the serializer refuses a value.
-pub fn model_yaml(model: &Model, head: &str, notes: &[(&str, String)]) -> Result<String, WriteError> {
-    let plain = yaml_text(model)?;
+pub fn document_yaml(
+    document: &impl Serialize,
+    head: &str,
+    notes: &[(&'static str, String)],
+) -> Result<String, WriteError> {
+    let plain = yaml_text(document)?;
     let mut above: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     if let Some(root) = yaml::parse_yaml(plain.as_bytes(), 0, "model.yaml").root {
         for (path, note) in notes {

@@ -2,6 +2,7 @@
 
 use super::git_secrets::{secret_finding, secret_line, secrets_of_file};
 use super::model::Model;
+use super::scalar::VolumeName;
 use super::workspace::LFS_POINTER_START;
 use super::yaml::{YamlNode, parse_yaml};
 use super::{FieldOrigins, FileRole, SourceFile, SourceTree, rules};
@@ -173,6 +174,22 @@ pub(super) fn read_mounted_files(
                 }
                 contents.insert(name.to_string(), bytes.clone());
             }
+        }
+    }
+    let mut sizes: BTreeMap<&VolumeName, usize> = BTreeMap::new();
+    for (name, file) in &model.spec.files {
+        let Some(config_map) = &file.config_map else { continue };
+        let bytes = file.text.as_ref().map(String::len).or(contents.get(name.as_str()).map(|bytes| bytes.len()));
+        let size = sizes.entry(config_map).or_default();
+        let before = *size;
+        *size = before.saturating_add(bytes.unwrap_or_default());
+        if *size > MAX_CONFIG_MAP_BYTES && before <= MAX_CONFIG_MAP_BYTES {
+            findings.push(Finding::error(
+                rules::MODEL_FILE,
+                origins.locate(&format!("spec.files.{name}.configMap")),
+                format!("the files of ConfigMap `{config_map}` are larger than 1 MiB together, the limit of a ConfigMap"),
+                "Make them smaller, or put some of them onto the volume of the weights.",
+            ));
         }
     }
     contents

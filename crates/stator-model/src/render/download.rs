@@ -169,7 +169,7 @@ fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSour
     let mut container = to_value(&container);
     // So that the pod's status has the last words of a download that failed.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
-    if let Some(context) = &weights.security_context {
+    if let Some(context) = weights.security_context.as_ref().filter(|context| !context.is_empty()) {
         container["securityContext"] = Value::Object(context.clone());
     }
     let claim = json!({"claimName": weights.claim.as_ref()?.name.as_str()});

@@ -33,7 +33,7 @@ use crate::intent::{Intent, ManifestObject};
 pub use admission_check::count_deprecated;
 pub use download::HUGGING_FACE_IMAGE;
 pub use manifests::{complete_requests, is_job_of};
-pub use mounted_files::FILE_VOLUME_PREFIX;
+pub use mounted_files::{FILE_VOLUME_PREFIX, is_config_map_of, rename_config_maps};
 use mounted_files::{RenderedFile, rendered_files};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -258,6 +258,7 @@ fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
     }
     adapter::add_drafts(context, &mut drafts);
     overrides::apply_overrides(context, &mut drafts);
+    mounted_files::follow_config_maps(context, &mut drafts);
     route::add_draft(context, &mut drafts);
     manifests::add_drafts(context, &mut drafts);
     drafts.into_iter().filter_map(|draft| finish_object(context, draft)).collect()

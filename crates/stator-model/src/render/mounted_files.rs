@@ -1,4 +1,5 @@
-//! Files that pods mount (`spec.files`): each an immutable ConfigMap, and a mount of its one key at the file's path.
+//! Files that pods read (`spec.files`): each an immutable ConfigMap, and a mount of its one key at the file's path; or the
+//! keys of a ConfigMap that the graph itself names.
 //!
 //! The ConfigMap's name ends in a digest of its content. So new content is another ConfigMap, the pod template of every
 //! component that mounts it names another volume source, and pods roll as for any change of their template; a file that
@@ -6,8 +7,9 @@
 
 use super::pod::PodTemplate;
 use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
-use crate::intent::Intent;
 use crate::intent::model::MountedFile;
+use crate::intent::scalar::FileName;
+use crate::intent::{Intent, rules};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -15,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use stator_core::dynamo::graph_components::is_worker_type;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::registry::MAIN_CONTAINER;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many hex digits of the content's digest are part of a name.
 const DIGEST_LENGTH: usize = 10;
@@ -24,7 +27,7 @@ pub const FILE_VOLUME_PREFIX: &str = "file-";
 /// A file with its content, as it is rendered.
 #[derive(Debug)]
 pub(super) struct RenderedFile<'a> {
-    name: &'a str,
+    name: &'a FileName,
     file: &'a MountedFile,
     content: &'a [u8],
     /// The ConfigMap's name.
@@ -53,9 +56,13 @@ impl RenderedFile<'_> {
         format!("spec.files.{}.{field}", self.name)
     }
 
-    /// The key in the ConfigMap: the file's own name, which is what a directory of such files would show.
     fn key(&self) -> &str {
-        self.file.mount_path.as_str().rsplit('/').next().unwrap_or_default()
+        self.file.key(self.name)
+    }
+
+    /// What is said of its ConfigMap from one content to the next.
+    fn config_map_label(&self) -> &str {
+        self.file.config_map.as_ref().map_or(self.name.as_str(), |name| name.as_str())
     }
 
     fn volume(&self) -> Value {
@@ -65,7 +72,7 @@ impl RenderedFile<'_> {
     fn volume_mount(&self) -> Value {
         json!({
             "name": format!("{FILE_VOLUME_PREFIX}{}", self.name),
-            "mountPath": self.file.mount_path.as_str(),
+            "mountPath": self.file.mount_path.as_ref().map(|path| path.as_str()),
             "subPath": self.key(),
             "readOnly": true,
         })
@@ -76,16 +83,39 @@ impl RenderedFile<'_> {
 pub(super) fn rendered_files(intent: &Intent) -> Vec<RenderedFile<'_>> {
     let model = intent.model.metadata.name.as_str();
     let files = intent.model.spec.files.iter().filter_map(|(name, file)| {
-        let name = name.as_str();
         let content = match &file.text {
             Some(text) => text.as_bytes(),
-            None => intent.files.get(name)?,
+            None => intent.files.get(name.as_str())?,
         };
         let mut one = RenderedFile { name, file, content, config_map: String::new() };
-        one.config_map = format!("{model}-{name}-{}", content_digest(model, name, one.key(), content));
+        one.config_map = format!("{model}-{name}-{}", content_digest(model, name.as_str(), one.key(), content));
         Some(one)
     });
-    files.collect()
+    let mut files: Vec<RenderedFile<'_>> = files.collect();
+    let mut keys: Vec<(&str, &RenderedFile<'_>)> =
+        files.iter().filter_map(|file| Some((file.file.config_map.as_ref()?.as_str(), file))).collect();
+    keys.sort_by_key(|(config_map, file)| (*config_map, file.key()));
+    let mut contents: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    for (config_map, file) in keys {
+        let all = contents.entry(config_map).or_default();
+        all.extend(file.key().as_bytes());
+        all.push(0);
+        all.extend(Sha256::digest(file.content));
+    }
+    for file in &mut files {
+        if let Some(written) = file.file.config_map.as_ref().map(|name| name.as_str()) {
+            let all = contents.get(written).map(Vec::as_slice).unwrap_or_default();
+            file.config_map = format!("{written}-{}", content_digest(model, written, "", all));
+        }
+    }
+    files
+}
+
+/// Whether a ConfigMap is that of files which name another, by `configMap`.
+pub fn is_config_map_of(name: &str, written: &str) -> bool {
+    name.strip_prefix(written)
+        .and_then(|rest| rest.strip_prefix('-'))
+        .is_some_and(|digest| digest.len() == DIGEST_LENGTH && digest.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 /// Of all that the ConfigMap holds, and of whose it is: the dash between a model's name and a file's says neither.
@@ -103,24 +133,37 @@ fn content_digest(model: &str, name: &str, key: &str, content: &[u8]) -> String 
 
 /// The ConfigMaps of a model's files.
 pub(super) fn draft_config_maps(context: &RenderContext<'_>) -> Vec<ObjectDraft> {
-    context.files.iter().map(|file| draft_config_map(context, file)).collect()
+    let mut by_name: BTreeMap<&str, Vec<&RenderedFile<'_>>> = BTreeMap::new();
+    for file in &context.files {
+        by_name.entry(&file.config_map).or_default().push(file);
+    }
+    let first = |file: &&RenderedFile<'_>| by_name.get(file.config_map.as_str()).and_then(|keys| keys.first().copied());
+    let firsts = context.files.iter().filter(|file| first(file).is_some_and(|one| one.name == file.name));
+    let keys = |file: &RenderedFile<'_>| by_name.get(file.config_map.as_str()).map(Vec::as_slice).unwrap_or_default();
+    firsts.map(|file| draft_config_map(context, file, keys(file))).collect()
 }
 
-fn draft_config_map(context: &RenderContext<'_>, file: &RenderedFile<'_>) -> ObjectDraft {
+fn draft_config_map(context: &RenderContext<'_>, file: &RenderedFile<'_>, keys: &[&RenderedFile<'_>]) -> ObjectDraft {
     let mut value = object_metadata::new_object(context, kinds::CONFIG_MAP, &file.config_map, Value::Null, false);
     value.remove("spec");
     if let Some(metadata) = value.get_mut("metadata") {
-        metadata["labels"][kinds::LABEL_FILE] = file.name.into();
-        if let Some(from) = &file.file.from {
+        for (key, value) in keys.iter().flat_map(|one| &one.file.labels) {
+            metadata["labels"][key] = value.as_str().into();
+        }
+        metadata["labels"][kinds::LABEL_FILE] = file.config_map_label().into();
+        if let (Some(from), [_]) = (&file.file.from, keys) {
             metadata["annotations"] = json!({kinds::ANNOTATION_FILE_SOURCE: from});
         }
     }
-    // Text stays text, for whoever reads the ConfigMap.
-    let (field, content) = match std::str::from_utf8(file.content) {
-        Ok(text) => ("data", text.to_owned()),
-        Err(_) => ("binaryData", STANDARD.encode(file.content)),
-    };
-    value.insert(field.to_owned(), json!({file.key(): content}));
+    for one in keys {
+        // Text stays text, for whoever reads the ConfigMap.
+        let (field, content) = match std::str::from_utf8(one.content) {
+            Ok(text) => ("data", text.to_owned()),
+            Err(_) => ("binaryData", STANDARD.encode(one.content)),
+        };
+        let map = value.entry(field).or_insert_with(|| json!({}));
+        map[one.key()] = content.into();
+    }
     value.insert("immutable".to_owned(), true.into());
     ObjectDraft {
         kind: kinds::CONFIG_MAP,
@@ -128,6 +171,63 @@ fn draft_config_map(context: &RenderContext<'_>, file: &RenderedFile<'_>) -> Obj
         path: format!("spec.files.{}", file.name),
         stage: ApplyStage::Cache,
         prune: true,
+    }
+}
+
+/// Gives what names a ConfigMap of `files` in the pods of a graph the name that it has in the cluster. What nothing names is
+/// reported.
+pub(super) fn follow_config_maps(context: &mut RenderContext<'_>, drafts: &mut [ObjectDraft]) {
+    let names: BTreeMap<String, String> = context
+        .files
+        .iter()
+        .filter_map(|file| Some((file.file.config_map.as_ref()?.to_string(), file.config_map.clone())))
+        .collect();
+    let mut found = BTreeSet::new();
+    // A graph that a profiler has yet to write names nothing.
+    if names.is_empty() || !drafts.iter().any(|draft| draft.kind == kinds::GRAPH) {
+        return;
+    }
+    for graph in drafts.iter_mut().filter(|draft| draft.kind == kinds::GRAPH) {
+        let components = graph.value.get_mut("spec").and_then(|spec| spec.get_mut("components"));
+        for component in components.and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(pod) = component.get_mut("podTemplate") {
+                rename_config_maps(pod, &names, &mut found);
+            }
+        }
+    }
+    let unused: Vec<String> = context
+        .files
+        .iter()
+        .filter(|file| file.file.config_map.as_ref().is_some_and(|name| !found.contains(name.as_str())))
+        .map(|file| file.name.to_string())
+        .collect();
+    for name in unused {
+        context.error(
+            rules::MODEL_FILE_MOUNT,
+            &format!("spec.files.{name}.configMap"),
+            "no volume and no variable of the graph names this ConfigMap",
+            "Add a volume with it under `pod`, or write `mountPath` instead of `configMap`.",
+        );
+    }
+}
+
+/// Renames ConfigMaps wherever a pod refers to one: as a volume, a part of a projected one, and as the source of variables.
+pub fn rename_config_maps(pod: &mut Value, names: &BTreeMap<String, String>, found: &mut BTreeSet<String>) {
+    const REFERENCES: [&str; 3] = ["configMap", "configMapKeyRef", "configMapRef"];
+    match pod {
+        Value::Object(map) => {
+            for (field, below) in map {
+                let name = below.get_mut("name").filter(|_| REFERENCES.contains(&field.as_str()));
+                if let Some(Value::String(name)) = name
+                    && let Some(real) = names.get(name.as_str())
+                {
+                    found.insert(std::mem::replace(name, real.clone()));
+                }
+                rename_config_maps(below, names, found);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|below| rename_config_maps(below, names, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -49,11 +49,33 @@ fn config_map(name: &str) -> Value {
 fn a_config_map_that_a_graph_mounts_is_the_models() {
     let volume = json!({"name": "config", "configMap": {"name": "llm-config"}});
     let import = import_all(&[config_map("llm-config"), graph("chat", &[volume])]);
+    assert_eq!(
+        messages(&import),
+        [
+            "import/note: document 2: ConfigMap `llm-config` becomes files, and its name gets a digest of them: a graph that runs \
+             with it restarts once"
+        ]
+    );
+    let [model] = import.models.as_slice() else { panic!("{:#?}", import.models) };
+    let [file] = model.files.as_slice() else { panic!("{:#?}", model.files) };
+    assert_eq!((file.path.as_str(), file.text.as_str()), ("agg.yaml", "backend: pytorch\nx: [1,\n 2]\n"));
+    assert!(model.text.contains("files: {agg: {from: agg.yaml, configMap: llm-config}}"), "{}", model.text);
+    let objects = rendered(model, Release::V1_2);
+    let map = objects.iter().find(|object| object.kind() == "ConfigMap").unwrap();
+    assert_eq!(map.value()["data"], config_map("llm-config")["data"]);
+    let graph = objects.iter().find(|object| object.kind() == "DynamoGraphDeployment").unwrap().value().to_string();
+    assert!(map.name().starts_with("llm-config-") && graph.contains(map.name()), "{graph}");
+}
+
+#[test]
+fn a_config_map_of_a_graph_that_runs_keeps_its_name() {
+    let volume = json!({"name": "config", "configMap": {"name": "llm-config"}});
+    let documents = [config_map("llm-config"), graph("chat", &[volume])].map(|one| one.to_string()).join("\n---\n");
+    let files = [ManifestFile { file: "cluster".into(), content: documents.into() }];
+    let import = import(&files, ImportOptions { is_running: true, ..ImportOptions::default() });
     assert_eq!(messages(&import), Vec::<String>::new());
     let objects = rendered(&import.models[0], Release::V1_2);
-    let map = objects.iter().find(|object| object.kind() == "ConfigMap").unwrap();
-    assert_eq!(map.name(), "llm-config");
-    assert_eq!(map.value()["data"], config_map("llm-config")["data"], "{}", import.models[0].text);
+    assert!(objects.iter().any(|object| object.kind() == "ConfigMap" && object.name() == "llm-config"));
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub(super) fn oracle() -> BTreeMap<String, Vec<Value>> {
 }
 
 /// As the operator whose verdicts these are.
-pub(super) const OLDEST: ImportOptions = ImportOptions { release: Release::V1_2, lossy: true };
+pub(super) const OLDEST: ImportOptions<'static> =
+    ImportOptions { release: Release::V1_2, lossy: true, is_running: true, namespace: None };
 
 /// Each file by itself, imported once for all tests.
 static IMPORTED: LazyLock<BTreeMap<String, ImportResult>> = LazyLock::new(|| {

@@ -58,7 +58,7 @@ impl Compactor<'_> {
     fn visit_value(&self, key: &LayoutNode, value: &LayoutNode, edits: &mut Vec<(Range<usize>, String)>) {
         let start = key.column + self.text.get(key.bytes.clone()).map_or(0, |key| key.trim_end().chars().count()) + 2;
         if let Some(line) = self.flow_of(value).filter(|line| start + line.chars().count() <= MAX_WIDTH)
-            && !self.has_comment(value)
+            && !self.has_comment(key.bytes.end, value)
         {
             // From the end of the key's colon on.
             let from = key.bytes.end;
@@ -79,7 +79,7 @@ impl Compactor<'_> {
 
     fn visit_item(&self, item: &LayoutNode, edits: &mut Vec<(Range<usize>, String)>) {
         if let Some(line) = self.flow_of(item).filter(|line| item.column + line.chars().count() <= MAX_WIDTH)
-            && !self.has_comment(item)
+            && !self.has_comment(item.bytes.start, item)
         {
             edits.push((item.bytes.start..self.end_of(item), line));
             return;
@@ -96,12 +96,17 @@ impl Compactor<'_> {
     /// Where the text of a value ends; what follows a block belongs to the next.
     fn end_of(&self, value: &LayoutNode) -> usize {
         let text = self.text.get(value.bytes.clone()).unwrap_or_default();
-        value.bytes.start + text.trim_end().len()
+        let last = match &value.content {
+            LayoutContent::Map { entries, flow: false } => entries.last().map(|(_, last)| last),
+            LayoutContent::List { items } if !text.starts_with('[') => items.last(),
+            LayoutContent::Map { .. } | LayoutContent::List { .. } | LayoutContent::Scalar { .. } => None,
+        };
+        last.map_or(value.bytes.start + text.trim_end().len(), |last| self.end_of(last))
     }
 
-    fn has_comment(&self, value: &LayoutNode) -> bool {
-        let whole = value.bytes.start..self.end_of(value);
-        self.comments.iter().any(|comment| comment.start < whole.end && whole.start < comment.end)
+    fn has_comment(&self, start: usize, value: &LayoutNode) -> bool {
+        let end = self.end_of(value);
+        self.comments.iter().any(|comment| comment.start < end && start < comment.end)
     }
 
     /// A map or list in flow style; `None` for what has no place on a line.
@@ -175,12 +180,12 @@ mod tests {
           secrets: {huggingFace: token}
           serving:
             worker:
-              resources:
-                requests:
-                  cpu: "8"
+              resources: {requests: {cpu: "8"}}
               # Why.
               pod:
-                labels: {a: b}
+                labels:
+                  # Said here.
+                  a: b
           weights: {source: [{uri: hf://a/b@main, exclude: [x/*]}]}
         "#);
     }

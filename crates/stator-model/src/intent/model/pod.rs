@@ -1,7 +1,7 @@
 //! What Kubernetes reads of the pods of one component.
 //! The files that they mount.
 
-use crate::intent::scalar::{ComponentName, MountPath};
+use crate::intent::scalar::{ComponentName, FileName, LabelValue, MountPath, VolumeName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -73,8 +73,8 @@ pub enum ImagePullPolicy {
     Never,
 }
 
-/// A file that pods mount: one of the model's folder, or text. It becomes an immutable ConfigMap whose name ends in a
-/// digest of the content, so that new content replaces the pods that mount it.
+/// A file that pods read: one of the model's folder, or text. It becomes an immutable ConfigMap whose name ends in a
+/// digest of the content, so that new content replaces the pods that read it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -85,16 +85,29 @@ pub struct MountedFile {
     /// Its content, instead of `from`.
     pub text: Option<String>,
     /// Mount path, including the file name.
-    pub mount_path: MountPath,
+    pub mount_path: Option<MountPath>,
+    /// Instead of `mountPath`, the ConfigMap that volumes or variables of the graph name. Files with the same one are its
+    /// keys, by their file names; what names it gets the name with the digest.
+    pub config_map: Option<VolumeName>,
+    /// Labels of its ConfigMap, beside those of the model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, LabelValue>,
     /// The components that mount it, by name. Defaults to all workers.
     #[schemars(length(min = 1))]
     pub components: Option<Vec<ComponentName>>,
 }
 
 impl MountedFile {
-    /// Whether a component mounts it, by the names that it has: in the graph, and in the model.
+    /// Its key in its ConfigMap: the file's own name, which is what a directory of such files would show.
+    pub fn key<'a>(&'a self, name: &'a FileName) -> &'a str {
+        let path = self.mount_path.as_ref().map(MountPath::as_str).or(self.from.as_deref());
+        path.map_or(name.as_str(), |path| path.rsplit('/').next().unwrap_or_default())
+    }
+
+    /// Whether stator mounts it into a component, by the names that that has: in the graph, and in the model.
     pub fn is_mounted_by(&self, names: &[&str], is_worker: bool) -> bool {
         match &self.components {
+            _ if self.mount_path.is_none() => false,
             Some(components) => components.iter().any(|one| names.contains(&one.as_str())),
             None => is_worker,
         }

@@ -172,7 +172,7 @@ spec:
         files
             .map(|(name, file)| {
                 let read = intent.files.get(name.as_str()).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-                format!("{name} at {}: {}", file.mount_path, read.or(file.text.clone()).unwrap())
+                format!("{name} at {}: {}", file.mount_path.as_ref().unwrap(), read.or(file.text.clone()).unwrap())
             })
             .collect::<Vec<_>>()
     };

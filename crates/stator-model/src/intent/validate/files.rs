@@ -55,7 +55,45 @@ fn check_content(judge: &mut ModelValidator<'_>, name: &FileName, file: &Mounted
             "Add `from`, the path of a file in the model's folder, or `text`.",
         ),
     }
-    let path = file.mount_path.as_str();
+    let others = judge.model.spec.files.iter().take_while(|(known, _)| *known != name);
+    let same = others.filter(|(_, other)| other.config_map == file.config_map);
+    let twin = same.map(|(known, other)| (known, other.key(known))).find(|(_, key)| *key == file.key(name));
+    if let Some((other, key)) = twin.filter(|_| file.config_map.is_some()) {
+        judge.error(
+            rules::MODEL_FILE,
+            &place,
+            format!("files `{other}` and `{name}` are both the key `{key}` of one ConfigMap"),
+            "Rename the file of one of them.",
+        );
+    }
+    let path = match (&file.mount_path, &file.config_map) {
+        (Some(path), None) => path.as_str(),
+        (None, Some(_)) => "",
+        (Some(_), Some(_)) => {
+            return judge.error(
+                rules::MODEL_FILE_MOUNT,
+                &place,
+                format!("file `{name}` has both `mountPath` and `configMap`"),
+                "Keep `mountPath`, or `configMap` where the graph's own volumes and variables name the ConfigMap.",
+            );
+        }
+        (None, None) => {
+            return judge.error(
+                rules::MODEL_FILE_MOUNT,
+                &place,
+                format!("file `{name}` goes nowhere"),
+                "Add `mountPath`, the path of the file in the pods.",
+            );
+        }
+    };
+    if file.config_map.is_some() && file.components.is_some() {
+        judge.error(
+            rules::MODEL_FILE_MOUNT,
+            &format!("{place}.components"),
+            format!("file `{name}` has both `configMap` and `components`"),
+            "Remove `components`: the components that name the ConfigMap read the file.",
+        );
+    }
     if path.split('/').any(|part| part == "." || part.starts_with("..")) {
         judge.error(
             rules::MODEL_FILE_MOUNT,
@@ -77,7 +115,7 @@ fn check_engine_configs(judge: &mut ModelValidator<'_>, targets: &[MountTarget],
             .files
             .iter()
             .filter(|(_, file)| mounts(file, target))
-            .map(|(name, file)| (name, file.mount_path.as_str()))
+            .filter_map(|(name, file)| Some((name, file.mount_path.as_ref()?.as_str())))
             .collect();
         let pods = [spec.pod.as_deref(), worker.pod.as_deref()].into_iter().flatten();
         let own = pods.flat_map(|pod| &pod.volume_mounts).filter_map(|mount| mount.get("mountPath")?.as_str());
@@ -126,7 +164,9 @@ fn check_mounts(judge: &mut ModelValidator<'_>) {
         .collect();
     let caches = [spec.cache.as_ref().map(Cache::mount_path), spec.weights.as_ref().map(Weights::mount_path)];
     check_engine_configs(judge, &targets, caches.into_iter().flatten().collect());
-    for (position, (name, file)) in spec.files.iter().enumerate() {
+    let mounted = spec.files.iter().filter_map(|(name, file)| Some((name, file, file.mount_path.as_ref()?.as_str())));
+    let mounted: Vec<(&FileName, &MountedFile, &str)> = mounted.collect();
+    for (position, (name, file, path)) in mounted.iter().enumerate() {
         let place = format!("spec.files.{name}");
         for (index, wanted) in file.components.iter().flatten().enumerate() {
             if !targets.iter().any(|one| one.name == wanted.as_str() || one.field == wanted.as_str()) {
@@ -151,13 +191,11 @@ fn check_mounts(judge: &mut ModelValidator<'_>) {
                 "Name the components that do under `components`.",
             );
         }
-        let path = file.mount_path.as_str();
-        let clash = spec.files.iter().take(position).find(|(_, other)| {
-            let meets =
-                is_at_or_below(path, other.mount_path.as_str()) || is_at_or_below(other.mount_path.as_str(), path);
+        let clash = mounted.iter().take(position).find(|(_, other, above)| {
+            let meets = is_at_or_below(path, above) || is_at_or_below(above, path);
             meets && mounting.iter().any(|one| mounts(other, one))
         });
-        if let Some((other, _)) = clash {
+        if let Some((other, _, _)) = clash {
             judge.error(
                 rules::MODEL_FILE_MOUNT,
                 &format!("{place}.mountPath"),

@@ -15,6 +15,11 @@ pub(super) fn validate_reserved_names(judge: &mut ModelValidator<'_>) {
     for key in model.metadata.labels.keys() {
         check_metadata_key(judge, "label", &format!("metadata.labels.{key}"), key);
     }
+    for (name, file) in &model.spec.files {
+        for key in file.labels.keys() {
+            check_metadata_key(judge, "label", &format!("spec.files.{name}.labels.{key}"), key);
+        }
+    }
     for key in model.metadata.annotations.keys() {
         check_metadata_key(judge, "annotation", &format!("metadata.annotations.{key}"), key);
     }

@@ -2,6 +2,7 @@
 //! the new one, and how long the old one stays.
 
 use crate::plan::{Action, Change, ChangeReason, DeleteStep, MountedChange, PlanStep, PlannedWrite};
+use crate::render::{FILE_VOLUME_PREFIX, is_config_map_of};
 use serde_json::Value;
 use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{ANNOTATION_FILE_SOURCE, CONFIG_MAP, GRAPH, JOB, LABEL_FILE};
@@ -95,7 +96,8 @@ fn explain_mounts(changes: &mut [Change], sources: &BTreeMap<(&str, &str), Optio
             mounted_by_component(&before).map(|(component, volume, name)| ((component, volume), name)).collect();
         let mut changed: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (component, volume, name) in mounted_by_component(&after) {
-            let file = volume.strip_prefix(crate::render::FILE_VOLUME_PREFIX);
+            let own = || sources.keys().find(|(model, file)| *model == change.model && is_config_map_of(name, file));
+            let file = volume.strip_prefix(FILE_VOLUME_PREFIX).or_else(|| own().map(|(_, file)| *file));
             if let Some(file) = file.filter(|_| was.get(&(component, volume)).is_some_and(|before| *before != name)) {
                 changed.entry(file).or_default().insert(component);
             }

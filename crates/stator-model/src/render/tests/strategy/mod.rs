@@ -244,14 +244,25 @@ fn adapter() -> BoxedStrategy<Adapter> {
         .boxed()
 }
 
-/// A file for the workers, or for the frontend alone; where it is mounted no other is.
+/// A file for the workers, or for the frontend alone, where it is mounted no other is; or a key of a ConfigMap that pods name.
 fn mounted_file() -> BoxedStrategy<MountedFile> {
     let content = prop_oneof![
         "[a-z]{1,6}\\.yaml".prop_map(|from| (Some(from), None)),
         "\\PC{0,20}".prop_map(|text| (None, Some(text))),
     ];
-    (content, scalar("/[a-z]{1,6}/[a-z]{1,12}\\.yaml"), option::of(Just(vec![component_name("frontend")])))
-        .prop_map(|((from, text), mount_path, components)| MountedFile { from, text, mount_path, components })
+    let mounted = (scalar("/[a-z]{1,6}/[a-z]{1,12}\\.yaml"), option::of(Just(vec![component_name("frontend")])))
+        .prop_map(|(path, components)| (Some(path), None, components));
+    let named = scalar("own-[ab]").prop_map(|name| (None, Some(name), None));
+    let labels = btree_map("[a-z]{1,4}", scalar("[a-z]{1,4}"), 0..2);
+    (content, prop_oneof![3 => mounted.boxed(), 1 => named.boxed()], labels)
+        .prop_map(|((from, text), (mount_path, config_map, components), labels)| MountedFile {
+            from,
+            text,
+            mount_path,
+            config_map,
+            labels,
+            components,
+        })
         .boxed()
 }
 

@@ -189,11 +189,25 @@ fn files(spec: &mut ModelSpec) {
     let has_frontend = serving.frontend.is_some() || (!replaced && serving.headless != Some(true) && has_workers);
     let works = |kind: Option<ComponentType>| kind.is_some_and(ComponentType::is_worker);
     let has_workers = has_workers || spec.components.values().any(|one| works(one.component_type));
-    let mut paths = BTreeSet::new();
-    spec.files.retain(|_, file| {
+    let mut places = BTreeSet::new();
+    spec.files.retain(|name, file| {
         let is_there = if file.components.is_some() { has_frontend && !renamed } else { has_workers };
-        is_there && paths.insert(file.mount_path.clone())
+        let key = file.key(name).to_owned();
+        is_there && places.insert((file.mount_path.clone(), file.config_map.clone(), key))
     });
+    // Two labels of one key would be those of one ConfigMap.
+    let mut labelled = BTreeSet::new();
+    for file in spec.files.values_mut() {
+        if file.config_map.is_some() && !labelled.insert(file.config_map.clone()) {
+            file.labels.clear();
+        }
+    }
+    let named: BTreeSet<String> = spec.files.values().filter_map(|file| Some(file.config_map.as_ref()?.to_string())).collect();
+    for name in named {
+        let volume = json!({"name": format!("volume-{name}"), "configMap": {"name": name}});
+        let pod = spec.pod.get_or_insert_default();
+        pod.volumes.extend(volume.as_object().cloned());
+    }
 }
 
 /// A route leads to a frontend, or to a picker.

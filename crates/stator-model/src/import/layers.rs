@@ -1,0 +1,214 @@
+//! Deployments of one model, written with what they share: the defaults of a folder, and of the variants of one graph a
+//! `model.yaml` with an overlay for each.
+
+use super::draft::named_namespace;
+use super::defaults::{DEFAULTS_FILE, Documents, Layers};
+use super::families::Families;
+use super::prepared::{PreparedModel, count_errors};
+use super::round_trip::{self, WrittenModel, join_path};
+use super::variants::{DEFAULT_ENVIRONMENT, Variants, environments_of, repository_yaml};
+use super::{ImportedEnvironment, ImportedFile, ImportedModel, rules};
+use serde_json::Value;
+use stator_core::dynamo::release::Release;
+use stator_core::finding::Finding;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many lines defaults must save to be worth a file.
+const MIN_SAVED_LINES: usize = 10;
+/// How deep the folders of a family are.
+const MAX_SPLITS: usize = 2;
+
+/// Models with the files that several of them are made of.
+#[derive(Debug, Default)]
+pub struct Arrangement {
+    pub models: Vec<ImportedModel>,
+    pub shared_files: Vec<ImportedFile>,
+    pub environments: Vec<ImportedEnvironment>,
+}
+
+/// Gives each model its place.
+pub fn arrange(prepared: Vec<PreparedModel>, release: Release, findings: &mut Vec<Finding>) -> Arrangement {
+    let mut by_name: BTreeMap<String, Vec<PreparedModel>> = BTreeMap::new();
+    for model in prepared {
+        by_name.entry(model.name().to_owned()).or_default().push(model);
+    }
+    let names: BTreeSet<String> = by_name.keys().cloned().collect();
+    let families = Families::of(by_name.values().flatten().map(|model| model.model.spec.model.as_str()));
+    let mut members_of: BTreeMap<String, Vec<Variants>> = BTreeMap::new();
+    for (name, models) in by_name {
+        let family = families.common(&models).filter(|family| !names.contains(family));
+        let models = without_copies(models, findings);
+        // One that is alone has a place of its own, whatever it serves.
+        members_of.entry(family.unwrap_or_else(|| format!("/{name}"))).or_default().push(Variants::of(models));
+    }
+    let mut arranged = Arrangement::default();
+    for (family, mut members) in members_of {
+        let files: BTreeSet<&str> = members.iter().flat_map(|one| &one.models).map(|one| one.root.file.as_str()).collect();
+        let folder = Some(family.as_str()).filter(|family| !family.starts_with('/') && members.len() > 1 && files.len() > 1);
+        let layered = folder.map(|folder| Layout::below(&members, folder)).filter(|layout| {
+            let apart = members.iter().map(|one| Layout::alone(one).count_lines());
+            layout.count_lines().saturating_add(MIN_SAVED_LINES) <= apart.sum()
+        });
+        let layered = layered.and_then(|layout| layout.proven(&members, release));
+        match layered {
+            Some((layout, faults)) => layout.write(members, faults, &mut arranged, findings),
+            None => {
+                for one in members.drain(..) {
+                    arrange_alone(one, release, &mut arranged, findings);
+                }
+            }
+        }
+    }
+    arranged.environments =
+        environments_of(arranged.models.iter().map(|model| (model.path.clone(), model.namespace.as_deref())));
+    arranged
+}
+
+/// Models without those that say the same as another, each of which is reported.
+fn without_copies(models: Vec<PreparedModel>, findings: &mut Vec<Finding>) -> Vec<PreparedModel> {
+    let mut kept: Vec<PreparedModel> = Vec::new();
+    for model in models {
+        let namespace = |one: &PreparedModel| named_namespace(&one.root.value).map(str::to_owned);
+        let is_same = |one: &&PreparedModel| {
+            one.document == model.document && one.files == model.files && namespace(one) == namespace(&model)
+        };
+        match kept.iter().find(is_same) {
+            Some(first) => {
+                let message = format!(
+                    "document {}: {} `{}` duplicates that of {}:{}",
+                    model.root.number,
+                    model.root.value["kind"].as_str().unwrap_or_default(),
+                    model.name(),
+                    first.root.file,
+                    first.root.line,
+                );
+                let help = "nothing is lost: it is imported once";
+                findings.push(Finding::warning(rules::DIFFERENCE_NOTE, model.root.location(), message, help));
+            }
+            None => kept.push(model),
+        }
+    }
+    kept
+}
+
+/// A model that shares nothing with others.
+fn arrange_alone(mut one: Variants, release: Release, arranged: &mut Arrangement, findings: &mut Vec<Finding>) {
+    let members = std::slice::from_ref(&one);
+    let proven = Layout::alone(&one).proven(members, release).filter(|_| one.models.len() > 1);
+    if let Some((layout, faults)) = proven {
+        return layout.write(vec![one], faults, arranged, findings);
+    }
+    let mut models = std::mem::take(&mut one.models).into_iter();
+    let Some(first) = models.next() else { return };
+    for other in models {
+        let message = format!(
+            "document {}: {} `{}` is defined twice with different content; the one in {}:{} is imported",
+            other.root.number,
+            other.root.value["kind"].as_str().unwrap_or_default(),
+            other.name(),
+            first.root.file,
+            first.root.line,
+        );
+        let help = "import them one at a time, each into its own folder";
+        findings.push(Finding::error(rules::DUPLICATE_NAME, other.root.location(), message, help));
+    }
+    let (path, text) = (format!("{}/model.yaml", first.name()), first.text.clone());
+    arranged.models.push(first.finish(path, text, findings));
+}
+
+/// Documents of some models, and where each is.
+struct Layout {
+    shared: Vec<ImportedFile>,
+    /// Of each model its folder, and of each of its variants the text.
+    models: Vec<(String, Vec<String>)>,
+}
+
+impl Layout {
+    /// A model by itself.
+    fn alone(one: &Variants) -> Self {
+        Self::written(std::slice::from_ref(one), vec![one.documents.clone()], vec![one.name().to_owned()], Vec::new())
+    }
+
+    /// Models below a folder, with its defaults and those of folders in it.
+    fn below(members: &[Variants], folder: &str) -> Self {
+        let mut documents: Documents = members.iter().map(|one| one.documents.clone()).enumerate().collect();
+        let mut folders: Vec<String> = members.iter().map(|one| join_path(folder, one.name())).collect();
+        let mut shared = Vec::new();
+        let layers = Layers::of(members, &mut documents, MAX_SPLITS);
+        layers.write(members, folder, &mut folders, &mut shared);
+        Self::written(members, documents.into_values().collect(), folders, shared)
+    }
+
+    fn written(
+        members: &[Variants],
+        documents: Vec<Vec<Value>>,
+        folders: Vec<String>,
+        mut shared: Vec<ImportedFile>,
+    ) -> Self {
+        let mut models = Vec::new();
+        for ((one, own), folder) in members.iter().zip(documents).zip(folders) {
+            let (base, own) = one.split(own);
+            if let Some(text) = base {
+                shared.push(ImportedFile { path: join_path(&folder, "model.yaml"), text });
+            }
+            models.push((folder, own));
+        }
+        Self { shared, models }
+    }
+
+    fn count_lines(&self) -> usize {
+        let own = self.models.iter().flat_map(|(_, texts)| texts);
+        let all = self.shared.iter().map(|file| &file.text).chain(own);
+        all.flat_map(|text| text.lines()).filter(|line| !line.trim_start().starts_with('#')).count()
+    }
+
+    /// The layout with what its proof finds, variant by variant. `None` where a model renders less than by itself.
+    fn proven(self, members: &[Variants], release: Release) -> Option<(Self, Vec<Vec<Finding>>)> {
+        let places = members.iter().zip(&self.models).flat_map(|(one, (folder, texts))| {
+            (0..texts.len()).map(move |at| (join_path(folder, &one.file(at)), None))
+        });
+        let environments = environments_of(places);
+        let root = repository_yaml(&environments, None).ok()?;
+        let mut files: Vec<(String, &str)> = self.shared.iter().map(|file| (file.path.clone(), file.text.as_str())).collect();
+        let mut beside = Vec::new();
+        let mut written = Vec::new();
+        for (one, (folder, texts)) in members.iter().zip(&self.models) {
+            for ((at, model), text) in one.models.iter().enumerate().zip(texts) {
+                if text.is_empty() {
+                    return None;
+                }
+                files.push((join_path(folder, &one.file(at)), text));
+                beside.push((folder.clone(), model.files.as_slice()));
+                let (root, targets) = (&model.root, model.targets.as_slice());
+                let environment = one.environments.get(at).map_or(DEFAULT_ENVIRONMENT, String::as_str);
+                let environment = Some(environment).filter(|_| !environments.is_empty());
+                written.push(WrittenModel { environment, folder, root, targets });
+            }
+        }
+        if !environments.is_empty() {
+            files.push((DEFAULTS_FILE.to_owned(), &root));
+        }
+        let faults = round_trip::verify_models(&round_trip::source_tree(&files, &beside), &written, release);
+        let alone = members.iter().flat_map(|one| &one.models).map(|model| count_errors(&model.faults));
+        let is_whole = faults.iter().zip(alone).all(|(faults, alone)| count_errors(faults) <= alone);
+        is_whole.then_some((self, faults))
+    }
+
+    fn write(
+        self,
+        members: Vec<Variants>,
+        faults: Vec<Vec<Finding>>,
+        arranged: &mut Arrangement,
+        findings: &mut Vec<Finding>,
+    ) {
+        arranged.shared_files.extend(self.shared);
+        let mut faults = faults.into_iter();
+        for (one, (folder, texts)) in members.into_iter().zip(self.models) {
+            let paths: Vec<String> = (0..one.models.len()).map(|at| join_path(&folder, &one.file(at))).collect();
+            for ((mut model, text), path) in one.models.into_iter().zip(texts).zip(paths) {
+                model.faults = faults.next().unwrap_or_default();
+                arranged.models.push(model.finish(path, text, findings));
+            }
+        }
+    }
+}
