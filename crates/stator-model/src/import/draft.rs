@@ -2,8 +2,8 @@
 
 use super::documents::{self, ManifestDocument};
 use super::download_job::DownloadJob;
-use super::prepared::PreparedModel;
-use super::{ImportOptions, attachments, carried, classify, completion, config_maps, guess, pod_fields, rules};
+use super::prepared::{PreparedModel, UnwrittenModel};
+use super::{ImportOptions, attachments, carried, classify, completion, config_maps, guess, pod_fields, rules, typed_leaves};
 use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{DnsName, LabelValue, ModelName};
 use serde_json::{Map, Value};
@@ -30,6 +30,8 @@ pub struct ImportDraft {
     mounted_files: Vec<Value>,
     /// The manifests that it must render to.
     targets: Vec<Value>,
+    /// The Jobs that its `weights` stand for.
+    downloads: Vec<Value>,
     /// Names of the objects that other models use too.
     pub shared: BTreeSet<String>,
 }
@@ -73,6 +75,7 @@ impl ImportDraft {
             adapters: Vec::new(),
             mounted_files: Vec::new(),
             targets: vec![root.value.clone()],
+            downloads: Vec::new(),
             shared: BTreeSet::new(),
             root,
         };
@@ -182,12 +185,13 @@ impl ImportDraft {
     }
 
     /// Takes a download, when it is of the weights that are served from the claim of the cache.
-    pub fn take_download(&mut self, job: &DownloadJob) -> bool {
+    pub fn take_download(&mut self, document: &ManifestDocument, job: &DownloadJob) -> bool {
         let target = self.target();
         let changed = job.weights_of(&self.model).into_iter().find(|model| completion::renders_graph(model, &target));
         let is_taken = changed.is_some();
         if let Some(changed) = changed {
             self.model = changed;
+            self.downloads.push(document.value.clone());
         }
         is_taken
     }
@@ -263,14 +267,16 @@ impl ImportDraft {
     /// The model as it is to be written, or why it cannot be.
     pub fn prepare(self, options: ImportOptions<'_>) -> PreparedModel {
         let graph = self.target();
-        let Self { root, mut model, notes, targets, shared, .. } = self;
+        let Self { root, mut model, notes, targets, downloads, shared, .. } = self;
         pod_fields::lift_pod_fields(&mut model, &graph);
         let (files, renamed) = if options.is_running {
             Default::default()
         } else {
             config_maps::take_config_maps(&mut model, &graph, &targets, &shared)
         };
-        PreparedModel::of(root, model, notes, targets, files, renamed, options.release)
+        let coverage = typed_leaves::measure_coverage(&model, &targets, &downloads);
+        let alone = UnwrittenModel { root, model, notes, targets, files, renamed, coverage };
+        PreparedModel::of(alone, options.release)
     }
 }
 

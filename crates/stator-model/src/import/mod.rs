@@ -258,7 +258,7 @@ fn take_download(
         findings.push(classify::unused_download_finding(document, job));
         return;
     };
-    let taken = served.iter().filter(|at| drafts.get_mut(**at).is_some_and(|draft| draft.take_download(job))).count();
+    let taken = served.iter().filter(|at| drafts.get_mut(**at).is_some_and(|draft| draft.take_download(document, job))).count();
     if taken == 0
         && let Some(draft) = drafts.get_mut(first)
         && let Err(finding) = draft.carry(document)

@@ -2,7 +2,7 @@
 
 use super::documents::ManifestDocument;
 use super::round_trip::{self, WrittenModel};
-use super::{FieldCoverage, ImportedFile, ImportedModel, classify, common_parts, draft, rules, typed_leaves, write};
+use super::{FieldCoverage, ImportedFile, ImportedModel, classify, common_parts, draft, rules, write};
 use crate::intent::model::Model;
 use crate::intent::scalar::VolumeName;
 use serde_json::{Value, json};
@@ -34,19 +34,30 @@ pub struct PreparedModel {
     coverage: FieldCoverage,
 }
 
+/// A model that has all its parts.
+#[derive(Debug)]
+pub struct UnwrittenModel {
+    /// The graph or request that it was made of.
+    pub root: ManifestDocument,
+    /// The model, its other objects among its manifests.
+    pub model: Model,
+    /// What a reader should know, by path in the model.
+    pub notes: Vec<(&'static str, String)>,
+    /// All its manifests.
+    pub targets: Vec<Value>,
+    /// The files that it names.
+    pub files: Vec<ImportedFile>,
+    /// The ConfigMaps that get another name.
+    pub renamed: Vec<VolumeName>,
+    /// How much of its manifests has fields.
+    pub coverage: FieldCoverage,
+}
+
 impl PreparedModel {
     /// Writes a model by itself, as short as it renders back.
-    pub fn of(
-        root: ManifestDocument,
-        mut model: Model,
-        notes: Vec<(&'static str, String)>,
-        targets: Vec<Value>,
-        mut own_files: Vec<ImportedFile>,
-        renamed: Vec<VolumeName>,
-        release: Release,
-    ) -> Self {
+    pub fn of(unwritten: UnwrittenModel, release: Release) -> Self {
+        let UnwrittenModel { root, mut model, notes, targets, files: mut own_files, renamed, coverage } = unwritten;
         let head = format!("Imported by stator from {}, document {}.", root.file, root.number);
-        let coverage = typed_leaves::measure_coverage(&model, &targets);
         let files = write::take_manifests(&mut model).map(|mut files| {
             files.append(&mut own_files);
             files

@@ -116,10 +116,10 @@ fn manifest_leaves(value: &Value) -> usize {
     }
 }
 
-/// How many of the targets' leaves there are, and how many a model has in `command`, `args`, `template`, `overrides` and
-/// `manifests`. An argument that names a field (`<model>`) or a flag (`<--model>`) says where the value of that field stands,
+/// How many leaves the targets and the Jobs that became `weights` have, and how many of them a model has in `command`, `args`,
+/// `template`, `overrides`, `manifests` and files. An argument that names a field (`<model>`) or a flag (`<--model>`) says where the value of that field stands,
 /// and counts as the field.
-pub fn measure_coverage(model: &Model, targets: &[Value]) -> FieldCoverage {
+pub fn measure_coverage(model: &Model, targets: &[Value], downloads: &[Value]) -> FieldCoverage {
     let spec = &model.spec;
     let mut templates: Vec<&Map<String, Value>> = Vec::new();
     let mut written = 0_usize;
@@ -146,7 +146,9 @@ pub fn measure_coverage(model: &Model, targets: &[Value]) -> FieldCoverage {
     let unmapped: usize = templates.into_iter().map(count).sum::<usize>()
         + spec.overrides.iter().map(|one| count(&one.merge) + one.remove.len()).sum::<usize>()
         + contents.map(count).sum::<usize>()
+        + spec.files.len()
         + written;
-    let leaves = targets.iter().map(|target| manifest_leaves(&equivalence::normalize_document(target))).sum();
+    let all = targets.iter().chain(downloads);
+    let leaves = all.map(|target| manifest_leaves(&equivalence::normalize_document(target))).sum();
     FieldCoverage { leaves, unmapped }
 }
