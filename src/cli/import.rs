@@ -11,7 +11,9 @@ use stator_cluster::cluster::Cluster as _;
 use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
 use stator_model::fleet_policy::FleetPolicies;
-use stator_model::import::{self, ImportOptions, ImportResult, ImportedEnvironment, ManifestFile, rules};
+use stator_model::import::{
+    self, DEFAULT_ENVIRONMENT, ImportOptions, ImportResult, ImportedEnvironment, ManifestFile, rules,
+};
 use stator_model::present::{escape, findings, pluralize};
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -108,7 +110,11 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
 
 /// Prints how much of each file has fields of its own. Each file is looked at by itself: two of them may say different
 /// things of one name.
-fn print_measures(inputs: &[ManifestFile], options: ImportOptions<'_>, output: &Output) -> Result<ExitStatus, CliError> {
+fn print_measures(
+    inputs: &[ManifestFile],
+    options: ImportOptions<'_>,
+    output: &Output,
+) -> Result<ExitStatus, CliError> {
     let imports = inputs.iter().map(|input| import::import(std::slice::from_ref(input), options));
     let rows: Vec<import::CoverageRow> =
         imports.flat_map(|import| import.models.iter().map(import::coverage_row).collect::<Vec<_>>()).collect();
@@ -228,7 +234,7 @@ fn files_of(import: &ImportResult) -> Vec<(String, &str)> {
 /// One document a file, each after a comment with its path.
 fn print_models(import: &ImportResult, arguments: &ImportArgs, output: &Output) -> Result<(), CliError> {
     if !import.environments.is_empty() {
-        let text = repository_text(import, arguments.namespace.as_deref())?;
+        let text = repository_text(&import.environments, arguments.namespace.as_deref())?;
         output.write_verbatim(&format!("---\n# {REPOSITORY_FILE}\n{text}"))?;
     }
     for (path, text) in files_of(import) {
@@ -258,15 +264,11 @@ fn write_models(
             all.join(", ")
         ));
     }
-    let needs_root = !import.environments.is_empty() || namespace.is_some_and(|namespace| namespace != DEFAULT_NAMESPACE);
+    let needs_root =
+        !import.environments.is_empty() || namespace.is_some_and(|namespace| namespace != DEFAULT_NAMESPACE);
     if needs_root && !in_repository(folder) {
-        planned.push((folder.join(REPOSITORY_FILE), repository_text(import, namespace)?));
-    } else if !import.environments.is_empty() {
-        let text = repository_text(import, namespace)?;
-        let environments = text.split_once("spec:\n").map_or(text.as_str(), |(_, environments)| environments);
-        let message = "Some graphs have variants, and the repository needs an environment for each of them";
-        let error = CliError::new(CliErrorKind::Refused, message)
-            .with_hint(format!("merge this into `spec` of its {REPOSITORY_FILE}:\n{environments}"));
+        planned.push((folder.join(REPOSITORY_FILE), repository_text(&import.environments, namespace)?));
+    } else if let Some(error) = missing_environments(import, folder, namespace, output)? {
         output.report_error(&error);
         refused = true;
     }
@@ -351,10 +353,38 @@ fn other_model(folder: &Path, planned: &[(PathBuf, String)]) -> Option<PathBuf> 
     found.into_iter().find(is_other)
 }
 
-/// The text of the root file for what was imported.
-fn repository_text(import: &ImportResult, namespace: Option<&str>) -> Result<String, CliError> {
-    let default = [ImportedEnvironment::named("default")];
-    let environments = if import.environments.is_empty() { &default[..] } else { &import.environments };
+/// What a repository lacks that the models are written into: environments for the variants of graphs.
+fn missing_environments(
+    import: &ImportResult,
+    folder: &Path,
+    namespace: Option<&str>,
+    output: &Output,
+) -> Result<Option<CliError>, CliError> {
+    if import.environments.is_empty() {
+        return Ok(None);
+    }
+    let absolute = std::path::absolute(folder)?;
+    let Some(there) = absolute.ancestors().find(|above| above.is_dir()) else { return Ok(None) };
+    let opened = repository::open(there, output)?;
+    let known = opened.workspace.environment_names();
+    let below = absolute.strip_prefix(&opened.checkout.root).unwrap_or(Path::new("")).display().to_string();
+    let is_missing = |one: &&ImportedEnvironment| !known.contains(&one.name);
+    let missing: Vec<ImportedEnvironment> =
+        import.environments.iter().filter(is_missing).map(|one| one.below(&below)).collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let text = repository_text(&missing, namespace)?;
+    let lines = text.split_once("spec:\n").map_or(text.as_str(), |(_, lines)| lines);
+    let message = "some graphs have variants, and the repository has no environment for each of them";
+    let hint = format!("add this to `spec` of {}:\n{lines}", opened.checkout.root.join(REPOSITORY_FILE).display());
+    Ok(Some(CliError::new(CliErrorKind::Refused, message).with_hint(hint)))
+}
+
+/// The text of a root file with these environments, or the one that a repository has without any.
+fn repository_text(environments: &[ImportedEnvironment], namespace: Option<&str>) -> Result<String, CliError> {
+    let default = [ImportedEnvironment::named(DEFAULT_ENVIRONMENT)];
+    let environments = if environments.is_empty() { &default[..] } else { environments };
     import::repository_yaml(environments, namespace).map_err(|error| CliError::input(error.to_string()))
 }
 

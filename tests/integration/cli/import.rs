@@ -3,6 +3,7 @@
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Stdio;
 
 const GRAPH: &str = "\
@@ -252,23 +253,129 @@ fn a_file_of_ten_megabytes_is_imported_but_for_what_is_broken_in_it() {
 }
 
 #[test]
-fn models_of_one_name_in_two_namespaces_are_never_written_over_each_other() {
+fn graphs_of_one_name_in_two_namespaces_become_one_model_of_two_environments() {
     let other = GRAPH.replace("namespace: models", "namespace: other").replace("replicas: 2", "replicas: 7");
     let bench = Workbench::with(&[("both.yaml", &format!("{GRAPH}---\n{other}"))]);
     assert_snapshot!(bench.run(["import", "both.yaml", "--out", "new", "--force"]), @"
-    exit 1
+    exit 0
     ----- stdout -----
+    new/stator.yaml
     new/chat/model.yaml
+    new/chat/model.models.yaml
+    new/chat/model.other.yaml
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
-    The manifests are in several namespaces (models, other), but an environment has only one: import each namespace into its own folder with -n NAMESPACE.
-    error: new/chat/model.yaml is already the model of another namespace
-    hint: import one namespace at a time with -n NAMESPACE, each into its own folder
     2 models imported, 2 of them rendering back to their manifests; 0 things not imported.
     ");
-    assert!(bench.read("new/chat/model.yaml").contains("replicas: 2"));
+    let shared = bench.read("new/chat/model.yaml");
+    assert!(shared.contains("model: Qwen/Qwen3-32B") && !shared.contains("replicas"), "{shared}");
+    let graph = |environment: &str| {
+        let rendered = bench.run(["render", "new", "-e", environment]).success().result();
+        (rendered.contains(&format!("namespace: {environment}")), rendered.contains("replicas: 7"))
+    };
+    assert_eq!((graph("models"), graph("other")), ((true, false), (true, true)));
+    // One namespace has one of them, and so no variants.
     bench.run(["import", "both.yaml", "-n", "other", "--out", "second"]).success();
     assert!(bench.read("second/chat/model.yaml").contains("replicas: 7"));
+}
+
+/// The files below a folder of upstream's recipes.
+fn recipe_files(folder: &Path, found: &mut Vec<(String, String)>, root: &Path) {
+    for entry in fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            recipe_files(&entry, found, root);
+        } else if entry.extension().is_some_and(|extension| extension == "yaml") {
+            let path = entry.strip_prefix(root).unwrap().display().to_string();
+            found.push((path, fs_err::read_to_string(&entry).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn a_models_folder_becomes_layers_variants_and_files_that_mean_what_the_manifests_do() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo/recipes");
+    let mut files = Vec::new();
+    recipe_files(&root.join("qwen3-235b-a22b-fp8"), &mut files, &root);
+    let texts: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let bench = Workbench::with(&texts);
+    let import = ["import", "qwen3-235b-a22b-fp8", "--dynamo", "1.2", "--out", "new"];
+    let first = bench.run(import).success();
+    assert_snapshot!(first.result(), @"
+    new/stator.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-agg/model.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/model.yaml
+    new/qwen3-235b-a22b-fp8/stator.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-agg/model.blackwell.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-agg/blackwell/agg.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-agg/model.hopper.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-agg/hopper/agg.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/model.blackwell.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/blackwell/prefill.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/blackwell/decode.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/model.hopper.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/hopper/prefill.yaml
+    new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/hopper/decode.yaml
+    ");
+    assert!(first.notes().contains("4 models imported, 4 of them rendering back"), "{}", first.notes());
+    assert_snapshot!(bench.read("new/stator.yaml"), @"
+    apiVersion: stator.dev/v1alpha1
+    kind: Repository
+    metadata:
+      name: imported
+    spec:
+      environments:
+        blackwell:
+          namespace: default
+          include: [qwen3-235b-a22b-fp8/qwen3-235b-a22b-agg/**, qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/**]
+        hopper:
+          namespace: default
+          include: [qwen3-235b-a22b-fp8/qwen3-235b-a22b-agg/**, qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/**]
+    ");
+    assert_snapshot!(bench.read("new/qwen3-235b-a22b-fp8/qwen3-235b-a22b-disagg/model.hopper.yaml"), @"
+    # Imported by stator from qwen3-235b-a22b-fp8/trtllm/disagg/hopper/deploy.yaml, document 3.
+    apiVersion: stator.dev/v1alpha1
+    kind: Model
+    metadata:
+      name: qwen3-235b-a22b-disagg
+    spec:
+      serving:
+        prefill: {}
+        decode: {}
+      files: {decode: {from: hopper/decode.yaml}, prefill: {from: hopper/prefill.yaml}}
+    ");
+    let again = bench.run(import).success();
+    assert!(again.result().is_empty() && again.notes().contains("-agg/model.yaml is up to date."), "{}", again.notes());
+    for environment in ["blackwell", "hopper"] {
+        let live = format!("embedded:live-{environment}");
+        let to = ["-e", environment, "--dynamo", "1.2", "--cluster", live.as_str(), "new"];
+        bench.run(["sync", "--yes", "--simulate-operator"].iter().chain(&to)).success();
+        let plan = bench.run(["plan", "-o", "json"].iter().chain(&to)).json();
+        assert_eq!(plan["summary"]["create"], 0, "{plan:#}");
+        let own =
+            bench.files(&format!("live-{environment}")).into_iter().filter(|file| file.contains("-config-")).count();
+        assert_eq!(own, 3, "a ConfigMap of each file");
+    }
+}
+
+#[test]
+fn layers_never_change_models_that_are_there() {
+    let second = GRAPH.replace("name: chat\n", "name: chat-two\n").replace("replicas: 2", "replicas: 3");
+    let third = GRAPH.replace("name: chat\n", "name: chat-three\n");
+    let bench = Workbench::with(&[("a/one.yaml", GRAPH), ("a/two.yaml", &second), ("three.yaml", &third)]);
+    bench.run(["import", "a", "--out", "new"]).success();
+    assert!(bench.read("new/qwen3-32b/stator.yaml").contains("model: Qwen/Qwen3-32B"));
+    let mine = bench.read("new/qwen3-32b/chat/model.yaml");
+    bench.write("a/two.yaml", third);
+    assert_snapshot!(bench.run(["import", "a", "--out", "new", "--force"]), @"
+    exit 1
+    ----- stdout -----
+    ----- stderr -----
+    note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
+    error: new/qwen3-32b/stator.yaml would change new/qwen3-32b/chat-two/model.yaml, which is not of this import
+    hint: choose another folder with --out, or import these models together
+    2 models imported, 2 of them rendering back to their manifests; 0 things not imported.
+    ");
+    assert_eq!(bench.read("new/qwen3-32b/chat/model.yaml"), mine);
 }
 
 #[test]

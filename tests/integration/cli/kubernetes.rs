@@ -320,8 +320,7 @@ async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
           scaling: external
       adapters: [{name: sql, source: s3://adapters/sql, objectName: sql}]
       cache: {claim: weights, size: 10Gi, mountPath: /models, volume: weights, hfHome: false}
-      secrets:
-        huggingFace: hf-token-secret
+      secrets: {huggingFace: hf-token-secret}
       # Copied from the manifest: stator has no field for this.
       overrides:
         - target: {kind: DynamoGraphDeployment}

@@ -82,7 +82,10 @@ impl Recipe {
             file: path.strip_prefix(data(self.release)).unwrap().display().to_string(),
             content: fs_err::read(path).unwrap(),
         };
-        import(&self.files.iter().map(read).collect::<Vec<_>>(), ImportOptions { release: self.release, ..ImportOptions::default() })
+        import(
+            &self.files.iter().map(read).collect::<Vec<_>>(),
+            ImportOptions { release: self.release, ..ImportOptions::default() },
+        )
     }
 
     /// What `kubectl apply` of the files makes, but for Jobs.
@@ -197,16 +200,29 @@ fn written(object: &Object) -> Value {
     value
 }
 
-/// The objects of a namespace, of the kinds that a person applies.
+/// The objects of a namespace, of the kinds that a person applies: ConfigMaps of files under the names that were written.
 async fn applied(place: &Namespaces, namespace: &str) -> BTreeMap<String, Value> {
-    let mut found = BTreeMap::new();
+    let mut objects = Vec::new();
     for kind in kinds::MANAGED.iter().filter(|kind| **kind != JOB) {
-        for object in place.cluster.list(kind, Some(namespace), &BTreeMap::new()).await.unwrap() {
-            // Every namespace has the authorities of its API server.
-            if object.name() != "kube-root-ca.crt" {
-                found.insert(format!("{} {}", object.kind(), object.name()), written(&object));
-            }
+        objects.extend(place.cluster.list(kind, Some(namespace), &BTreeMap::new()).await.unwrap());
+    }
+    // Every namespace has the authorities of its API server.
+    objects.retain(|object| object.name() != "kube-root-ca.crt");
+    let written_name = |object: &Object| {
+        let label = object.labels().get(kinds::LABEL_FILE)?.to_owned();
+        stator_model::render::is_config_map_of(object.name(), label)
+            .then(|| (object.name().to_owned(), label.to_owned()))
+    };
+    let names: BTreeMap<String, String> = objects.iter().filter_map(written_name).collect();
+    let mut found = BTreeMap::new();
+    for object in &objects {
+        let mut value = written(object);
+        stator_model::render::rename_config_maps(&mut value, &names, &mut BTreeSet::new());
+        let name = names.get(object.name()).filter(|_| object.kind() == kinds::CONFIG_MAP.kind);
+        if name.is_some() {
+            value.as_object_mut().unwrap().remove("immutable");
         }
+        found.insert(format!("{} {}", object.kind(), name.map_or(object.name(), String::as_str)), value);
     }
     found
 }

@@ -119,7 +119,10 @@ fn recipes_line(release: Release, rows: &[RecipeRow]) -> Vec<String> {
     let whole = rows.iter().filter(|row| row.round_trips).count();
     let overridden = rows.iter().filter(|row| row.has_overrides).count();
     assert!(quantile(after(), 50) <= 60 && quantile(after(), 90) <= 120, "{release}");
-    assert!(rows.iter().all(|row| row.lines_after <= row.lines_before), "{release}: a model is longer than its manifest");
+    assert!(
+        rows.iter().all(|row| row.lines_after <= row.lines_before),
+        "{release}: a model is longer than its manifest"
+    );
     assert!(all.named() * 100 >= all.leaves * 85 && overridden * 10 <= rows.len(), "{release}: {all:?}, {overridden}");
     [
         release.to_string(),
@@ -156,14 +159,13 @@ pub fn section() -> String {
     lines.push(line("all", &all));
     let recipes = super::JUDGED.map(|release| (release, recipes(release)));
     let totals: Vec<Vec<String>> = recipes.iter().map(|(release, rows)| recipes_line(*release, rows)).collect();
-    let (whole, count) = recipes.iter().flat_map(|(_, rows)| rows).fold((0, 0), |(whole, count), row| {
-        (whole + usize::from(row.round_trips), count + 1)
-    });
-    assert!(whole * 100 >= count * 90, "{whole} of {count} deployments are whole");
-    let each: Vec<Vec<String>> = recipes
+    let (whole, count) = recipes
         .iter()
-        .flat_map(|(release, rows)| rows.iter().map(|row| recipe_line(*release, row)))
-        .collect();
+        .flat_map(|(_, rows)| rows)
+        .fold((0, 0), |(whole, count), row| (whole + usize::from(row.round_trips), count + 1));
+    assert!(whole * 100 >= count * 90, "{whole} of {count} deployments are whole");
+    let each: Vec<Vec<String>> =
+        recipes.iter().flat_map(|(release, rows)| rows.iter().map(|row| recipe_line(*release, row))).collect();
     format!(
         "## Import\n\nUpstream's manifests as `stator import` makes models of them, each file by itself. A leaf is a scalar, or an empty map or \
          list, of the manifest; in a command line, a flag with its value. It is *typed* when it has become a field with a meaning of its own: \
@@ -173,9 +175,21 @@ pub fn section() -> String {
          empty nor a comment. The lines of a file that several deployments share are divided among them.\n\n{}\n{}",
         table(&["Folder", "Models", "render back", "Leaves", "typed", "Share"], &lines),
         table(
-            &["Release", "Deployments", "whole", "with `overrides`", "Lines before, median", "after, median", "after, 90 % at most", "Typed"],
+            &[
+                "Release",
+                "Deployments",
+                "whole",
+                "with `overrides`",
+                "Lines before, median",
+                "after, median",
+                "after, 90 % at most",
+                "Typed"
+            ],
             &totals
         ),
-        table(&["Deployment", "Release", "Lines before", "own file", "with shared files", "Typed", "Leaves left"], &each)
+        table(
+            &["Deployment", "Release", "Lines before", "own file", "with shared files", "Typed", "Leaves left"],
+            &each
+        )
     )
 }

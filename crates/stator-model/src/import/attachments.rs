@@ -168,11 +168,12 @@ pub fn apply_mounted_file(model: &mut Model, graph: &Value, document: &ManifestD
 
 /// The labels that a person gave a ConfigMap, beside those of the model.
 fn own_labels(graph: &Value, config_map: &Value) -> BTreeMap<String, LabelValue> {
-    let labels = |value: &Value| value.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
+    let labels =
+        |value: &Value| value.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
     let models = labels(graph);
-    let own = labels(config_map).into_iter().filter(|(key, value)| {
-        !equivalence::is_reserved_key(key) && models.get(key) != Some(value)
-    });
+    let own = labels(config_map)
+        .into_iter()
+        .filter(|(key, value)| !equivalence::is_reserved_key(key) && models.get(key) != Some(value));
     own.filter_map(|(key, value)| Some((key, value.as_str()?.parse().ok()?))).collect()
 }
 

@@ -143,7 +143,8 @@ pub fn classify_documents(
             _ => findings.push(unsupported_kind_finding(&document, group, &api_version, &kind)),
         }
     }
-    let all = [&mut sorted.roots, &mut sorted.adapters, &mut sorted.claims, &mut sorted.mounted_files, &mut sorted.others];
+    let all =
+        [&mut sorted.roots, &mut sorted.adapters, &mut sorted.claims, &mut sorted.mounted_files, &mut sorted.others];
     for document in all.into_iter().flatten() {
         document.copies = copies.remove(&place_of(document)).unwrap_or_default();
     }

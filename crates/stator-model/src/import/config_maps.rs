@@ -129,9 +129,9 @@ fn with_files_of(
         let text = files.iter().find(|own| file.from.as_deref() == Some(own.path.as_str()))?.text.clone();
         probe.spec.files.insert(name.clone(), MountedFile { from: None, text: Some(text), ..file.clone() });
     }
-    let is_rendered = completion::render_objects(&probe).iter().any(|one| {
-        one.object.kind() == CONFIG_MAP.kind && is_config_map_of(one.object.name(), written.as_str())
-    });
+    let is_rendered = completion::render_objects(&probe)
+        .iter()
+        .any(|one| one.object.kind() == CONFIG_MAP.kind && is_config_map_of(one.object.name(), written.as_str()));
     is_rendered.then_some((changed, files, written))
 }
 

@@ -34,7 +34,8 @@ impl Split {
     fn groups(self, members: &[Variants], of: &[usize]) -> BTreeMap<String, Vec<usize>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for at in of {
-            let mut kinds = members.get(*at).into_iter().flat_map(|one| &one.documents).map(|one| self.kind_of(&one["spec"]));
+            let mut kinds =
+                members.get(*at).into_iter().flat_map(|one| &one.documents).map(|one| self.kind_of(&one["spec"]));
             if let Some(kind) = kinds.next().flatten().filter(|kind| kinds.all(|other| other.as_ref() == Some(kind))) {
                 groups.entry(kind).or_default().push(*at);
             }

@@ -46,15 +46,14 @@ impl ManifestDocument {
         place.map_or_else(|| self.start(), |(line, column)| Location { line, column, ..self.start() })
     }
 
-    /// How near its file is to those of another: how many folders, from the outermost on, they have in common, and whether they
-    /// are one file.
-    pub fn closeness_to(&self, other: &Self) -> (usize, bool) {
-        let closeness = |mine: &str, file: &str| {
-            let (a, b) = (folder_of(mine).components(), folder_of(file).components());
-            (a.zip(b).take_while(|(a, b)| a == b).count(), mine == file)
+    /// How near its file is to the nearest that has another: how many folders, from the outermost on, they have in common. One
+    /// file is nearer than any other.
+    pub fn closeness_to(&self, other: &Self) -> usize {
+        let closeness = |file: &String| {
+            let (a, b) = (folder_of(&self.file).components(), folder_of(file).components());
+            if *file == self.file { usize::MAX } else { a.zip(b).take_while(|(a, b)| a == b).count() }
         };
-        let places = std::iter::once(&other.file).chain(&other.copies);
-        places.map(|file| closeness(&self.file, file)).max().unwrap_or_default()
+        std::iter::once(&other.file).chain(&other.copies).map(closeness).max().unwrap_or_default()
     }
 
     /// Another value that was made of the same text.
@@ -81,6 +80,20 @@ const MIN_NODE_BUDGET: usize = 250_000;
 const MAX_NODE_BUDGET: usize = 4_000_000;
 /// How deep lists of lists are opened.
 const MAX_LIST_DEPTH: usize = 4;
+
+/// A document that was built of several: it has no place of its own in the file that says how.
+pub fn built(file: &str, number: usize, value: Value) -> ManifestDocument {
+    ManifestDocument {
+        file: file.to_owned(),
+        number,
+        line: 1,
+        value,
+        is_cut: false,
+        copies: Vec::new(),
+        source: Arc::new(ManifestSourceMap::new("", 0)),
+        item_path: Vec::new(),
+    }
+}
 
 /// The documents of one file. Documents without anything in them are passed over.
 pub fn read(file: &str, bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<ManifestDocument> {

@@ -3,7 +3,9 @@
 use super::documents::{self, ManifestDocument};
 use super::download_job::DownloadJob;
 use super::prepared::{PreparedModel, UnwrittenModel};
-use super::{ImportOptions, attachments, carried, classify, completion, config_maps, guess, pod_fields, rules, typed_leaves};
+use super::{
+    ImportOptions, attachments, carried, classify, completion, config_maps, guess, pod_fields, rules, typed_leaves,
+};
 use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{DnsName, LabelValue, ModelName};
 use serde_json::{Map, Value};

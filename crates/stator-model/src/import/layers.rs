@@ -1,8 +1,8 @@
 //! Deployments of one model, written with what they share: the defaults of a folder, and of the variants of one graph a
 //! `model.yaml` with an overlay for each.
 
-use super::draft::named_namespace;
 use super::defaults::{DEFAULTS_FILE, Documents, Layers};
+use super::draft::named_namespace;
 use super::families::Families;
 use super::prepared::{PreparedModel, count_errors};
 use super::round_trip::{self, WrittenModel, join_path};
@@ -43,8 +43,10 @@ pub fn arrange(prepared: Vec<PreparedModel>, release: Release, findings: &mut Ve
     }
     let mut arranged = Arrangement::default();
     for (family, mut members) in members_of {
-        let files: BTreeSet<&str> = members.iter().flat_map(|one| &one.models).map(|one| one.root.file.as_str()).collect();
-        let folder = Some(family.as_str()).filter(|family| !family.starts_with('/') && members.len() > 1 && files.len() > 1);
+        let files: BTreeSet<&str> =
+            members.iter().flat_map(|one| &one.models).map(|one| one.root.file.as_str()).collect();
+        let folder =
+            Some(family.as_str()).filter(|family| !family.starts_with('/') && members.len() > 1 && files.len() > 1);
         let layered = folder.map(|folder| Layout::below(&members, folder)).filter(|layout| {
             let apart = members.iter().map(|one| Layout::alone(one).count_lines());
             layout.count_lines().saturating_add(MIN_SAVED_LINES) <= apart.sum()
@@ -169,7 +171,8 @@ impl Layout {
         });
         let environments = environments_of(places);
         let root = repository_yaml(&environments, None).ok()?;
-        let mut files: Vec<(String, &str)> = self.shared.iter().map(|file| (file.path.clone(), file.text.as_str())).collect();
+        let mut files: Vec<(String, &str)> =
+            self.shared.iter().map(|file| (file.path.clone(), file.text.as_str())).collect();
         let mut beside = Vec::new();
         let mut written = Vec::new();
         for (one, (folder, texts)) in members.iter().zip(&self.models) {

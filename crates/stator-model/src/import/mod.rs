@@ -41,7 +41,7 @@ use stator_core::dynamo::kinds;
 use stator_core::dynamo::release::Release;
 use stator_core::finding::{self, Finding};
 use std::collections::{BTreeMap, BTreeSet};
-pub use variants::repository_yaml;
+pub use variants::{DEFAULT_ENVIRONMENT, repository_yaml};
 pub use write::WriteError;
 
 /// The rules that importing judges by.
@@ -158,10 +158,11 @@ pub struct ImportOptions<'a> {
 pub fn import(inputs: &[ManifestFile], options: ImportOptions<'_>) -> ImportResult {
     let mut findings = Vec::new();
     let mut all = Vec::new();
-    let (inputs, built) = kustomize::without_kustomizations(inputs);
-    for input in inputs {
+    let kustomized = kustomize::build(inputs);
+    for input in kustomized.plain {
         all.extend(documents::read(&input.file, &input.content, &mut findings));
     }
+    all.extend(kustomized.documents);
     let sorted = classify::classify_documents(all, options, &mut findings);
     let roots = drop_requests_with_graphs(sorted.roots, &mut findings);
     let mut drafts: Vec<ImportDraft> = roots.iter().filter_map(|root| ImportDraft::of(root, &mut findings)).collect();
@@ -206,7 +207,7 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions<'_>) -> ImportResu
         layers::arrange(prepared, options.release, &mut findings);
     models.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
     shared_files.sort_by(|a, b| a.path.cmp(&b.path));
-    findings.extend(built.map(|built| built.finding(models.is_empty())));
+    findings.extend(kustomize::finding(&kustomized.unbuilt, models.is_empty()));
     finding::sort_and_dedup(&mut findings);
     ImportResult { models, shared_files, environments, findings }
 }
@@ -249,16 +250,16 @@ fn take_download(
     findings: &mut Vec<Finding>,
 ) {
     let serves = |draft: &ImportDraft| draft.is_near(document) && job.serves(&draft.texts());
-    let served: Vec<usize> =
-        by_closeness(drafts, document, ImportDraft::is_near)
-            .into_iter()
-            .filter(|at| drafts.get(*at).is_some_and(serves))
-            .collect();
+    let served: Vec<usize> = by_closeness(drafts, document, ImportDraft::is_near)
+        .into_iter()
+        .filter(|at| drafts.get(*at).is_some_and(serves))
+        .collect();
     let Some(first) = served.first().copied() else {
         findings.push(classify::unused_download_finding(document, job));
         return;
     };
-    let taken = served.iter().filter(|at| drafts.get_mut(**at).is_some_and(|draft| draft.take_download(document, job))).count();
+    let taken =
+        served.iter().filter(|at| drafts.get_mut(**at).is_some_and(|draft| draft.take_download(document, job))).count();
     if taken == 0
         && let Some(draft) = drafts.get_mut(first)
         && let Err(finding) = draft.carry(document)
@@ -374,9 +375,8 @@ fn note_sharing(
     let Some(owner) = near.iter().copied().find(|at| drafts.get(*at).is_some_and(|draft| draft.has(document))) else {
         return;
     };
-    let is_users = |at: &&usize| {
-        drafts.get(**at).is_some_and(|draft| draft.uses(document) && objects.is_nearest(document, draft))
-    };
+    let is_users =
+        |at: &&usize| drafts.get(**at).is_some_and(|draft| draft.uses(document) && objects.is_nearest(document, draft));
     let users: Vec<usize> = near.iter().filter(is_users).copied().collect();
     let name = |at: &usize| drafts.get(*at).map(|draft| draft.model.metadata.name.to_string());
     let own = name(&owner);

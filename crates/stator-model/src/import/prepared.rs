@@ -159,4 +159,3 @@ fn valid_namespace(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Opti
     findings.push(Finding::warning(rules::PLACEHOLDER, root.at_text("metadata.namespace"), message, help));
     None
 }
-

@@ -134,14 +134,21 @@ impl WrittenModel<'_> {
                 .map(crate::render::RenderedObject::with_initial_replicas)
                 .find(|object| object.kind() == text("/kind") && (!named || is_named(object)));
             let Some(object) = object else {
-                let message = format!("document {number}: {} `{}` is not rendered", text("/kind"), text("/metadata/name"));
-                faults.push(Finding::error(rules::NOT_CARRIED, root.location(), message, "report this with the manifest"));
+                let message =
+                    format!("document {number}: {} `{}` is not rendered", text("/kind"), text("/metadata/name"));
+                faults.push(Finding::error(
+                    rules::NOT_CARRIED,
+                    root.location(),
+                    message,
+                    "report this with the manifest",
+                ));
                 continue;
             };
             // Labels of the model are on its other objects too, and ConfigMaps of files are immutable.
             let is_own = |difference: &DocumentDifference| {
                 difference.left.is_none()
-                    && (difference.path.starts_with(&labels) || difference.path == FieldPath::from_fields(["immutable"]))
+                    && (difference.path.starts_with(&labels)
+                        || difference.path == FieldPath::from_fields(["immutable"]))
                     && kinds::IN_MANIFESTS.iter().any(|kind| kind.kind == text("/kind"))
             };
             let mut target = target.clone();
@@ -157,7 +164,8 @@ impl WrittenModel<'_> {
                     spec.remove("ttlSecondsAfterFinished");
                 }
             }
-            if let Some(template) = target.as_object_mut().filter(|_| object.kind() == kinds::RESOURCE_CLAIM_TEMPLATE.kind)
+            if let Some(template) =
+                target.as_object_mut().filter(|_| object.kind() == kinds::RESOURCE_CLAIM_TEMPLATE.kind)
             {
                 render::complete_requests(template);
             }

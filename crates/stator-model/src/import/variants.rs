@@ -1,8 +1,10 @@
 //! Graphs of one name that run in different places: the variants of one model, each of an environment.
 
 use super::common_parts::{shared_part, without};
+use super::documents::folder_of;
 use super::prepared::PreparedModel;
-use super::{ImportedEnvironment, write};
+use super::round_trip::join_path;
+use super::{ImportedEnvironment, kustomize, write};
 use crate::intent::FileRole;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,8 +118,13 @@ fn keep_apart(model: &mut PreparedModel, environment: &str, common: &BTreeMap<St
 fn environment_names(models: &[PreparedModel]) -> Vec<String> {
     let is_separator = |c: char| !c.is_ascii_alphanumeric();
     let parts = |model: &PreparedModel| -> Vec<String> {
-        let file = model.root.file.to_ascii_lowercase();
-        let stem = file.rsplit_once('.').map_or(file.as_str(), |(stem, _)| stem).to_owned();
+        let file = &model.root.file;
+        let stem = if kustomize::is_kustomization(file) {
+            folder_of(file).display().to_string()
+        } else {
+            file.rsplit_once('.').map_or(file.as_str(), |(stem, _)| stem).to_owned()
+        };
+        let stem = stem.to_ascii_lowercase();
         let namespace = super::draft::named_namespace(&model.root.value).unwrap_or_default();
         let all = stem.split(is_separator).chain(namespace.split(is_separator));
         all.filter(|part| !part.is_empty()).map(str::to_owned).collect()
@@ -183,6 +190,12 @@ impl ImportedEnvironment {
     /// One with all models.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// The same for models below a folder of a repository.
+    pub fn below(&self, folder: &str) -> Self {
+        let below = |globs: &[String]| globs.iter().map(|glob| join_path(folder, glob)).collect();
+        Self { include: below(&self.include), exclude: below(&self.exclude), ..self.clone() }
     }
 }
 

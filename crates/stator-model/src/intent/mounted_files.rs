@@ -187,7 +187,9 @@ pub(super) fn read_mounted_files(
             findings.push(Finding::error(
                 rules::MODEL_FILE,
                 origins.locate(&format!("spec.files.{name}.configMap")),
-                format!("the files of ConfigMap `{config_map}` are larger than 1 MiB together, the limit of a ConfigMap"),
+                format!(
+                    "the files of ConfigMap `{config_map}` are larger than 1 MiB together, the limit of a ConfigMap"
+                ),
                 "Make them smaller, or put some of them onto the volume of the weights.",
             ));
         }

@@ -8,8 +8,8 @@ use std::ops::Range;
 const MAX_WIDTH: usize = 118;
 /// How deep what stands on one line may nest.
 const MAX_NESTING: usize = 4;
-/// Fields whose entries are what a model is made of: each keeps its lines, so that a change of one is a line of its own.
-const PARTS: [&str; 2] = ["serving", "components"];
+/// Fields whose entries are what a model or repository is made of: each keeps its lines, so that a change of one is a line of its own.
+const PARTS: [&str; 3] = ["serving", "components", "environments"];
 
 /// Puts each map and list below `spec` that fits there on the line of its key. Values and comments stay as they are.
 ///

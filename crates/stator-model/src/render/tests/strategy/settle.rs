@@ -202,7 +202,8 @@ fn files(spec: &mut ModelSpec) {
             file.labels.clear();
         }
     }
-    let named: BTreeSet<String> = spec.files.values().filter_map(|file| Some(file.config_map.as_ref()?.to_string())).collect();
+    let named: BTreeSet<String> =
+        spec.files.values().filter_map(|file| Some(file.config_map.as_ref()?.to_string())).collect();
     for name in named {
         let volume = json!({"name": format!("volume-{name}"), "configMap": {"name": name}});
         let pod = spec.pod.get_or_insert_default();
