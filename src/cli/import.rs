@@ -12,12 +12,13 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
 use stator_model::fleet_policy::FleetPolicies;
 use stator_model::import::{
-    self, DEFAULT_ENVIRONMENT, ImportOptions, ImportResult, ImportedEnvironment, ManifestFile, rules,
+    self, DEFAULT_ENVIRONMENT, ImportOptions, ImportResult, ImportedEnvironment, ImportedModel, ManifestFile, rules,
 };
+use stator_model::intent::FileRole;
 use stator_model::present::{escape, findings, pluralize};
 use std::collections::BTreeSet;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 mod from_cluster;
 
@@ -95,17 +96,17 @@ pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, 
     }
     repository::note_assumed_release(Some(&platform), output);
     let import = import::import(&inputs, options);
-    let mut refused = false;
+    let mut written = WriteOutcome::Valid;
     if let Some(folder) = &arguments.out {
-        refused = write_models(&import, folder, arguments, output)?;
+        written = write_models(&import, folder, arguments, output)?;
     } else {
         print_models(&import, arguments, output)?;
     }
-    report_outcome(&import, output);
+    report_outcome(&import, written, output);
     for error in &unreadable {
         output.report_error(error);
     }
-    Ok(exit_status(&import, &inputs, unreadable.is_empty(), refused))
+    Ok(exit_status(&import, &inputs, unreadable.is_empty(), written))
 }
 
 /// Prints how much of each file has fields of its own. Each file is looked at by itself: two of them may say different
@@ -123,13 +124,13 @@ fn print_measures(
 }
 
 /// 2 when nothing of the input could be read, 1 when something could not be carried.
-fn exit_status(import: &ImportResult, inputs: &[ManifestFile], all_read: bool, refused: bool) -> ExitStatus {
+fn exit_status(import: &ImportResult, inputs: &[ManifestFile], all_read: bool, written: WriteOutcome) -> ExitStatus {
     let errors = || import.findings.iter().filter(|finding| finding.is_error());
     let unreadable = |finding: &Finding| finding.rule == rules::UNREADABLE || finding.rule == rules::TEMPLATE;
     let nothing = import.models.is_empty() && (inputs.is_empty() || (errors().count() > 0 && errors().all(unreadable)));
     if !all_read || nothing {
         ExitStatus::Error
-    } else if refused || errors().count() > 0 {
+    } else if written != WriteOutcome::Valid || errors().count() > 0 {
         ExitStatus::Negative
     } else {
         ExitStatus::Success
@@ -238,78 +239,165 @@ fn print_models(import: &ImportResult, arguments: &ImportArgs, output: &Output) 
         output.write_verbatim(&format!("---\n# {REPOSITORY_FILE}\n{text}"))?;
     }
     for (path, text) in files_of(import) {
-        output.write_verbatim(&format!("---\n# {path}\n{text}"))?;
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        output.write_verbatim(&format!("---\n# {path}\n{text}{end}"))?;
     }
     Ok(())
 }
 
-/// Writes each model, and a `stator.yaml` where namespace or variants need one. True when a file was in the way.
+/// What came of the files to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WriteOutcome {
+    /// They are there, and valid together.
+    Valid,
+    /// They are there, and something is wrong with them together.
+    Invalid,
+    /// None is: something was in the way.
+    Refused,
+}
+
+/// A file to write.
+struct PlannedFile {
+    path: PathBuf,
+    text: String,
+    /// Whether other files mean something else with it.
+    is_shared: bool,
+}
+
+/// Writes each model, and a `stator.yaml` where namespace or variants need one; all of them, or none.
 fn write_models(
     import: &ImportResult,
     folder: &Path,
     arguments: &ImportArgs,
     output: &Output,
-) -> Result<bool, CliError> {
-    let mut planned: Vec<(PathBuf, String)> = Vec::new();
-    let mut refused = false;
-    let of_environments = import.environments.iter().filter_map(|one| one.namespace.as_deref());
-    let is_named = |name: &&str| of_environments.clone().any(|own| own == *name);
-    let namespaces: BTreeSet<&str> =
-        import.models.iter().filter_map(|model| model.namespace.as_deref()).filter(|name| !is_named(name)).collect();
+) -> Result<WriteOutcome, CliError> {
+    let (mut planned, mut refusals) = (Vec::new(), Vec::new());
+    let namespaces = unplaced_namespaces(import);
     let namespace = arguments.namespace.as_deref().or_else(|| namespaces.first().copied());
     if namespaces.len() > 1 {
-        let all: Vec<&str> = namespaces.into_iter().collect();
+        let all: Vec<&str> = namespaces.iter().copied().collect();
         output.warn(&format!(
             "The manifests are in several namespaces ({}), but an environment has only one: import each namespace into its own folder with -n NAMESPACE.",
             all.join(", ")
         ));
     }
-    let needs_root =
-        !import.environments.is_empty() || namespace.is_some_and(|namespace| namespace != DEFAULT_NAMESPACE);
-    if needs_root && !in_repository(folder) {
-        planned.push((folder.join(REPOSITORY_FILE), repository_text(&import.environments, namespace)?));
-    } else if let Some(error) = missing_environments(import, folder, namespace, output)? {
-        output.report_error(&error);
-        refused = true;
-    }
     for (path, text) in files_of(import) {
-        planned.push((folder.join(path), text.to_owned()));
+        if Path::new(&path).components().any(|part| !matches!(part, Component::Normal(_))) {
+            let message = format!("`{path}` leads out of {}", folder.display());
+            refusals.push(CliError::new(CliErrorKind::Refused, message).with_hint("rename it in the manifest"));
+            continue;
+        }
+        let is_shared = import.shared_files.iter().any(|file| file.path == path);
+        planned.push(PlannedFile { path: folder.join(path), text: text.to_owned(), is_shared });
     }
-    for layer in import.shared_files.iter().filter(|file| file.path.ends_with(REPOSITORY_FILE)) {
-        let below = folder.join(&layer.path);
-        if let Some(other) = below.parent().and_then(|below| other_model(below, &planned)) {
-            let error = CliError::new(
-                CliErrorKind::Refused,
-                format!("{} would change {}, which is not of this import", below.display(), other.display()),
-            )
-            .with_hint("choose another folder with --out, or import these models together");
-            output.report_error(&error);
-            return Ok(true);
+    let there = models_of(folder);
+    let others: Vec<&(PathBuf, String)> =
+        there.iter().filter(|(path, _)| !planned.iter().any(|file| file.path == *path)).collect();
+    let names: BTreeSet<&str> = import.models.iter().map(|model| model.name.as_str()).collect();
+    for (path, name) in others.iter().filter(|(_, name)| names.contains(name.as_str())) {
+        let message = format!("model `{name}` is in {} already", path.display());
+        let hint = "import it together with the others of that folder, or remove that file";
+        refusals.push(CliError::new(CliErrorKind::Refused, message).with_hint(hint));
+    }
+    refusals.extend(planned.iter().filter_map(|file| meaning_changed(file, &planned, &others)));
+    let is_root_needed = !import.environments.is_empty()
+        || (namespaces.len() < 2 && namespace.is_some_and(|namespace| namespace != DEFAULT_NAMESPACE));
+    if is_root_needed && !in_repository(folder) {
+        let environments = with_default_for(&import.environments, !others.is_empty());
+        let (path, text) = (folder.join(REPOSITORY_FILE), repository_text(&environments, namespace)?);
+        planned.insert(0, PlannedFile { path, text, is_shared: true });
+    } else {
+        refusals.extend(missing_environments(import, folder, namespace, output)?);
+    }
+    for file in &planned {
+        let shown = file.path.display();
+        let old = fs_err::read(&file.path).ok();
+        let in_the_way = file.path.ancestors().skip(1).find(|above| above.is_file());
+        if let Some(above) = in_the_way {
+            let message = format!("{} is a file, where {shown} needs a folder", above.display());
+            let hint = "rename it, or choose another folder with --out";
+            refusals.push(CliError::new(CliErrorKind::Refused, message).with_hint(hint));
+        } else if file.path.is_dir() {
+            let message = format!("{shown} is a folder, where a file is to be written");
+            let hint = "rename it, or choose another folder with --out";
+            refusals.push(CliError::new(CliErrorKind::Refused, message).with_hint(hint));
+        } else if old.is_some_and(|old| old != file.text.as_bytes()) && !arguments.force {
+            let hint = "pass --force to overwrite it, or choose another folder with --out";
+            let error = CliError::new(CliErrorKind::Refused, format!("{shown} exists and has other content"));
+            refusals.push(error.with_hint(hint));
         }
     }
-    let mut written = BTreeSet::new();
-    for (path, text) in planned {
-        let old = fs_err::read(&path).ok();
-        let shown = path.display();
-        if !written.insert(path.clone()) {
-            let error =
-                CliError::new(CliErrorKind::Refused, format!("{shown} is already the model of another namespace"))
-                    .with_hint("import one namespace at a time with -n NAMESPACE, each into its own folder");
-            output.report_error(&error);
-            refused = true;
-        } else if old.as_deref() == Some(text.as_bytes()) {
-            output.note(&format!("{shown} is up to date."));
-        } else if old.is_some() && !arguments.force {
-            let error = CliError::new(CliErrorKind::Refused, format!("{shown} exists and has other content"))
-                .with_hint("pass --force to overwrite it, or choose another folder with --out");
-            output.report_error(&error);
-            refused = true;
+    refusals.iter().for_each(|error| output.report_error(error));
+    if !refusals.is_empty() {
+        output.note("Nothing was written.");
+        return Ok(WriteOutcome::Refused);
+    }
+    for file in &planned {
+        if fs_err::read(&file.path).is_ok_and(|old| old == file.text.as_bytes()) {
+            output.note(&format!("{} is up to date.", file.path.display()));
         } else {
-            files::write_atomically(&path, text.as_bytes())?;
-            output.write_result(&(escape::line(&shown.to_string()) + "\n"))?;
+            files::write_atomically(&file.path, file.text.as_bytes())?;
+            output.write_result(&(escape::line(&file.path.display().to_string()) + "\n"))?;
         }
     }
-    Ok(refused || !is_valid_as_written(import, folder, arguments, output)?)
+    let is_valid = is_valid_as_written(import, folder, arguments, output)?;
+    Ok(if is_valid { WriteOutcome::Valid } else { WriteOutcome::Invalid })
+}
+
+/// The namespaces of the models that no environment of a variant has.
+fn unplaced_namespaces(import: &ImportResult) -> BTreeSet<&str> {
+    let is_placed = |model: &&ImportedModel| {
+        let environment = import::environment_of(&import.environments, &model.path);
+        environment.is_some_and(|name| name != DEFAULT_ENVIRONMENT)
+    };
+    let unplaced = import.models.iter().filter(|model| !is_placed(model));
+    unplaced.filter_map(|model| model.namespace.as_deref()).collect()
+}
+
+/// The models below a folder, with their names.
+fn models_of(folder: &Path) -> Vec<(PathBuf, String)> {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    if folder.is_dir() {
+        find_manifests(folder, 0, &mut found, &mut unreadable);
+    }
+    found.retain(|path| path.file_name().is_some_and(|name| name == "model.yaml"));
+    let name = |path: &PathBuf| -> Option<String> {
+        let document: serde_json::Value = serde_saphyr::from_str(&fs_err::read_to_string(path).ok()?).ok()?;
+        Some(document.pointer("/metadata/name")?.as_str()?.to_owned())
+    };
+    found.into_iter().map(|path| (path.clone(), name(&path).unwrap_or_default())).collect()
+}
+
+/// Why a file is not to be written: models or overlays that are not of this import would mean something else with it.
+fn meaning_changed(file: &PlannedFile, planned: &[PlannedFile], others: &[&(PathBuf, String)]) -> Option<CliError> {
+    let folder = file.path.parent()?;
+    let is_model = file.path.file_name().is_some_and(|name| name == "model.yaml");
+    let changed = if is_model {
+        let entries = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+        let is_overlay = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            matches!(FileRole::of_name(name), FileRole::Overlay(_))
+        };
+        entries.filter(is_overlay).find(|path| !planned.iter().any(|file| file.path == *path))
+    } else if file.is_shared {
+        others.iter().find(|(path, _)| path.starts_with(folder)).map(|(path, _)| path.clone())
+    } else {
+        None
+    }?;
+    let message = format!("{} would change {}, which is not of this import", file.path.display(), changed.display());
+    let hint = "import all of the folder's models together, or choose another folder with --out";
+    Some(CliError::new(CliErrorKind::Refused, message).with_hint(hint))
+}
+
+/// The environments of an import, with one for the models that are there already.
+fn with_default_for(environments: &[ImportedEnvironment], has_others: bool) -> Vec<ImportedEnvironment> {
+    let mut all = environments.to_vec();
+    if has_others && !all.is_empty() && !all.iter().any(|one| one.name == DEFAULT_ENVIRONMENT) {
+        let exclude: BTreeSet<String> = all.iter().flat_map(|one| one.include.clone()).collect();
+        let exclude = exclude.into_iter().collect();
+        all.insert(0, ImportedEnvironment { exclude, ..ImportedEnvironment::named(DEFAULT_ENVIRONMENT) });
+    }
+    all
 }
 
 /// Reads the folder back as any other command does, and reports what is wrong with it beside what the import reports of
@@ -330,7 +418,7 @@ fn is_valid_as_written(
     let is_new = |finding: &Finding| !reported.iter().any(|path| finding.location.file.ends_with(path));
     let errors: Vec<Finding> = found.into_iter().filter(|finding| finding.is_error() && is_new(finding)).collect();
     if !errors.is_empty() {
-        output.note(findings::concise(&errors, &output.stderr_style).trim_end());
+        output.write_stderr(&findings::concise(&errors, &output.stderr_style));
     }
     Ok(errors.is_empty())
 }
@@ -338,19 +426,11 @@ fn is_valid_as_written(
 /// Whether a folder is in a repository already, or is one.
 fn in_repository(folder: &Path) -> bool {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    absolute.ancestors().any(|above| above.join("stator.yaml").is_file())
-}
-
-/// A `model.yaml` below a folder that is not among the files to write.
-fn other_model(folder: &Path, planned: &[(PathBuf, String)]) -> Option<PathBuf> {
-    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    if folder.is_dir() {
-        find_manifests(folder, 0, &mut found, &mut unreadable);
-    }
-    let is_other = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name == "model.yaml") && !planned.iter().any(|(own, _)| own == path)
+    let is_root = |above: &Path| {
+        let text = fs_err::read_to_string(above.join(REPOSITORY_FILE)).unwrap_or_default();
+        text.lines().any(|line| line.trim_end() == "kind: Repository")
     };
-    found.into_iter().find(is_other)
+    absolute.ancestors().any(is_root)
 }
 
 /// What a repository lacks that the models are written into: environments for the variants of graphs.
@@ -377,7 +457,13 @@ fn missing_environments(
     let text = repository_text(&missing, namespace)?;
     let lines = text.split_once("spec:\n").map_or(text.as_str(), |(_, lines)| lines);
     let message = "some graphs have variants, and the repository has no environment for each of them";
-    let hint = format!("add this to `spec` of {}:\n{lines}", opened.checkout.root.join(REPOSITORY_FILE).display());
+    let folders: BTreeSet<&str> = missing.iter().flat_map(|one| &one.include).map(String::as_str).collect();
+    let folders: Vec<&str> = folders.into_iter().collect();
+    let hint = format!(
+        "add this to `spec` of {}, and `exclude: [{}]` to its other environments:\n{lines}",
+        opened.checkout.root.join(REPOSITORY_FILE).display(),
+        folders.join(", ")
+    );
     Ok(Some(CliError::new(CliErrorKind::Refused, message).with_hint(hint)))
 }
 
@@ -389,11 +475,14 @@ fn repository_text(environments: &[ImportedEnvironment], namespace: Option<&str>
 }
 
 /// What could not be carried, and how it went.
-fn report_outcome(import: &ImportResult, output: &Output) {
+fn report_outcome(import: &ImportResult, written: WriteOutcome, output: &Output) {
     let listed: Vec<Finding> =
         import.findings.iter().filter(|finding| finding.is_error() || !output.is_quiet()).cloned().collect();
     if !listed.is_empty() {
         output.write_stderr(&findings::concise(&listed, &output.stderr_style));
+    }
+    if written == WriteOutcome::Refused {
+        return;
     }
     let back = import.models.iter().filter(|model| model.round_trips).count();
     let lost = import.findings.iter().filter(|finding| finding.is_error()).count();

@@ -309,9 +309,7 @@ async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
       backendFramework: detected
       runtime: "1.2.0"
       serving:
-        frontend:
-          name: Frontend
-          replicas: 2
+        frontend: {name: Frontend, replicas: 2}
         worker:
           name: VllmWorker
           shell: sh

@@ -48,41 +48,34 @@ pub fn manifest_of(model: &Model, document: &ManifestDocument) -> Result<Manifes
     }
 }
 
-/// Whether a Job mounts a claim that texts of a graph name.
-pub fn shares_claim(texts: &str, job: &ManifestDocument) -> bool {
-    let volumes = job.value.pointer("/spec/template/spec/volumes").and_then(Value::as_array).into_iter().flatten();
-    let mut claims = volumes.filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName")?.as_str());
-    claims.any(|claim| texts.contains(&format!("\"{claim}\"")))
+/// The claims that a Job mounts.
+pub fn claims_of(job: &Value) -> impl Iterator<Item = &str> {
+    let volumes = job.pointer("/spec/template/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    volumes.filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName")?.as_str())
 }
 
 fn is_job(document: &ManifestDocument) -> bool {
     classify::kind_of(&document.value) == kinds::JOB.kind
 }
 
-/// Whether a graph or request uses an object: it names the object, or the object names it or a part of it, or both name a
-/// third that the object stands for (a ComputeDomain's template of claims).
-pub fn is_used_by(root: &Value, object: &Value) -> bool {
-    let (name, root_name) = (classify::name_of(object), classify::name_of(root));
-    let (mut of_root, mut of_object) = (NamedTexts::default(), NamedTexts::default());
-    of_root.collect(&root["spec"], "");
-    of_object.collect(&object["spec"], "");
-    let part_of_root = format!("{root_name}-");
-    of_root.all.contains(name)
-        || of_object.all.iter().any(|text| *text == root_name || text.starts_with(&part_of_root))
-        || of_object.names.intersection(&of_root.references).next().is_some()
-}
-
-/// The texts below a value.
+/// The texts of an object's spec.
 #[derive(Default)]
-struct NamedTexts<'a> {
-    all: BTreeSet<&'a str>,
+pub struct NamedTexts<'a> {
+    /// All of them.
+    pub all: BTreeSet<&'a str>,
     /// Those in fields called `name`, or `…Name`.
-    names: BTreeSet<&'a str>,
+    pub names: BTreeSet<&'a str>,
     /// Those in fields called `…Name`: what a pod refers to, and not what it calls its own.
-    references: BTreeSet<&'a str>,
+    pub references: BTreeSet<&'a str>,
 }
 
 impl<'a> NamedTexts<'a> {
+    pub fn of(object: &'a Value) -> Self {
+        let mut texts = Self::default();
+        texts.collect(&object["spec"], "");
+        texts
+    }
+
     fn collect(&mut self, value: &'a Value, field: &str) {
         match value {
             Value::String(text) => {

@@ -29,6 +29,8 @@ pub struct ClassifiedManifests {
     pub mounted_files: Vec<ManifestDocument>,
     /// Other objects that a model may have.
     pub others: Vec<ManifestDocument>,
+    /// Objects that no model has.
+    pub left_out: Vec<Value>,
 }
 
 /// The kind of a document.
@@ -76,7 +78,7 @@ pub fn classify_documents(
 ) -> ClassifiedManifests {
     let documents = convert_legacy(documents, options, findings);
     let mut sorted = ClassifiedManifests::default();
-    let mut seen: BTreeMap<(String, String, String), Vec<ManifestDocument>> = BTreeMap::new();
+    let mut seen: BTreeMap<(String, String, String), Vec<(ManifestDocument, Value)>> = BTreeMap::new();
     let mut copies: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     for document in documents {
         let Some((api_version, kind)) = type_meta(&document, findings) else { continue };
@@ -102,12 +104,15 @@ pub fn classify_documents(
         let known = seen.entry(key).or_default();
         // Graphs that are alike may be of different places by what lies beside them.
         let is_kept = |one: &ManifestDocument| kind == kinds::GRAPH.kind && one.file != document.file;
-        let is_alike = |one: &ManifestDocument| equivalence::differences(&one.value, &document.value).is_empty();
-        let alike = known.iter().position(|one| !is_kept(one) && is_alike(one));
+        let normal = equivalence::normalize_document(&document.value);
+        let alike = known.iter().position(|(one, known)| !is_kept(one) && *known == normal);
         // What belongs to a model is kept apart by files, as several models may call their own the same; and a graph may be
         // written once for each place that it runs in.
         let clashes = |one: &ManifestDocument| one.file == document.file || kind == kinds::REQUEST.kind;
-        let twin = alike.or_else(|| known.iter().position(clashes)).and_then(|at| known.get(at));
+        let twin = alike
+            .or_else(|| known.iter().position(|(one, _)| clashes(one)))
+            .and_then(|at| known.get(at))
+            .map(|(one, _)| one);
         if let Some(first) = twin {
             let (place, number) = (format!("{}:{}", first.file, first.line), document.number);
             if alike.is_some() {
@@ -128,7 +133,7 @@ pub fn classify_documents(
             }
             continue;
         }
-        known.push(document.clone());
+        known.push((document.clone(), normal));
         match (group, kind.as_str()) {
             ("nvidia.com", "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest") => {
                 add_root(document, (&api_version, &kind), options, &mut sorted, findings);
@@ -137,10 +142,14 @@ pub fn classify_documents(
             ("", "PersistentVolumeClaim") => sorted.claims.push(document),
             ("batch", "Job") | ("", "Pod") if calls_frontend(&document.value) => {
                 findings.push(client_finding(&document, &kind));
+                sorted.left_out.push(document.value);
             }
             ("", "ConfigMap") if is_mounted_file(&document.value) => sorted.mounted_files.push(document),
             _ if is_carried_kind(group, &kind) => sorted.others.push(document),
-            _ => findings.push(unsupported_kind_finding(&document, group, &api_version, &kind)),
+            _ => {
+                findings.push(unsupported_kind_finding(&document, group, &api_version, &kind));
+                sorted.left_out.push(document.value);
+            }
         }
     }
     let all =

@@ -11,16 +11,16 @@ use stator_core::dynamo::kinds::{CONFIG_MAP, LABEL_FILE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Moves the ConfigMaps that only the graph's pods read out of the model's manifests: each key becomes a file. Where that
-/// would not give the same pods, or other models read them too (`shared`), they stay. `targets` are the manifests as they were. With the files come the names of
+/// would not give the same pods, or something else reads them too (`is_kept`), they stay. `targets` are the manifests as they were. With the files come the names of
 /// those ConfigMaps that get another one.
 pub fn take_config_maps(
     model: &mut Model,
     graph: &Value,
     targets: &[Value],
-    shared: &BTreeSet<String>,
+    is_kept: &dyn Fn(&str) -> bool,
 ) -> (Vec<ImportedFile>, Vec<VolumeName>) {
     let (mut files, mut names) = (Vec::new(), Vec::new());
-    let is_own = |one: &&Manifest| is_plain(one) && manifest_name(one).is_some_and(|name| !shared.contains(name));
+    let is_own = |one: &&Manifest| is_plain(one) && manifest_name(one).is_some_and(|name| !is_kept(name));
     let candidates: Vec<Manifest> = model.spec.manifests.iter().filter(is_own).cloned().collect();
     let keys = counted_keys(model);
     for manifest in candidates {
@@ -59,6 +59,7 @@ fn is_plain(manifest: &Manifest) -> bool {
         && has_only_name
         && manifest.data.as_ref().is_some_and(is_text)
         && manifest.binary_data.is_none()
+        && manifest.immutable != Some(false)
 }
 
 /// How many ConfigMaps have each key: files of one name cannot lie side by side.
@@ -93,7 +94,7 @@ fn with_files_of(
     let written: VolumeName = label.filter(|label| is_config_map_of(real, label)).unwrap_or(real).parse().ok()?;
     let mut found = BTreeSet::new();
     rename_config_maps(&mut graph.clone(), &[(real.to_owned(), written.to_string())].into(), &mut found);
-    if found.is_empty() {
+    if found.is_empty() || is_said_elsewhere(&graph["spec"], "", real) {
         return None;
     }
     let mut spec = serde_json::to_value(&model.spec).ok()?;
@@ -106,7 +107,9 @@ fn with_files_of(
     let mut files = Vec::new();
     for (key, text) in manifest.data.as_ref()? {
         let text = text.as_str()?;
-        if key.starts_with('.') || FileRole::of_name(key) != FileRole::Other || key == MANIFESTS_FILE {
+        let is_file_name = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+        let is_own = FileRole::of_name(key) != FileRole::Other || key == MANIFESTS_FILE || key == written.as_str();
+        if key.is_empty() || key.starts_with('.') || !key.chars().all(is_file_name) || is_own {
             return None;
         }
         let is_shared = keys.get(key).is_some_and(|count| *count > 1);
@@ -133,6 +136,18 @@ fn with_files_of(
         .iter()
         .any(|one| one.object.kind() == CONFIG_MAP.kind && is_config_map_of(one.object.name(), written.as_str()));
     is_rendered.then_some((changed, files, written))
+}
+
+/// Whether a graph says a name where it is none of a part of its pods: a program may ask for the ConfigMap by it.
+fn is_said_elsewhere(value: &Value, field: &str, name: &str) -> bool {
+    match value {
+        Value::String(text) => {
+            field != "name" && text.split(|c: char| c.is_whitespace() || "=\"',".contains(c)).any(|word| word == name)
+        }
+        Value::Object(map) => map.iter().any(|(field, below)| is_said_elsewhere(below, field, name)),
+        Value::Array(items) => items.iter().any(|below| is_said_elsewhere(below, field, name)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn rename_text(value: &mut Value, old: &str, new: &str) {

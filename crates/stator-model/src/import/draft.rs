@@ -2,12 +2,13 @@
 
 use super::documents::{self, ManifestDocument};
 use super::download_job::DownloadJob;
-use super::prepared::{PreparedModel, UnwrittenModel};
+use super::prepared::{PreparedModel, UnwrittenModel, count_errors};
 use super::{
-    ImportOptions, attachments, carried, classify, completion, config_maps, guess, pod_fields, rules, typed_leaves,
+    ImportOptions, ImportedFile, attachments, carried, classify, completion, config_maps, guess, pod_fields, rules,
+    typed_leaves,
 };
 use crate::intent::model::{Adapter, Model, OverrideKind};
-use crate::intent::scalar::{DnsName, LabelValue, ModelName};
+use crate::intent::scalar::{DnsName, LabelValue, ModelName, VolumeName};
 use serde_json::{Map, Value};
 use stator_core::dynamo::graph_components::{components_mut, named_components};
 use stator_core::dynamo::{equivalence, kinds};
@@ -130,11 +131,6 @@ impl ImportDraft {
             || named_namespace(&document.value).is_none()
     }
 
-    /// Whether the graph or request uses an object.
-    pub fn uses(&self, document: &ManifestDocument) -> bool {
-        carried::is_used_by(&self.root.value, &document.value)
-    }
-
     /// Takes an object as it is.
     pub fn carry(&mut self, document: &ManifestDocument) -> Result<(), Box<Finding>> {
         let mut document = document.clone();
@@ -210,7 +206,7 @@ impl ImportDraft {
     /// Reads the model's name from a file of the engine, where the graph does not say it.
     pub fn read_model(&mut self, document: &ManifestDocument) {
         let is_missing = |note: &(&str, String)| note.1 == guess::NO_MODEL_NOTE;
-        if !self.uses(document) || !self.notes.iter().any(is_missing) {
+        if !self.notes.iter().any(is_missing) {
             return;
         }
         let Some(name) = attachments::model_of_files(&document.value) else { return };
@@ -266,19 +262,30 @@ impl ImportDraft {
         self.targets.append(&mut self.mounted_files);
     }
 
-    /// The model as it is to be written, or why it cannot be.
-    pub fn prepare(self, options: ImportOptions<'_>) -> PreparedModel {
+    /// The model as it is to be written. `left_out` are the texts of documents that are no model's.
+    pub fn prepare(self, options: ImportOptions<'_>, left_out: &BTreeSet<String>) -> PreparedModel {
         let graph = self.target();
         let Self { root, mut model, notes, targets, downloads, shared, .. } = self;
         pod_fields::lift_pod_fields(&mut model, &graph);
-        let (files, renamed) = if options.is_running {
-            Default::default()
-        } else {
-            config_maps::take_config_maps(&mut model, &graph, &targets, &shared)
+        let prepare = |model: Model, files: Vec<ImportedFile>, renamed: Vec<VolumeName>| {
+            let coverage = typed_leaves::measure_coverage(&model, &targets, &downloads);
+            let (root, notes, targets) = (root.clone(), notes.clone(), targets.clone());
+            let unwritten = UnwrittenModel { root, model, notes, targets, files, renamed, coverage };
+            PreparedModel::of(unwritten, options.release)
         };
-        let coverage = typed_leaves::measure_coverage(&model, &targets, &downloads);
-        let alone = UnwrittenModel { root, model, notes, targets, files, renamed, coverage };
-        PreparedModel::of(alone, options.release)
+        let mut with_files = model.clone();
+        let is_kept = |name: &str| options.is_running || shared.contains(name) || left_out.contains(name);
+        let (files, renamed) = config_maps::take_config_maps(&mut with_files, &graph, &targets, &is_kept);
+        let as_manifests = (with_files != model).then_some(model);
+        let prepared = prepare(with_files, files, renamed);
+        // A ConfigMap that cannot be files without a fault is what it was.
+        match as_manifests {
+            Some(model) if count_errors(&prepared.faults) > 0 => {
+                let plain = prepare(model, Vec::new(), Vec::new());
+                if count_errors(&plain.faults) < count_errors(&prepared.faults) { plain } else { prepared }
+            }
+            Some(_) | None => prepared,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Models that are one model: in another precision, or trained on.
 
 use super::prepared::PreparedModel;
+use crate::intent::FileRole;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Models by family. A model is of the family of another where its name is that of the other with a word behind it, or where
@@ -28,7 +29,7 @@ impl Families {
         let mut folders = BTreeMap::new();
         for (stem, models) in by_stem {
             let alone = models.first().filter(|_| models.len() == 1).and_then(|model| folder_name(model));
-            let folder = alone.unwrap_or_else(|| stem.join("-"));
+            let Some(folder) = alone.or_else(|| folder_name(&stem.join("-"))) else { continue };
             folders.extend(models.into_iter().map(|model| (model, folder.clone())));
         }
         Self { folders }
@@ -42,13 +43,18 @@ impl Families {
     }
 }
 
+/// The longest name of a folder: as long as a model's.
+const MAX_FOLDER_LENGTH: usize = 63;
+
 /// The name of a folder for a model: the last part of its own, in small letters.
 pub fn folder_name(model: &str) -> Option<String> {
     let last = model.trim_end_matches('/').rsplit('/').next()?.to_ascii_lowercase();
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
     let clean: String = last.chars().map(|c| if is_letter(c) { c } else { '-' }).collect();
     let clean = clean.trim_matches(['-', '.']);
-    (!clean.is_empty()).then(|| clean.to_owned())
+    let is_folder =
+        !clean.is_empty() && clean.len() <= MAX_FOLDER_LENGTH && FileRole::of_name(clean) == FileRole::Other;
+    is_folder.then(|| clean.to_owned())
 }
 
 fn words(name: &str) -> Vec<String> {

@@ -6,7 +6,7 @@ use super::draft::named_namespace;
 use super::families::Families;
 use super::prepared::{PreparedModel, count_errors};
 use super::round_trip::{self, WrittenModel, join_path};
-use super::variants::{DEFAULT_ENVIRONMENT, Variants, environments_of, repository_yaml};
+use super::variants::{self, Variants, environment_of, environments_of, repository_yaml};
 use super::{ImportedEnvironment, ImportedFile, ImportedModel, rules};
 use serde_json::Value;
 use stator_core::dynamo::release::Release;
@@ -35,14 +35,14 @@ pub fn arrange(prepared: Vec<PreparedModel>, release: Release, findings: &mut Ve
     let names: BTreeSet<String> = by_name.keys().cloned().collect();
     let families = Families::of(by_name.values().flatten().map(|model| model.model.spec.model.as_str()));
     let mut members_of: BTreeMap<String, Vec<Variants>> = BTreeMap::new();
-    for (name, models) in by_name {
-        let family = families.common(&models).filter(|family| !names.contains(family));
-        let models = without_copies(models, findings);
+    let groups = by_name.into_values().map(|models| without_copies(models, findings)).collect();
+    for one in variants::in_environments(groups, findings) {
+        let family = families.common(&one.models).filter(|family| !names.contains(family));
         // One that is alone has a place of its own, whatever it serves.
-        members_of.entry(family.unwrap_or_else(|| format!("/{name}"))).or_default().push(Variants::of(models));
+        members_of.entry(family.unwrap_or_else(|| format!("/{}", one.name()))).or_default().push(one);
     }
     let mut arranged = Arrangement::default();
-    for (family, mut members) in members_of {
+    for (family, members) in members_of {
         let files: BTreeSet<&str> =
             members.iter().flat_map(|one| &one.models).map(|one| one.root.file.as_str()).collect();
         let folder =
@@ -51,18 +51,16 @@ pub fn arrange(prepared: Vec<PreparedModel>, release: Release, findings: &mut Ve
             let apart = members.iter().map(|one| Layout::alone(one).count_lines());
             layout.count_lines().saturating_add(MIN_SAVED_LINES) <= apart.sum()
         });
-        let layered = layered.and_then(|layout| layout.proven(&members, release));
-        match layered {
-            Some((layout, faults)) => layout.write(members, faults, &mut arranged, findings),
-            None => {
-                for one in members.drain(..) {
-                    arrange_alone(one, release, &mut arranged, findings);
-                }
+        match layered.map(|layout| layout.proven(&members, release)) {
+            Some(Ok((layout, faults))) => layout.write(members, faults, &mut arranged, findings),
+            Some(Err(_)) | None => {
+                members.into_iter().for_each(|one| arrange_alone(one, release, &mut arranged, findings));
             }
         }
     }
-    arranged.environments =
-        environments_of(arranged.models.iter().map(|model| (model.path.clone(), model.namespace.as_deref())));
+    let places: Vec<(String, Option<String>)> =
+        arranged.models.iter().map(|model| (model.path.clone(), model.namespace.clone())).collect();
+    arranged.environments = environments_of(&places);
     arranged
 }
 
@@ -94,28 +92,19 @@ fn without_copies(models: Vec<PreparedModel>, findings: &mut Vec<Finding>) -> Ve
 }
 
 /// A model that shares nothing with others.
-fn arrange_alone(mut one: Variants, release: Release, arranged: &mut Arrangement, findings: &mut Vec<Finding>) {
-    let members = std::slice::from_ref(&one);
-    let proven = Layout::alone(&one).proven(members, release).filter(|_| one.models.len() > 1);
-    if let Some((layout, faults)) = proven {
-        return layout.write(vec![one], faults, arranged, findings);
+fn arrange_alone(one: Variants, release: Release, arranged: &mut Arrangement, findings: &mut Vec<Finding>) {
+    let mut reason = None;
+    if one.models.len() > 1 {
+        match Layout::alone(&one).proven(std::slice::from_ref(&one), release) {
+            Ok((layout, faults)) => return layout.write(vec![one], faults, arranged, findings),
+            Err(fault) => reason = fault,
+        }
     }
-    let mut models = std::mem::take(&mut one.models).into_iter();
-    let Some(first) = models.next() else { return };
-    for other in models {
-        let message = format!(
-            "document {}: {} `{}` is defined twice with different content; the one in {}:{} is imported",
-            other.root.number,
-            other.root.value["kind"].as_str().unwrap_or_default(),
-            other.name(),
-            first.root.file,
-            first.root.line,
-        );
-        let help = "import them one at a time, each into its own folder";
-        findings.push(Finding::error(rules::DUPLICATE_NAME, other.root.location(), message, help));
+    let reason = reason.unwrap_or_else(|| "they cannot be read back as variants of one model".to_owned());
+    if let Some(first) = variants::keep_first(one.models, &reason, findings) {
+        let (path, text, files) = (format!("{}/model.yaml", first.name()), first.text.clone(), first.files.clone());
+        arranged.models.push(first.finish(path, text, files, findings));
     }
-    let (path, text) = (format!("{}/model.yaml", first.name()), first.text.clone());
-    arranged.models.push(first.finish(path, text, findings));
 }
 
 /// Documents of some models, and where each is.
@@ -164,37 +153,46 @@ impl Layout {
         all.flat_map(|text| text.lines()).filter(|line| !line.trim_start().starts_with('#')).count()
     }
 
-    /// The layout with what its proof finds, variant by variant. `None` where a model renders less than by itself.
-    fn proven(self, members: &[Variants], release: Release) -> Option<(Self, Vec<Vec<Finding>>)> {
-        let places = members.iter().zip(&self.models).flat_map(|(one, (folder, texts))| {
-            (0..texts.len()).map(move |at| (join_path(folder, &one.file(at)), None))
-        });
-        let environments = environments_of(places);
-        let root = repository_yaml(&environments, None).ok()?;
-        let mut files: Vec<(String, &str)> =
-            self.shared.iter().map(|file| (file.path.clone(), file.text.as_str())).collect();
-        let mut beside = Vec::new();
-        let mut written = Vec::new();
+    /// The layout with what its proof finds, variant by variant.
+    ///
+    /// # Errors
+    /// Where a model renders less than by itself, with the first fault.
+    fn proven(self, members: &[Variants], release: Release) -> Result<(Self, Vec<Vec<Finding>>), Option<String>> {
+        let mut places = Vec::new();
         for (one, (folder, texts)) in members.iter().zip(&self.models) {
-            for ((at, model), text) in one.models.iter().enumerate().zip(texts) {
-                if text.is_empty() {
-                    return None;
-                }
-                files.push((join_path(folder, &one.file(at)), text));
-                beside.push((folder.clone(), model.files.as_slice()));
-                let (root, targets) = (&model.root, model.targets.as_slice());
-                let environment = one.environments.get(at).map_or(DEFAULT_ENVIRONMENT, String::as_str);
-                let environment = Some(environment).filter(|_| !environments.is_empty());
-                written.push(WrittenModel { environment, folder, root, targets });
+            if texts.iter().any(String::is_empty) {
+                return Err(None);
+            }
+            for (at, model) in one.models.iter().enumerate() {
+                let namespace = named_namespace(&model.root.value).map(str::to_owned);
+                places.push((join_path(folder, &one.file(at)), namespace));
             }
         }
+        let environments = environments_of(&places);
+        let root = repository_yaml(&environments, None).map_err(|error| Some(error.to_string()))?;
+        let mut files: Vec<(String, &str)> =
+            self.shared.iter().map(|file| (file.path.clone(), file.text.as_str())).collect();
         if !environments.is_empty() {
             files.push((DEFAULTS_FILE.to_owned(), &root));
         }
+        let mut beside = Vec::new();
+        let mut written = Vec::new();
+        let mut paths = places.iter().map(|(path, _)| path);
+        for (one, (folder, texts)) in members.iter().zip(&self.models) {
+            for ((model, own), (text, path)) in one.models.iter().zip(&one.files).zip(texts.iter().zip(&mut paths)) {
+                files.push((path.clone(), text));
+                beside.push((folder.clone(), own.as_slice()));
+                let (root, targets) = (&model.root, model.targets.as_slice());
+                written.push(WrittenModel { environment: environment_of(&environments, path), folder, root, targets });
+            }
+        }
         let faults = round_trip::verify_models(&round_trip::source_tree(&files, &beside), &written, release);
         let alone = members.iter().flat_map(|one| &one.models).map(|model| count_errors(&model.faults));
-        let is_whole = faults.iter().zip(alone).all(|(faults, alone)| count_errors(faults) <= alone);
-        is_whole.then_some((self, faults))
+        let worse = faults.iter().zip(alone).find(|(faults, alone)| count_errors(faults) > *alone);
+        match worse.map(|(faults, _)| faults.iter().find(|one| one.is_error())) {
+            Some(fault) => Err(fault.map(|fault| fault.message.clone())),
+            None => Ok((self, faults)),
+        }
     }
 
     fn write(
@@ -208,9 +206,11 @@ impl Layout {
         let mut faults = faults.into_iter();
         for (one, (folder, texts)) in members.into_iter().zip(self.models) {
             let paths: Vec<String> = (0..one.models.len()).map(|at| join_path(&folder, &one.file(at))).collect();
-            for ((mut model, text), path) in one.models.into_iter().zip(texts).zip(paths) {
+            for ((mut model, files), (text, path)) in
+                one.models.into_iter().zip(one.files).zip(texts.into_iter().zip(paths))
+            {
                 model.faults = faults.next().unwrap_or_default();
-                arranged.models.push(model.finish(path, text, findings));
+                arranged.models.push(model.finish(path, text, files, findings));
             }
         }
     }

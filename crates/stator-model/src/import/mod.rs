@@ -20,6 +20,7 @@ mod families;
 mod guess;
 mod kustomize;
 mod layers;
+mod owners;
 mod pod_fields;
 mod prepared;
 mod remainder;
@@ -33,15 +34,14 @@ mod variants;
 mod write;
 
 use documents::ManifestDocument;
-use download_job::DownloadJob;
 use draft::ImportDraft;
 use layers::Arrangement;
-use prepared::PreparedModel;
+use owners::ObjectOwners;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::release::Release;
 use stator_core::finding::{self, Finding};
-use std::collections::{BTreeMap, BTreeSet};
-pub use variants::{DEFAULT_ENVIRONMENT, repository_yaml};
+use std::collections::BTreeMap;
+pub use variants::{DEFAULT_ENVIRONMENT, environment_of, repository_yaml};
 pub use write::WriteError;
 
 /// The rules that importing judges by.
@@ -172,37 +172,37 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions<'_>) -> ImportResu
     for document in &sorted.adapters {
         attach_adapter(document, &mut drafts, &mut findings);
     }
+    let mut owners = ObjectOwners::of(drafts);
     let mut others = Vec::new();
     for document in sorted.mounted_files {
-        if !take(&mut drafts, &document, ImportDraft::shares_namespace, ImportDraft::take_mounted_file) {
+        if !owners.take(&document, ImportDraft::take_mounted_file) {
             others.push(document);
         }
     }
-    for draft in &mut drafts {
-        draft.complete();
-    }
-    let objects = ObjectsByName::of(sorted.claims.iter().chain(&others).chain(&sorted.others));
+    owners.drafts.iter_mut().for_each(ImportDraft::complete);
+    owners.name_objects(sorted.claims.iter().chain(&others).chain(&sorted.others));
     let mut carried = Vec::new();
     for document in &sorted.claims {
-        if take(&mut drafts, document, ImportDraft::is_near, ImportDraft::take_claim) {
-            note_sharing(&mut drafts, "spec.cache", document, &objects);
+        if owners.take(document, ImportDraft::take_claim) {
+            owners.note_sharing("spec.cache", document);
         } else {
             carried.push(document);
         }
     }
     for document in carried.into_iter().chain(&others).chain(&sorted.others) {
         if classify::kind_of(&document.value) == kinds::CONFIG_MAP.kind {
-            drafts.iter_mut().filter(|draft| draft.is_near(document)).for_each(|draft| draft.read_model(document));
+            owners.read_models(document);
         }
         let is_route = classify::kind_of(&document.value) == kinds::HTTP_ROUTE.kind;
-        if !(is_route && take(&mut drafts, document, ImportDraft::is_near, ImportDraft::take_route)) {
-            carry_object(document, &mut drafts, &objects, &mut findings);
+        if !(is_route && owners.take(document, ImportDraft::take_route)) {
+            owners.carry(document, &mut findings);
         }
     }
     for (document, job) in &sorted.downloads {
-        take_download(document, job, &mut drafts, &mut findings);
+        owners.take_download(document, job, &mut findings);
     }
-    let prepared: Vec<PreparedModel> = drafts.into_iter().map(|draft| draft.prepare(options)).collect();
+    let left_out = owners.texts_of_left_out(&sorted.left_out);
+    let prepared = owners.drafts.into_iter().map(|draft| draft.prepare(options, &left_out)).collect();
     let Arrangement { mut models, mut shared_files, environments } =
         layers::arrange(prepared, options.release, &mut findings);
     models.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
@@ -239,162 +239,6 @@ fn drop_requests_with_graphs(roots: Vec<ManifestDocument>, findings: &mut Vec<Fi
         findings.push(Finding::error(rules::DUPLICATE_NAME, root.at_text("metadata.name"), message, help));
     }
     taken
-}
-
-/// Gives a download to the models that are served from it. Models that share weights share the Job; where `weights` cannot
-/// say it, it stays a Job of the first.
-fn take_download(
-    document: &ManifestDocument,
-    job: &DownloadJob,
-    drafts: &mut [ImportDraft],
-    findings: &mut Vec<Finding>,
-) {
-    let serves = |draft: &ImportDraft| draft.is_near(document) && job.serves(&draft.texts());
-    let served: Vec<usize> = by_closeness(drafts, document, ImportDraft::is_near)
-        .into_iter()
-        .filter(|at| drafts.get(*at).is_some_and(serves))
-        .collect();
-    let Some(first) = served.first().copied() else {
-        findings.push(classify::unused_download_finding(document, job));
-        return;
-    };
-    let taken =
-        served.iter().filter(|at| drafts.get_mut(**at).is_some_and(|draft| draft.take_download(document, job))).count();
-    if taken == 0
-        && let Some(draft) = drafts.get_mut(first)
-        && let Err(finding) = draft.carry(document)
-    {
-        findings.push(*finding);
-    }
-}
-
-/// The objects of one kind and name, which several models may each have their own of.
-struct ObjectsByName<'a>(BTreeMap<(&'a str, &'a str), Vec<&'a ManifestDocument>>);
-
-impl<'a> ObjectsByName<'a> {
-    fn of(documents: impl Iterator<Item = &'a ManifestDocument>) -> Self {
-        let mut by_name: BTreeMap<(&str, &str), Vec<&ManifestDocument>> = BTreeMap::new();
-        for document in documents {
-            let key = (classify::kind_of(&document.value), classify::name_of(&document.value));
-            by_name.entry(key).or_default().push(document);
-        }
-        Self(by_name)
-    }
-
-    /// Whether no other object of its kind and name is nearer to a model.
-    fn is_nearest(&self, document: &ManifestDocument, draft: &ImportDraft) -> bool {
-        let key = (classify::kind_of(&document.value), classify::name_of(&document.value));
-        let own = draft.root.closeness_to(document);
-        self.0.get(&key).into_iter().flatten().all(|other| draft.root.closeness_to(other) <= own)
-    }
-}
-
-/// Gives a document to the nearest model that takes it, and to the variants of that model that are as near. Whether there is
-/// one.
-fn take(
-    drafts: &mut [ImportDraft],
-    document: &ManifestDocument,
-    is_possible: impl Fn(&ImportDraft, &ManifestDocument) -> bool,
-    take_into: impl Fn(&mut ImportDraft, &ManifestDocument) -> bool,
-) -> bool {
-    let near = by_closeness(drafts, document, is_possible);
-    let mut takes = |at: &usize| drafts.get_mut(*at).is_some_and(|draft| take_into(draft, document));
-    let Some(owner) = near.into_iter().find(|at| takes(at)) else { return false };
-    for at in variants_beside(drafts, owner, document) {
-        drafts.get_mut(at).map(|draft| take_into(draft, document));
-    }
-    true
-}
-
-/// The other variants of a model that are as near to a document.
-fn variants_beside(drafts: &[ImportDraft], owner: usize, document: &ManifestDocument) -> Vec<usize> {
-    let Some(first) = drafts.get(owner) else { return Vec::new() };
-    let is_beside = |draft: &ImportDraft| {
-        draft.model.metadata.name == first.model.metadata.name
-            && draft.root.closeness_to(document) == first.root.closeness_to(document)
-    };
-    (0..drafts.len()).filter(|at| *at != owner && drafts.get(*at).is_some_and(is_beside)).collect()
-}
-
-/// Gives an object to the model that uses it, else to the first there is.
-fn carry_object(
-    document: &ManifestDocument,
-    drafts: &mut [ImportDraft],
-    objects: &ObjectsByName<'_>,
-    findings: &mut Vec<Finding>,
-) {
-    let near = by_closeness(drafts, document, ImportDraft::is_near);
-    let is_job = classify::kind_of(&document.value) == kinds::JOB.kind;
-    let uses = |at: &usize| {
-        drafts.get(*at).is_some_and(|draft| {
-            if is_job { carried::shares_claim(&draft.texts(), document) } else { draft.uses(document) }
-        })
-    };
-    let using = near.iter().copied().find(uses);
-    if is_job && using.is_none() {
-        findings.push(classify::unrelated_job_finding(document));
-        return;
-    }
-    let Some(owner) = using.or_else(|| near.first().copied()) else {
-        findings.push(classify::lonely_object_finding(document));
-        return;
-    };
-    let beside = variants_beside(drafts, owner, document);
-    let mut is_carried = false;
-    for at in std::iter::once(owner).chain(beside) {
-        match drafts.get_mut(at).map_or(Ok(()), |draft| draft.carry(document)) {
-            Ok(()) => is_carried = true,
-            Err(finding) => findings.push(*finding),
-        }
-    }
-    if is_carried {
-        note_sharing(drafts, "spec.manifests", document, objects);
-    }
-}
-
-/// The models that a document may belong to, the nearest first.
-fn by_closeness(
-    drafts: &[ImportDraft],
-    document: &ManifestDocument,
-    is_possible: impl Fn(&ImportDraft, &ManifestDocument) -> bool,
-) -> Vec<usize> {
-    let possible = |at: &usize| drafts.get(*at).is_some_and(|draft| is_possible(draft, document));
-    let mut places: Vec<usize> = (0..drafts.len()).filter(possible).collect();
-    places.sort_by_key(|at| std::cmp::Reverse(drafts.get(*at).map(|draft| draft.root.closeness_to(document))));
-    places
-}
-
-/// Notes with the owner of an object that other models use it too, or that none does.
-fn note_sharing(
-    drafts: &mut [ImportDraft],
-    path: &'static str,
-    document: &ManifestDocument,
-    objects: &ObjectsByName<'_>,
-) {
-    let near = by_closeness(drafts, document, ImportDraft::is_near);
-    let Some(owner) = near.iter().copied().find(|at| drafts.get(*at).is_some_and(|draft| draft.has(document))) else {
-        return;
-    };
-    let is_users =
-        |at: &&usize| drafts.get(**at).is_some_and(|draft| draft.uses(document) && objects.is_nearest(document, draft));
-    let users: Vec<usize> = near.iter().filter(is_users).copied().collect();
-    let name = |at: &usize| drafts.get(*at).map(|draft| draft.model.metadata.name.to_string());
-    let own = name(&owner);
-    let others: BTreeSet<String> = users.iter().filter_map(name).filter(|name| Some(name) != own.as_ref()).collect();
-    let object = format!("{} `{}`", classify::kind_of(&document.value), classify::name_of(&document.value));
-    let note = match (users.as_slice(), near.as_slice()) {
-        ([], [_, _, ..]) => format!("{object} is kept with this model: none of the graphs names it"),
-        ([_, _, ..], _) if !others.is_empty() => {
-            let others = others.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            format!("{object} is kept with this model, and used by {others} too")
-        }
-        ([], _) | ([_, ..], _) => return,
-    };
-    let name = classify::name_of(&document.value);
-    if let Some(draft) = drafts.get_mut(owner) {
-        draft.shared.extend((!others.is_empty()).then(|| name.to_owned()));
-        draft.notes.push((path, note));
-    }
 }
 
 /// Finds the graph that an adapter is for.

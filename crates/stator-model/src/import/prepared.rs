@@ -111,7 +111,13 @@ impl PreparedModel {
     }
 
     /// What is to be said of it, and the model at its place: the path of its file, with its text.
-    pub fn finish(mut self, path: String, text: String, findings: &mut Vec<Finding>) -> ImportedModel {
+    pub fn finish(
+        mut self,
+        path: String,
+        text: String,
+        files: Vec<ImportedFile>,
+        findings: &mut Vec<Finding>,
+    ) -> ImportedModel {
         let (root, number) = (&self.root, self.root.number);
         let proven = !text.is_empty() && count_errors(&self.faults) == 0;
         findings.append(&mut self.faults);
@@ -134,7 +140,7 @@ impl PreparedModel {
             namespace: valid_namespace(root, findings),
             origin: (root.file.clone(), number),
             text,
-            files: self.files,
+            files,
             // What was left out is not rendered back, however well the rest is.
             round_trips: proven && !root.is_cut,
             coverage: self.coverage,

@@ -2,7 +2,7 @@
 
 use super::documents::ManifestDocument;
 use super::{ImportedFile, completion, config_maps, rules};
-use crate::intent::{Intent, SourceFile, SourceTree, Workspace};
+use crate::intent::{Intent, SourceFile, SourceTree, Workspace, named_files};
 use crate::render;
 use serde_json::Value;
 use stator_core::dynamo::equivalence::{self, DocumentDifference};
@@ -36,11 +36,17 @@ pub fn source_tree(files: &[(String, &str)], beside: &[(String, &[ImportedFile])
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files.dedup_by(|a, b| a.path == b.path);
     }
-    SourceTree {
+    let mut tree = SourceTree {
         files: files.iter().map(|(path, text)| file(path.clone(), text)).collect(),
-        mounted_files: mounted,
         ..SourceTree::default()
+    };
+    // As a repository is read: what no model names is not, and what is more than it may name.
+    let named = named_files(&tree);
+    for (folder, files) in &mut mounted {
+        files.retain(|file| named.get(folder).is_some_and(|named| named.contains(&file.path)));
     }
+    tree.mounted_files = mounted;
+    tree
 }
 
 /// A path below a folder.
@@ -72,15 +78,23 @@ pub fn verify_models(tree: &SourceTree, models: &[WrittenModel<'_>], release: Re
         for finding in &selection.findings {
             by_folder.entry(folder_of(&finding.location.file)).or_default().push(finding);
         }
-        // What is wrong with a file that several models share is reported once.
-        let mut shared: Vec<&Finding> = by_folder
-            .iter()
-            .filter(|(folder, _)| !folders.contains(folder.as_str()))
-            .flat_map(|(_, found)| found.iter().copied())
-            .collect();
+        // What is wrong with a file that several models share is reported once, of the first of them.
+        let mut first_below: BTreeMap<&str, &str> = BTreeMap::new();
+        for model in models.iter().filter(|model| model.environment == environment).rev() {
+            let ends = model.folder.match_indices('/').map(|(end, _)| end);
+            let above = ends.filter_map(|end| model.folder.get(..end)).chain([""]);
+            first_below.extend(above.map(|above| (above, model.folder)));
+        }
+        let mut shared: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+        for (folder, found) in by_folder.iter().filter(|(folder, _)| !folders.contains(folder.as_str())) {
+            if let Some(model) = first_below.get(folder.as_str()) {
+                shared.entry(model).or_default().extend(found);
+            }
+        }
         for (model, faults) in here {
             let own = by_folder.get(model.folder).into_iter().flatten().copied();
-            faults.extend(own.chain(shared.drain(..)).map(|finding| model.reported(finding)));
+            let shared = shared.remove(model.folder).unwrap_or_default();
+            faults.extend(own.chain(shared).map(|finding| model.reported(finding)));
             match intents.get(join_path(model.folder, "model.yaml").as_str()) {
                 Some(intent) => faults.append(&mut model.differences(intent, release)),
                 None if faults.iter().any(Finding::is_error) => {}

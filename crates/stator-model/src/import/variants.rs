@@ -2,11 +2,13 @@
 
 use super::common_parts::{shared_part, without};
 use super::documents::folder_of;
+use super::draft::named_namespace;
 use super::prepared::PreparedModel;
 use super::round_trip::join_path;
-use super::{ImportedEnvironment, kustomize, write};
+use super::{ImportedEnvironment, ImportedFile, kustomize, rules, write};
 use crate::intent::FileRole;
 use serde_json::{Map, Value, json};
+use stator_core::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The environment of models without variants.
@@ -23,17 +25,74 @@ pub struct Variants {
     pub environments: Vec<String>,
     /// The document of each.
     pub documents: Vec<Value>,
+    /// The files that each names: those that differ apart.
+    pub files: Vec<Vec<ImportedFile>>,
+}
+
+/// Gives the variants of each model their environments. Those that nothing tells apart are reported, but for the first.
+pub fn in_environments(groups: Vec<Vec<PreparedModel>>, findings: &mut Vec<Finding>) -> Vec<Variants> {
+    let mut named = Vec::new();
+    for models in groups {
+        match environment_names(&models) {
+            Some(names) => named.push((models, names)),
+            None => {
+                let reason = "nothing in their paths and namespaces tells them apart";
+                named.extend(keep_first(models, reason, findings).map(|first| (vec![first], Vec::new())));
+            }
+        }
+    }
+    // An environment has one namespace.
+    let mut namespaces: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let namespace = |model: &PreparedModel| named_namespace(&model.root.value).map(str::to_owned);
+    for (model, name) in named.iter().flat_map(|(models, names)| models.iter().zip(names)) {
+        namespaces.entry(name.clone()).or_default().extend(namespace(model));
+    }
+    let with_namespace = |(model, name): (&PreparedModel, &String)| {
+        let several = namespaces.get(name).is_some_and(|all| all.len() > 1);
+        namespace(model).filter(|_| several).map_or_else(|| name.clone(), |namespace| format!("{name}-{namespace}"))
+    };
+    let variants = |(models, names): (Vec<PreparedModel>, Vec<String>)| {
+        let names = models.iter().zip(&names).map(with_namespace).collect();
+        Variants::of(models, names)
+    };
+    named.into_iter().map(variants).collect()
+}
+
+/// The first of several graphs of one name; the others are reported.
+pub fn keep_first(models: Vec<PreparedModel>, reason: &str, findings: &mut Vec<Finding>) -> Option<PreparedModel> {
+    let mut models = models.into_iter();
+    let first = models.next()?;
+    for other in models {
+        let message = format!(
+            "document {}: {} `{}` is defined twice with different content; the one in {}:{} is imported: {reason}",
+            other.root.number,
+            other.root.value["kind"].as_str().unwrap_or_default(),
+            other.name(),
+            first.root.file,
+            first.root.line,
+        );
+        let help = "import each by itself, into a folder of its own";
+        findings.push(Finding::error(rules::DUPLICATE_NAME, other.root.location(), message, help));
+    }
+    Some(first)
 }
 
 impl Variants {
-    pub fn of(mut models: Vec<PreparedModel>) -> Self {
-        let environments = if models.len() > 1 { environment_names(&models) } else { Vec::new() };
+    fn of(models: Vec<PreparedModel>, environments: Vec<String>) -> Self {
         let common = common_contents(&models);
-        for (model, environment) in models.iter_mut().zip(&environments) {
-            keep_apart(model, environment, &common);
+        let mut documents: Vec<Value> = models.iter().map(|model| model.document.clone()).collect();
+        let mut files: Vec<Vec<ImportedFile>> = models.iter().map(|model| model.files.clone()).collect();
+        let paths: BTreeSet<String> = files.iter().flatten().map(|file| file.path.clone()).collect();
+        for ((document, files), environment) in documents.iter_mut().zip(&mut files).zip(&environments) {
+            let is_taken = |folder: &str| {
+                let inside = format!("{folder}/");
+                paths.iter().any(|path| path == folder || path.starts_with(&inside))
+            };
+            let folders = std::iter::once(environment.clone()).chain((2..).map(|n| format!("{environment}-{n}")));
+            let folder = folders.into_iter().find(|folder| !is_taken(folder)).unwrap_or_default();
+            keep_apart(document, files, &folder, &common);
         }
-        let documents = models.iter().map(|model| model.document.clone()).collect();
-        Self { models, environments, documents }
+        Self { models, environments, documents, files }
     }
 
     /// The name that all have.
@@ -61,22 +120,24 @@ impl Variants {
         let own = self.models.iter().zip(&documents).map(|(model, one)| {
             let mut own = one.clone();
             without(&mut own, &base);
-            write(&self.with_head(own), &model.head, &model.notes)
+            write(&with_head(own), &model.head, &model.notes)
         });
         let texts = own.collect();
         let head = "Imported by stator: what all variants have in common.";
-        (Some(write(&self.with_head(base), head, &[])), texts)
+        let mut base = with_head(base);
+        base["metadata"]["name"] = self.name().into();
+        (Some(write(&base, head, &[])), texts)
     }
+}
 
-    fn with_head(&self, mut document: Value) -> Value {
-        document["apiVersion"] = "stator.dev/v1alpha1".into();
-        document["kind"] = "Model".into();
-        document["metadata"]["name"] = self.name().into();
-        if document.get("spec").is_none() {
-            document["spec"] = json!({});
-        }
-        document
+/// A document of a model, or an overlay of one.
+fn with_head(mut document: Value) -> Value {
+    document["apiVersion"] = "stator.dev/v1alpha1".into();
+    document["kind"] = "Model".into();
+    if document.get("spec").is_none() {
+        document["spec"] = json!({});
     }
+    document
 }
 
 /// What each file holds in most variants, and in two at least where it differs.
@@ -95,86 +156,115 @@ fn common_contents(models: &[PreparedModel]) -> BTreeMap<String, String> {
 }
 
 /// Gives the files of a variant that are not those of most a folder of their own.
-fn keep_apart(model: &mut PreparedModel, environment: &str, common: &BTreeMap<String, String>) {
+fn keep_apart(document: &mut Value, files: &mut [ImportedFile], folder: &str, common: &BTreeMap<String, String>) {
     let mut moved = BTreeSet::new();
-    for file in model.files.iter_mut().filter(|file| common.get(&file.path) != Some(&file.text)) {
+    for file in files.iter_mut().filter(|file| common.get(&file.path) != Some(&file.text)) {
         moved.insert(file.path.clone());
-        file.path = format!("{environment}/{}", file.path);
+        file.path = format!("{folder}/{}", file.path);
     }
     let rename_in = |one: &mut Value| {
         if let Some(path) = one.get("from").and_then(Value::as_str).filter(|path| moved.contains(*path)) {
-            one["from"] = format!("{environment}/{path}").into();
+            one["from"] = format!("{folder}/{path}").into();
         }
     };
-    if let Some(Value::Object(files)) = model.document["spec"].get_mut("files") {
+    if let Some(Value::Object(files)) = document["spec"].get_mut("files") {
         files.values_mut().for_each(rename_in);
     }
-    if let Some(Value::Array(manifests)) = model.document["spec"].get_mut("manifests") {
+    if let Some(Value::Array(manifests)) = document["spec"].get_mut("manifests") {
         manifests.iter_mut().for_each(rename_in);
     }
 }
 
-/// A name for the environment of each variant: what of its file's path the others have not.
-fn environment_names(models: &[PreparedModel]) -> Vec<String> {
-    let is_separator = |c: char| !c.is_ascii_alphanumeric();
-    let parts = |model: &PreparedModel| -> Vec<String> {
-        let file = &model.root.file;
-        let stem = if kustomize::is_kustomization(file) {
-            folder_of(file).display().to_string()
-        } else {
-            file.rsplit_once('.').map_or(file.as_str(), |(stem, _)| stem).to_owned()
-        };
-        let stem = stem.to_ascii_lowercase();
-        let namespace = super::draft::named_namespace(&model.root.value).unwrap_or_default();
-        let all = stem.split(is_separator).chain(namespace.split(is_separator));
-        all.filter(|part| !part.is_empty()).map(str::to_owned).collect()
-    };
-    let all: Vec<Vec<String>> = models.iter().map(parts).collect();
-    let is_common = |part: &String| all.iter().all(|parts| parts.contains(part));
-    let mut taken = BTreeSet::new();
-    let mut names = Vec::new();
-    for parts in &all {
-        let mut own: Vec<&str> = parts.iter().filter(|part| !is_common(part)).map(String::as_str).collect();
+/// A name for the environment of each variant: what of its file's path the others have not, and where that does not do, of its
+/// namespace. `None` where nothing tells them apart; no names for a single one.
+fn environment_names(models: &[PreparedModel]) -> Option<Vec<String>> {
+    if models.len() < 2 {
+        return Some(Vec::new());
+    }
+    let by_path: Vec<Vec<String>> = models.iter().map(|model| name_parts(&path_of(&model.root.file))).collect();
+    let namespaces = models.iter().map(|model| name_parts(named_namespace(&model.root.value).unwrap_or_default()));
+    let by_both: Vec<Vec<String>> =
+        by_path.iter().zip(namespaces).map(|(path, namespace)| [path.clone(), namespace].concat()).collect();
+    distinct_names(&by_path).or_else(|| distinct_names(&by_both))
+}
+
+/// The path that tells what a file is of: of one that says how a folder is built, the folder's.
+fn path_of(file: &str) -> String {
+    if kustomize::is_kustomization(file) {
+        return folder_of(file).display().to_string();
+    }
+    file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned()
+}
+
+fn name_parts(text: &str) -> Vec<String> {
+    let parts = text.split(|c: char| !c.is_alphanumeric());
+    parts.filter(|part| !part.is_empty() && part.is_ascii()).map(str::to_ascii_lowercase).collect()
+}
+
+/// Names of the parts that not all have; `None` where two are the same.
+fn distinct_names(all: &[Vec<String>]) -> Option<Vec<String>> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for part in all.iter().flat_map(|parts| parts.iter().map(String::as_str).collect::<BTreeSet<_>>()) {
+        let count = counts.entry(part).or_default();
+        *count = count.saturating_add(1);
+    }
+    let name = |parts: &Vec<String>| {
+        let is_own = |part: &&str| counts.get(part).is_some_and(|count| *count < all.len());
+        let mut own: Vec<&str> = parts.iter().map(String::as_str).filter(is_own).collect();
         own.dedup();
         let joined = own.join("-");
         let joined = if joined.is_empty() { DEFAULT_ENVIRONMENT.to_owned() } else { joined };
         let is_plain = joined.starts_with(|c: char| c.is_ascii_lowercase()) && joined != "lock";
         let whole = if is_plain { joined } else { format!("on-{joined}") };
         let name: String = whole.chars().take(MAX_ENVIRONMENT_LENGTH).collect();
-        let name = name.trim_end_matches('-');
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| taken.insert(name.clone()));
-        names.extend(free);
-    }
-    names
+        name.trim_end_matches('-').to_owned()
+    };
+    let names: Vec<String> = all.iter().map(name).collect();
+    let distinct: BTreeSet<&String> = names.iter().collect();
+    (distinct.len() == names.len()).then_some(names)
 }
 
-/// How long a name may be before a number is added.
-const MAX_ENVIRONMENT_LENGTH: usize = 58;
+/// How long a name may be: a model's overlay has it in the name of its file.
+const MAX_ENVIRONMENT_LENGTH: usize = 63;
 
-/// The environments of models, by the path of each and the namespace that it names: one for each variant, with the models that
-/// have it, and one for all others. None where no model has variants.
-pub fn environments_of<'a>(models: impl Iterator<Item = (String, Option<&'a str>)>) -> Vec<ImportedEnvironment> {
+/// The environments of models, by the path of each and the namespace that it names: one for each variant with the models that have
+/// it, and one for all others. A model without variants is in the one environment of its namespace, where there is one. None
+/// where no model has variants.
+pub fn environments_of(models: &[(String, Option<String>)]) -> Vec<ImportedEnvironment> {
     let mut environments: BTreeMap<String, ImportedEnvironment> = BTreeMap::new();
     let mut varied = BTreeSet::new();
-    let mut is_default_used = false;
+    let mut single: Vec<(String, &Option<String>)> = Vec::new();
     for (path, namespace) in models {
-        let (folder, file) = path.rsplit_once('/').unwrap_or(("", &path));
-        match FileRole::of_name(file) {
-            FileRole::Overlay(name) => {
-                let environment = environments.entry(name.clone()).or_insert_with(|| ImportedEnvironment::named(&name));
-                environment.include.push(format!("{folder}/**"));
-                environment.namespace = environment.namespace.take().or_else(|| namespace.map(str::to_owned));
-                varied.insert(format!("{folder}/**"));
-                is_default_used |= name == DEFAULT_ENVIRONMENT;
-            }
-            FileRole::Settings | FileRole::Intent | FileRole::Lock(_) | FileRole::Misnamed { .. } | FileRole::Other => {
-                is_default_used = true;
-            }
+        let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+        let folder = format!("{folder}/**");
+        if let FileRole::Overlay(name) = FileRole::of_name(file) {
+            let environment = environments.entry(name.clone()).or_insert_with(|| ImportedEnvironment::named(&name));
+            environment.include.push(folder.clone());
+            environment.namespace = environment.namespace.take().or_else(|| namespace.clone());
+            varied.insert(folder);
+        } else {
+            single.push((folder, namespace));
         }
     }
-    if varied.is_empty() {
+    if environments.is_empty() {
         return Vec::new();
+    }
+    let mut namespaces = BTreeSet::new();
+    let mut is_default_used = environments.contains_key(DEFAULT_ENVIRONMENT);
+    for (folder, namespace) in single {
+        let mut fitting = environments
+            .values_mut()
+            .filter(|one| namespace.is_some() && one.namespace == *namespace && one.name != DEFAULT_ENVIRONMENT);
+        match (fitting.next(), fitting.next()) {
+            (Some(only), None) => {
+                only.include.push(folder.clone());
+                varied.insert(folder);
+            }
+            (_, _) => {
+                is_default_used = true;
+                namespaces.extend(namespace.clone());
+            }
+        }
     }
     if is_default_used {
         let default = environments
@@ -182,8 +272,25 @@ pub fn environments_of<'a>(models: impl Iterator<Item = (String, Option<&'a str>
             .or_insert_with(|| ImportedEnvironment::named(DEFAULT_ENVIRONMENT));
         default.exclude = varied.into_iter().filter(|folder| !default.include.contains(folder)).collect();
         default.include = Vec::new();
+        default.namespace = default.namespace.take().or_else(|| namespaces.into_iter().next());
     }
     environments.into_values().collect()
+}
+
+/// The environment of a model, by the path of its file.
+pub fn environment_of<'a>(environments: &'a [ImportedEnvironment], path: &str) -> Option<&'a str> {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let folder = format!("{folder}/**");
+    let overlay = match FileRole::of_name(file) {
+        FileRole::Overlay(name) => Some(name),
+        FileRole::Settings | FileRole::Intent | FileRole::Lock(_) | FileRole::Misnamed { .. } | FileRole::Other => None,
+    };
+    let is_it = |one: &&ImportedEnvironment| match &overlay {
+        Some(name) => one.name == *name,
+        None => one.include.contains(&folder),
+    };
+    let default = || environments.iter().find(|one| one.name == DEFAULT_ENVIRONMENT);
+    environments.iter().find(is_it).or_else(default).map(|one| one.name.as_str())
 }
 
 impl ImportedEnvironment {

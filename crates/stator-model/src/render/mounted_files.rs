@@ -137,13 +137,12 @@ pub(super) fn draft_config_maps(context: &RenderContext<'_>) -> Vec<ObjectDraft>
     for file in &context.files {
         by_name.entry(&file.config_map).or_default().push(file);
     }
-    let first = |file: &&RenderedFile<'_>| by_name.get(file.config_map.as_str()).and_then(|keys| keys.first().copied());
-    let firsts = context.files.iter().filter(|file| first(file).is_some_and(|one| one.name == file.name));
-    let keys = |file: &RenderedFile<'_>| by_name.get(file.config_map.as_str()).map(Vec::as_slice).unwrap_or_default();
-    firsts.map(|file| draft_config_map(context, file, keys(file))).collect()
+    by_name.into_values().filter_map(|keys| draft_config_map(context, &keys)).collect()
 }
 
-fn draft_config_map(context: &RenderContext<'_>, file: &RenderedFile<'_>, keys: &[&RenderedFile<'_>]) -> ObjectDraft {
+/// A ConfigMap of the files that are its keys.
+fn draft_config_map(context: &RenderContext<'_>, keys: &[&RenderedFile<'_>]) -> Option<ObjectDraft> {
+    let file = keys.first()?;
     let mut value = object_metadata::new_object(context, kinds::CONFIG_MAP, &file.config_map, Value::Null, false);
     value.remove("spec");
     if let Some(metadata) = value.get_mut("metadata") {
@@ -165,17 +164,16 @@ fn draft_config_map(context: &RenderContext<'_>, file: &RenderedFile<'_>, keys: 
         map[one.key()] = content.into();
     }
     value.insert("immutable".to_owned(), true.into());
-    ObjectDraft {
+    Some(ObjectDraft {
         kind: kinds::CONFIG_MAP,
         value,
         path: format!("spec.files.{}", file.name),
         stage: ApplyStage::Cache,
         prune: true,
-    }
+    })
 }
 
-/// Gives what names a ConfigMap of `files` in the pods of a graph the name that it has in the cluster. What nothing names is
-/// reported.
+/// Gives what names a ConfigMap of `files` in a graph the name that it has in the cluster. What nothing names is reported.
 pub(super) fn follow_config_maps(context: &mut RenderContext<'_>, drafts: &mut [ObjectDraft]) {
     let names: BTreeMap<String, String> = context
         .files
@@ -188,11 +186,8 @@ pub(super) fn follow_config_maps(context: &mut RenderContext<'_>, drafts: &mut [
         return;
     }
     for graph in drafts.iter_mut().filter(|draft| draft.kind == kinds::GRAPH) {
-        let components = graph.value.get_mut("spec").and_then(|spec| spec.get_mut("components"));
-        for component in components.and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(pod) = component.get_mut("podTemplate") {
-                rename_config_maps(pod, &names, &mut found);
-            }
+        if let Some(spec) = graph.value.get_mut("spec") {
+            rename_config_maps(spec, &names, &mut found);
         }
     }
     let unused: Vec<String> = context
@@ -211,10 +206,10 @@ pub(super) fn follow_config_maps(context: &mut RenderContext<'_>, drafts: &mut [
     }
 }
 
-/// Renames ConfigMaps wherever a pod refers to one: as a volume, a part of a projected one, and as the source of variables.
-pub fn rename_config_maps(pod: &mut Value, names: &BTreeMap<String, String>, found: &mut BTreeSet<String>) {
+/// Renames ConfigMaps wherever a graph refers to one: as a volume, a part of a projected one, and as the source of variables.
+pub fn rename_config_maps(graph: &mut Value, names: &BTreeMap<String, String>, found: &mut BTreeSet<String>) {
     const REFERENCES: [&str; 3] = ["configMap", "configMapKeyRef", "configMapRef"];
-    match pod {
+    match graph {
         Value::Object(map) => {
             for (field, below) in map {
                 let name = below.get_mut("name").filter(|_| REFERENCES.contains(&field.as_str()));

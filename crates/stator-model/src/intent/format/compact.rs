@@ -20,8 +20,8 @@ pub fn compact_document(text: &str) -> Result<String, FormatError> {
     let Some(root) = &parsed.root else { return Ok(text.to_owned()) };
     let mut edits = Vec::new();
     let compactor = Compactor { text, comments: parsed.comments.iter().map(|(range, _)| range.clone()).collect() };
-    for (key, value) in entries(root).filter(|(key, _)| key.text() == Some("spec")) {
-        compactor.visit_fields(key, value, &mut edits);
+    for (_, value) in entries(root).filter(|(key, _)| key.text() == Some("spec")) {
+        compactor.visit_fields(value, &mut edits);
     }
     let mut compact = text.to_owned();
     edits.sort_by_key(|(range, _): &(Range<usize>, String)| std::cmp::Reverse(range.start));
@@ -29,6 +29,14 @@ pub fn compact_document(text: &str) -> Result<String, FormatError> {
         compact.replace_range(range, &line);
     }
     Ok(compact)
+}
+
+/// Whether a part says little enough to be on one line as a whole.
+fn is_small(part: &LayoutNode) -> bool {
+    const MAX_FIELDS: usize = 2;
+    let is_scalar = |value: &LayoutNode| matches!(value.content, LayoutContent::Scalar { .. });
+    entries(part).count() <= MAX_FIELDS
+        && entries(part).all(|(key, value)| is_scalar(value) && key.text() != Some("namespace"))
 }
 
 fn entries(node: &LayoutNode) -> impl Iterator<Item = (&LayoutNode, &LayoutNode)> {
@@ -43,11 +51,15 @@ struct Compactor<'a> {
 
 impl Compactor<'_> {
     /// The fields of a part of the model.
-    fn visit_fields(&self, _key: &LayoutNode, part: &LayoutNode, edits: &mut Vec<(Range<usize>, String)>) {
+    fn visit_fields(&self, part: &LayoutNode, edits: &mut Vec<(Range<usize>, String)>) {
         for (key, value) in entries(part) {
             if key.text().is_some_and(|name| PARTS.contains(&name)) {
                 for (name, component) in entries(value) {
-                    self.visit_fields(name, component, edits);
+                    if is_small(component) {
+                        self.visit_value(name, component, edits);
+                    } else {
+                        self.visit_fields(component, edits);
+                    }
                 }
             } else {
                 self.visit_value(key, value, edits);
