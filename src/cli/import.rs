@@ -309,10 +309,12 @@ fn write_models(
     } else {
         refusals.extend(missing_environments(import, folder, namespace, output)?);
     }
+    let paths: BTreeSet<&Path> = planned.iter().map(|file| file.path.as_path()).collect();
     for file in &planned {
         let shown = file.path.display();
         let old = fs_err::read(&file.path).ok();
-        let in_the_way = file.path.ancestors().skip(1).find(|above| above.is_file());
+        let is_file = |above: &&Path| above.is_file() || paths.contains(*above);
+        let in_the_way = file.path.ancestors().skip(1).find(is_file);
         if let Some(above) = in_the_way {
             let message = format!("{} is a file, where {shown} needs a folder", above.display());
             let hint = "rename it, or choose another folder with --out";

@@ -23,8 +23,9 @@ pub fn take_config_maps(
     let is_own = |one: &&Manifest| is_plain(one) && manifest_name(one).is_some_and(|name| !is_kept(name));
     let candidates: Vec<Manifest> = model.spec.manifests.iter().filter(is_own).cloned().collect();
     let keys = counted_keys(model);
+    let folders: BTreeSet<String> = candidates.iter().filter_map(manifest_name).map(str::to_owned).collect();
     for manifest in candidates {
-        let taken = with_files_of(model, &manifest, graph, targets, &keys);
+        let taken = with_files_of(model, &manifest, graph, targets, &keys, &folders);
         if let Some((changed, mut own, name)) = taken {
             *model = changed;
             files.append(&mut own);
@@ -79,6 +80,7 @@ fn with_files_of(
     graph: &Value,
     targets: &[Value],
     keys: &BTreeMap<String, usize>,
+    folders: &BTreeSet<String>,
 ) -> Option<(Model, Vec<ImportedFile>, VolumeName)> {
     let real = manifest_name(manifest)?;
     let quoted = format!("\"{real}\"");
@@ -108,7 +110,7 @@ fn with_files_of(
     for (key, text) in manifest.data.as_ref()? {
         let text = text.as_str()?;
         let is_file_name = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
-        let is_own = FileRole::of_name(key) != FileRole::Other || key == MANIFESTS_FILE || key == written.as_str();
+        let is_own = FileRole::of_name(key) != FileRole::Other || key == MANIFESTS_FILE || folders.contains(key);
         if key.is_empty() || key.starts_with('.') || !key.chars().all(is_file_name) || is_own {
             return None;
         }

@@ -172,7 +172,7 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions<'_>) -> ImportResu
     for document in &sorted.adapters {
         attach_adapter(document, &mut drafts, &mut findings);
     }
-    let mut owners = ObjectOwners::of(drafts);
+    let mut owners = ObjectOwners::of(drafts, sorted.left_out);
     let mut others = Vec::new();
     for document in sorted.mounted_files {
         if !owners.take(&document, ImportDraft::take_mounted_file) {
@@ -201,7 +201,7 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions<'_>) -> ImportResu
     for (document, job) in &sorted.downloads {
         owners.take_download(document, job, &mut findings);
     }
-    let left_out = owners.texts_of_left_out(&sorted.left_out);
+    let left_out = owners.texts_of_left_out();
     let prepared = owners.drafts.into_iter().map(|draft| draft.prepare(options, &left_out)).collect();
     let Arrangement { mut models, mut shared_files, environments } =
         layers::arrange(prepared, options.release, &mut findings);

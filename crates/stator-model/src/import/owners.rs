@@ -27,6 +27,8 @@ pub struct ObjectOwners {
     objects: HashMap<(String, String), Vec<ManifestDocument>>,
     /// How near the nearest of them is to each model.
     nearest: HashMap<(String, String), Vec<usize>>,
+    /// Documents that are no model's.
+    left_out: Vec<Value>,
 }
 
 fn key_of(document: &ManifestDocument) -> (String, String) {
@@ -34,7 +36,7 @@ fn key_of(document: &ManifestDocument) -> (String, String) {
 }
 
 impl ObjectOwners {
-    pub fn of(drafts: Vec<ImportDraft>) -> Self {
+    pub fn of(drafts: Vec<ImportDraft>, left_out: Vec<Value>) -> Self {
         let (mut by_text, mut by_reference, mut by_name) = (HashMap::new(), HashMap::new(), HashMap::new());
         let add = |index: &mut HashMap<String, Vec<usize>>, text: &str, at: usize| {
             index.entry(text.to_owned()).or_default().push(at);
@@ -46,7 +48,7 @@ impl ObjectOwners {
             add(&mut by_name, draft.model.metadata.name.as_str(), at);
         }
         let (by_object, objects, nearest) = Default::default();
-        Self { drafts, by_text, by_reference, by_name, by_object, objects, nearest }
+        Self { drafts, by_text, by_reference, by_name, by_object, objects, nearest, left_out }
     }
 
     /// Says which objects there are.
@@ -137,6 +139,7 @@ impl ObjectOwners {
         let owner = if classify::kind_of(&document.value) == kinds::JOB.kind {
             let owner = self.sharing_claims(document).first().copied();
             if owner.is_none() {
+                self.left_out.push(document.value.clone());
                 findings.push(classify::unrelated_job_finding(document));
                 return;
             }
@@ -186,6 +189,7 @@ impl ObjectOwners {
             served = self.nearest_first(document, 0..self.drafts.len()).into_iter().filter(serves).collect();
         }
         let Some(first) = served.first().copied() else {
+            self.left_out.push(document.value.clone());
             findings.push(classify::unused_download_finding(document, job));
             return;
         };
@@ -238,9 +242,9 @@ impl ObjectOwners {
     }
 
     /// Every text of the documents that are no model's: they may name what models have.
-    pub fn texts_of_left_out(&self, left_out: &[Value]) -> BTreeSet<String> {
+    pub fn texts_of_left_out(&self) -> BTreeSet<String> {
         let mut texts = BTreeSet::new();
-        for value in left_out {
+        for value in &self.left_out {
             collect_texts(value, &mut texts);
         }
         texts

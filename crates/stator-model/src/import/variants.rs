@@ -8,6 +8,7 @@ use super::round_trip::join_path;
 use super::{ImportedEnvironment, ImportedFile, kustomize, rules, write};
 use crate::intent::FileRole;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 use stator_core::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,8 +198,10 @@ fn path_of(file: &str) -> String {
 }
 
 fn name_parts(text: &str) -> Vec<String> {
-    let parts = text.split(|c: char| !c.is_alphanumeric());
-    parts.filter(|part| !part.is_empty() && part.is_ascii()).map(str::to_ascii_lowercase).collect()
+    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    // A name has no other letters.
+    let plain = |part: &str| if part.is_ascii() { part.to_ascii_lowercase() } else { digest_of(part) };
+    parts.map(plain).collect()
 }
 
 /// Names of the parts that not all have; `None` where two are the same.
@@ -216,16 +219,22 @@ fn distinct_names(all: &[Vec<String>]) -> Option<Vec<String>> {
         let joined = if joined.is_empty() { DEFAULT_ENVIRONMENT.to_owned() } else { joined };
         let is_plain = joined.starts_with(|c: char| c.is_ascii_lowercase()) && joined != "lock";
         let whole = if is_plain { joined } else { format!("on-{joined}") };
-        let name: String = whole.chars().take(MAX_ENVIRONMENT_LENGTH).collect();
-        name.trim_end_matches('-').to_owned()
+        let start: String = whole.chars().take(MAX_ENVIRONMENT_LENGTH).collect();
+        if start == whole { whole } else { format!("{}-{}", start.trim_end_matches('-'), digest_of(&whole)) }
     };
     let names: Vec<String> = all.iter().map(name).collect();
     let distinct: BTreeSet<&String> = names.iter().collect();
     (distinct.len() == names.len()).then_some(names)
 }
 
-/// How long a name may be: a model's overlay has it in the name of its file.
-const MAX_ENVIRONMENT_LENGTH: usize = 63;
+/// How long a name may be before a digest stands for the rest of it.
+const MAX_ENVIRONMENT_LENGTH: usize = 50;
+
+fn digest_of(text: &str) -> String {
+    let mut digest = hex::encode(Sha256::digest(text.as_bytes()));
+    digest.truncate(8);
+    digest
+}
 
 /// The environments of models, by the path of each and the namespace that it names: one for each variant with the models that have
 /// it, and one for all others. A model without variants is in the one environment of its namespace, where there is one. None
