@@ -375,7 +375,7 @@ fn meaning_changed(file: &PlannedFile, planned: &[PlannedFile], others: &[&(Path
     let folder = file.path.parent()?;
     let is_model = file.path.file_name().is_some_and(|name| name == "model.yaml");
     let changed = if is_model {
-        let entries = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+        let entries = fs_err::read_dir(folder).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
         let is_overlay = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             matches!(FileRole::of_name(name), FileRole::Overlay(_))

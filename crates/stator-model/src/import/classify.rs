@@ -3,6 +3,7 @@
 use super::documents::ManifestDocument;
 use super::download_job::DownloadJob;
 use super::{ImportOptions, rules};
+use crate::intent::scalar::DnsName;
 use serde_json::{Value, json};
 use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
 use stator_core::dynamo::graph_components::components_mut;
@@ -46,6 +47,16 @@ pub fn name_of(value: &Value) -> &str {
 /// The namespace that a document's object names.
 pub fn namespace_of(value: &Value) -> Option<&str> {
     value.pointer("/metadata/namespace").and_then(Value::as_str).filter(|namespace| !namespace.is_empty())
+}
+
+/// The namespace that a manifest names, unless that is a placeholder.
+pub fn named_namespace(manifest: &Value) -> Option<&str> {
+    namespace_of(manifest).filter(|text| is_namespace(text))
+}
+
+/// Whether a text is the name of a namespace.
+pub fn is_namespace(text: &str) -> bool {
+    text.parse::<DnsName>().is_ok_and(|name| !name.as_str().contains('.'))
 }
 
 /// Kinds of Dynamo's that a person does not write, and why.

@@ -2,7 +2,7 @@
 
 use super::common_parts::{shared_part, without};
 use super::round_trip::join_path;
-use super::variants::Variants;
+use super::variants::ModelVariants;
 use super::{ImportedFile, families, write};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const ROLE_FIELDS: [&str; 3] = ["name", "type", "replicas"];
 
 /// What tells the deployments of a family apart.
 #[derive(Clone, Copy)]
-enum Split {
+enum FamilySplit {
     /// The model that is served.
     Model,
     /// The engine.
@@ -27,11 +27,11 @@ enum Split {
     Shape,
 }
 
-impl Split {
+impl FamilySplit {
     const ALL: [Self; 3] = [Self::Model, Self::Engine, Self::Shape];
 
     /// Some models by kind, under the name of a folder; none where all are of one kind.
-    fn groups(self, members: &[Variants], of: &[usize]) -> BTreeMap<String, Vec<usize>> {
+    fn groups(self, members: &[ModelVariants], of: &[usize]) -> BTreeMap<String, Vec<usize>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for at in of {
             let mut kinds =
@@ -60,21 +60,21 @@ impl Split {
 pub type Documents = BTreeMap<usize, Vec<Value>>;
 
 /// The defaults of a folder, and of folders in it.
-pub struct Layers {
+pub struct DefaultLayers {
     defaults: Option<Value>,
     members: Vec<usize>,
     below: Vec<(String, Self)>,
 }
 
-impl Layers {
+impl DefaultLayers {
     /// Moves what models share out of their documents, into as many folders as make them short.
-    pub fn of(members: &[Variants], documents: &mut Documents, splits: usize) -> Self {
+    pub fn of(members: &[ModelVariants], documents: &mut Documents, splits: usize) -> Self {
         let of: Vec<usize> = documents.keys().copied().collect();
         let variants = documents.values_mut().flatten();
         let mut specs: Vec<&mut Value> = variants.filter_map(|document| document.get_mut("spec")).collect();
         let defaults = take_defaults(&mut specs);
-        let mut shortest: Option<(usize, Documents, Vec<(String, Self)>)> = None;
-        for split in Split::ALL.into_iter().filter(|_| splits > 0) {
+        let (mut least, mut shortest) = (usize::MAX, (Documents::new(), Vec::new()));
+        for split in FamilySplit::ALL.into_iter().filter(|_| splits > 0) {
             let mut total = documents.values().flatten().map(count_nodes).sum::<usize>();
             let mut changed = BTreeMap::new();
             let mut below = Vec::new();
@@ -90,11 +90,11 @@ impl Layers {
                     below.push((name, layers));
                 }
             }
-            if !below.is_empty() && shortest.as_ref().is_none_or(|(least, _, _)| total < *least) {
-                shortest = Some((total, changed, below));
+            if !below.is_empty() && total < least {
+                (least, shortest) = (total, (changed, below));
             }
         }
-        let (mut changed, below) = shortest.map(|(_, changed, below)| (changed, below)).unwrap_or_default();
+        let (mut changed, below) = shortest;
         documents.append(&mut changed);
         Self { defaults, members: of, below }
     }
@@ -106,7 +106,13 @@ impl Layers {
     }
 
     /// The files of the folders, and of each model its folder.
-    pub fn write(&self, members: &[Variants], folder: &str, folders: &mut [String], files: &mut Vec<ImportedFile>) {
+    pub fn write(
+        &self,
+        members: &[ModelVariants],
+        folder: &str,
+        folders: &mut [String],
+        files: &mut Vec<ImportedFile>,
+    ) {
         for at in &self.members {
             if let (Some(own), Some(one)) = (folders.get_mut(*at), members.get(*at)) {
                 *own = join_path(folder, one.name());

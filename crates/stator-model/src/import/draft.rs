@@ -8,7 +8,7 @@ use super::{
     typed_leaves,
 };
 use crate::intent::model::{Adapter, Model, OverrideKind};
-use crate::intent::scalar::{DnsName, LabelValue, ModelName, VolumeName};
+use crate::intent::scalar::{LabelValue, ModelName, VolumeName};
 use serde_json::{Map, Value};
 use stator_core::dynamo::graph_components::{components_mut, named_components};
 use stator_core::dynamo::{equivalence, kinds};
@@ -93,7 +93,7 @@ impl ImportDraft {
 
     /// Whether it is in a namespace, or in any.
     pub fn is_in(&self, namespace: Option<&str>) -> bool {
-        namespace.is_none() || named_namespace(&self.root.value).is_none_or(|own| namespace == Some(own))
+        namespace.is_none() || classify::named_namespace(&self.root.value).is_none_or(|own| namespace == Some(own))
     }
 
     /// Whether it has an object already.
@@ -121,14 +121,14 @@ impl ImportDraft {
 
     /// Whether a document is in the same namespace.
     pub fn shares_namespace(&self, document: &ManifestDocument) -> bool {
-        named_namespace(&self.root.value) == named_namespace(&document.value)
+        classify::named_namespace(&self.root.value) == classify::named_namespace(&document.value)
     }
 
     /// Whether a document may be in the same namespace: one that names none is applied beside the graph.
     pub fn is_near(&self, document: &ManifestDocument) -> bool {
         self.shares_namespace(document)
-            || named_namespace(&self.root.value).is_none()
-            || named_namespace(&document.value).is_none()
+            || classify::named_namespace(&self.root.value).is_none()
+            || classify::named_namespace(&document.value).is_none()
     }
 
     /// Takes an object as it is.
@@ -287,15 +287,6 @@ impl ImportDraft {
             Some(_) | None => prepared,
         }
     }
-}
-
-/// The namespace that a manifest names, unless that is a placeholder.
-pub fn named_namespace(manifest: &Value) -> Option<&str> {
-    classify::namespace_of(manifest).filter(|text| is_namespace(text))
-}
-
-pub fn is_namespace(text: &str) -> bool {
-    text.parse::<DnsName>().is_ok_and(|name| !name.as_str().contains('.'))
 }
 
 /// The components whose type v1beta1 has no word for, with that type.

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Models by family. A model is of the family of another where its name is that of the other with a word behind it, or where
 /// both differ in such a word: `GLM-5.2-FP8` and `GLM-5.2-NVFP4`. A number is no such word: it is the size.
-pub struct Families {
+pub struct ModelFamilies {
     /// The folder of each family's models, by model.
     folders: BTreeMap<String, String>,
 }
 
-impl Families {
+impl ModelFamilies {
     pub fn of<'a>(models: impl Iterator<Item = &'a str>) -> Self {
         let mut by_stem: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
         let names: BTreeMap<String, Vec<String>> =

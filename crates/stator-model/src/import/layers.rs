@@ -1,12 +1,12 @@
 //! Deployments of one model, written with what they share: the defaults of a folder, and of the variants of one graph a
 //! `model.yaml` with an overlay for each.
 
-use super::defaults::{DEFAULTS_FILE, Documents, Layers};
-use super::draft::named_namespace;
-use super::families::Families;
+use super::classify::named_namespace;
+use super::defaults::{DEFAULTS_FILE, DefaultLayers, Documents};
+use super::families::ModelFamilies;
 use super::prepared::{PreparedModel, count_errors};
 use super::round_trip::{self, WrittenModel, join_path};
-use super::variants::{self, Variants, environment_of, environments_of, repository_yaml};
+use super::variants::{self, ModelVariants, environment_of, environments_of, repository_yaml};
 use super::{ImportedEnvironment, ImportedFile, ImportedModel, rules};
 use serde_json::Value;
 use stator_core::dynamo::release::Release;
@@ -20,35 +20,35 @@ const MAX_SPLITS: usize = 2;
 
 /// Models with the files that several of them are made of.
 #[derive(Debug, Default)]
-pub struct Arrangement {
+pub struct ArrangedModels {
     pub models: Vec<ImportedModel>,
     pub shared_files: Vec<ImportedFile>,
     pub environments: Vec<ImportedEnvironment>,
 }
 
 /// Gives each model its place.
-pub fn arrange(prepared: Vec<PreparedModel>, release: Release, findings: &mut Vec<Finding>) -> Arrangement {
+pub fn arrange(prepared: Vec<PreparedModel>, release: Release, findings: &mut Vec<Finding>) -> ArrangedModels {
     let mut by_name: BTreeMap<String, Vec<PreparedModel>> = BTreeMap::new();
     for model in prepared {
         by_name.entry(model.name().to_owned()).or_default().push(model);
     }
     let names: BTreeSet<String> = by_name.keys().cloned().collect();
-    let families = Families::of(by_name.values().flatten().map(|model| model.model.spec.model.as_str()));
-    let mut members_of: BTreeMap<String, Vec<Variants>> = BTreeMap::new();
+    let families = ModelFamilies::of(by_name.values().flatten().map(|model| model.model.spec.model.as_str()));
+    let mut members_of: BTreeMap<String, Vec<ModelVariants>> = BTreeMap::new();
     let groups = by_name.into_values().map(|models| without_copies(models, findings)).collect();
     for one in variants::in_environments(groups, findings) {
         let family = families.common(&one.models).filter(|family| !names.contains(family));
         // One that is alone has a place of its own, whatever it serves.
         members_of.entry(family.unwrap_or_else(|| format!("/{}", one.name()))).or_default().push(one);
     }
-    let mut arranged = Arrangement::default();
+    let mut arranged = ArrangedModels::default();
     for (family, members) in members_of {
         let files: BTreeSet<&str> =
             members.iter().flat_map(|one| &one.models).map(|one| one.root.file.as_str()).collect();
         let folder =
             Some(family.as_str()).filter(|family| !family.starts_with('/') && members.len() > 1 && files.len() > 1);
-        let layered = folder.map(|folder| Layout::below(&members, folder)).filter(|layout| {
-            let apart = members.iter().map(|one| Layout::alone(one).count_lines());
+        let layered = folder.map(|folder| FamilyLayout::below(&members, folder)).filter(|layout| {
+            let apart = members.iter().map(|one| FamilyLayout::alone(one).count_lines());
             layout.count_lines().saturating_add(MIN_SAVED_LINES) <= apart.sum()
         });
         match layered.map(|layout| layout.proven(&members, release)) {
@@ -92,10 +92,10 @@ fn without_copies(models: Vec<PreparedModel>, findings: &mut Vec<Finding>) -> Ve
 }
 
 /// A model that shares nothing with others.
-fn arrange_alone(one: Variants, release: Release, arranged: &mut Arrangement, findings: &mut Vec<Finding>) {
+fn arrange_alone(one: ModelVariants, release: Release, arranged: &mut ArrangedModels, findings: &mut Vec<Finding>) {
     let mut reason = None;
     if one.models.len() > 1 {
-        match Layout::alone(&one).proven(std::slice::from_ref(&one), release) {
+        match FamilyLayout::alone(&one).proven(std::slice::from_ref(&one), release) {
             Ok((layout, faults)) => return layout.write(vec![one], faults, arranged, findings),
             Err(fault) => reason = fault,
         }
@@ -108,30 +108,30 @@ fn arrange_alone(one: Variants, release: Release, arranged: &mut Arrangement, fi
 }
 
 /// Documents of some models, and where each is.
-struct Layout {
+struct FamilyLayout {
     shared: Vec<ImportedFile>,
     /// Of each model its folder, and of each of its variants the text.
     models: Vec<(String, Vec<String>)>,
 }
 
-impl Layout {
+impl FamilyLayout {
     /// A model by itself.
-    fn alone(one: &Variants) -> Self {
+    fn alone(one: &ModelVariants) -> Self {
         Self::written(std::slice::from_ref(one), vec![one.documents.clone()], vec![one.name().to_owned()], Vec::new())
     }
 
     /// Models below a folder, with its defaults and those of folders in it.
-    fn below(members: &[Variants], folder: &str) -> Self {
+    fn below(members: &[ModelVariants], folder: &str) -> Self {
         let mut documents: Documents = members.iter().map(|one| one.documents.clone()).enumerate().collect();
         let mut folders: Vec<String> = members.iter().map(|one| join_path(folder, one.name())).collect();
         let mut shared = Vec::new();
-        let layers = Layers::of(members, &mut documents, MAX_SPLITS);
+        let layers = DefaultLayers::of(members, &mut documents, MAX_SPLITS);
         layers.write(members, folder, &mut folders, &mut shared);
         Self::written(members, documents.into_values().collect(), folders, shared)
     }
 
     fn written(
-        members: &[Variants],
+        members: &[ModelVariants],
         documents: Vec<Vec<Value>>,
         folders: Vec<String>,
         mut shared: Vec<ImportedFile>,
@@ -157,7 +157,7 @@ impl Layout {
     ///
     /// # Errors
     /// Where a model renders less than by itself, with the first fault.
-    fn proven(self, members: &[Variants], release: Release) -> Result<(Self, Vec<Vec<Finding>>), Option<String>> {
+    fn proven(self, members: &[ModelVariants], release: Release) -> Result<(Self, Vec<Vec<Finding>>), Option<String>> {
         let mut places = Vec::new();
         for (one, (folder, texts)) in members.iter().zip(&self.models) {
             if texts.iter().any(String::is_empty) {
@@ -197,9 +197,9 @@ impl Layout {
 
     fn write(
         self,
-        members: Vec<Variants>,
+        members: Vec<ModelVariants>,
         faults: Vec<Vec<Finding>>,
-        arranged: &mut Arrangement,
+        arranged: &mut ArrangedModels,
         findings: &mut Vec<Finding>,
     ) {
         arranged.shared_files.extend(self.shared);

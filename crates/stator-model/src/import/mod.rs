@@ -35,7 +35,7 @@ mod write;
 
 use documents::ManifestDocument;
 use draft::ImportDraft;
-use layers::Arrangement;
+use layers::ArrangedModels;
 use owners::ObjectOwners;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::release::Release;
@@ -203,7 +203,7 @@ pub fn import(inputs: &[ManifestFile], options: ImportOptions<'_>) -> ImportResu
     }
     let left_out = owners.texts_of_left_out();
     let prepared = owners.drafts.into_iter().map(|draft| draft.prepare(options, &left_out)).collect();
-    let Arrangement { mut models, mut shared_files, environments } =
+    let ArrangedModels { mut models, mut shared_files, environments } =
         layers::arrange(prepared, options.release, &mut findings);
     models.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
     shared_files.sort_by(|a, b| a.path.cmp(&b.path));

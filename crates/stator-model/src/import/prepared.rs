@@ -2,7 +2,7 @@
 
 use super::documents::ManifestDocument;
 use super::round_trip::{self, WrittenModel};
-use super::{FieldCoverage, ImportedFile, ImportedModel, classify, common_parts, draft, rules, write};
+use super::{FieldCoverage, ImportedFile, ImportedModel, classify, common_parts, rules, write};
 use crate::intent::model::Model;
 use crate::intent::scalar::VolumeName;
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ pub fn count_errors(faults: &[Finding]) -> usize {
 /// reported and left out.
 fn valid_namespace(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<String> {
     let text = classify::namespace_of(&root.value)?;
-    if draft::is_namespace(text) {
+    if classify::is_namespace(text) {
         return Some(text.to_owned());
     }
     let message = format!("document {}: namespace `{text}` is a placeholder, and is left out", root.number);

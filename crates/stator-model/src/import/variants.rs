@@ -1,8 +1,8 @@
 //! Graphs of one name that run in different places: the variants of one model, each of an environment.
 
+use super::classify::named_namespace;
 use super::common_parts::{shared_part, without};
 use super::documents::folder_of;
-use super::draft::named_namespace;
 use super::prepared::PreparedModel;
 use super::round_trip::join_path;
 use super::{ImportedEnvironment, ImportedFile, kustomize, rules, write};
@@ -19,7 +19,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// All variants of a model; of most models there is one.
 #[derive(Debug)]
-pub struct Variants {
+pub struct ModelVariants {
     /// Each variant.
     pub models: Vec<PreparedModel>,
     /// The environment of each; none where there is but one.
@@ -31,7 +31,7 @@ pub struct Variants {
 }
 
 /// Gives the variants of each model their environments. Those that nothing tells apart are reported, but for the first.
-pub fn in_environments(groups: Vec<Vec<PreparedModel>>, findings: &mut Vec<Finding>) -> Vec<Variants> {
+pub fn in_environments(groups: Vec<Vec<PreparedModel>>, findings: &mut Vec<Finding>) -> Vec<ModelVariants> {
     let mut named = Vec::new();
     for models in groups {
         match environment_names(&models) {
@@ -54,7 +54,7 @@ pub fn in_environments(groups: Vec<Vec<PreparedModel>>, findings: &mut Vec<Findi
     };
     let variants = |(models, names): (Vec<PreparedModel>, Vec<String>)| {
         let names = models.iter().zip(&names).map(with_namespace).collect();
-        Variants::of(models, names)
+        ModelVariants::of(models, names)
     };
     named.into_iter().map(variants).collect()
 }
@@ -78,7 +78,7 @@ pub fn keep_first(models: Vec<PreparedModel>, reason: &str, findings: &mut Vec<F
     Some(first)
 }
 
-impl Variants {
+impl ModelVariants {
     fn of(models: Vec<PreparedModel>, environments: Vec<String>) -> Self {
         let common = common_contents(&models);
         let mut documents: Vec<Value> = models.iter().map(|model| model.document.clone()).collect();

@@ -2,12 +2,10 @@
 //! left to it.
 
 mod patch;
-mod patch_target;
 
 use super::documents::{self, ManifestDocument, folder_of};
 use super::{ManifestFile, rules};
-use patch::MergeSchemas;
-use patch_target::PatchTarget;
+use patch::{MergeSchemas, PatchTarget};
 use serde::Deserialize;
 use serde_json::Value;
 use stator_core::finding::{Finding, Location};
@@ -74,7 +72,7 @@ struct Kustomization {
     #[serde(default)]
     components: Vec<String>,
     #[serde(default)]
-    patches: Vec<Patch>,
+    patches: Vec<KustomizePatch>,
     #[serde(default)]
     patches_strategic_merge: Vec<String>,
     #[serde(default)]
@@ -92,7 +90,7 @@ struct OpenApiFile {
 /// A patch: a file or its text, and what it is for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Patch {
+struct KustomizePatch {
     #[serde(default)]
     path: Option<String>,
     #[serde(default)]
@@ -157,7 +155,8 @@ pub fn build(inputs: &[ManifestFile]) -> KustomizedFiles<'_> {
             continue;
         }
         let schemas = MergeSchemas::default();
-        let mut builder = Builder { files: &files, folders: &folders, schemas, left: &mut left, reached: &mut reached };
+        let mut builder =
+            KustomizeBuilder { files: &files, folders: &folders, schemas, left: &mut left, reached: &mut reached };
         let mut documents = Vec::new();
         match builder.accumulate(folder, 0, &mut documents) {
             Ok(()) => {
@@ -209,7 +208,7 @@ fn read_documents(input: &ManifestFile) -> Result<Vec<Value>, KustomizeFault> {
 
 type Folders<'a> = BTreeMap<PathBuf, (&'a ManifestFile, Result<Kustomization, KustomizeFault>)>;
 
-struct Builder<'a, 'f> {
+struct KustomizeBuilder<'a, 'f> {
     files: &'a BTreeMap<PathBuf, &'f ManifestFile>,
     folders: &'a Folders<'f>,
     schemas: MergeSchemas,
@@ -219,7 +218,7 @@ struct Builder<'a, 'f> {
     reached: &'a mut BTreeSet<PathBuf>,
 }
 
-impl Builder<'_, '_> {
+impl KustomizeBuilder<'_, '_> {
     /// Adds what a folder names to the documents, then changes them as the folder says: a component those of the folder that
     /// names it, too.
     fn accumulate(&mut self, folder: &Path, depth: usize, documents: &mut Vec<Value>) -> Result<(), KustomizeFault> {
@@ -288,7 +287,7 @@ impl Builder<'_, '_> {
         documents: &mut Vec<Value>,
     ) -> Result<(), KustomizeFault> {
         for patch in patches {
-            let matches = patch_target::matcher(patch, target).map_err(KustomizeFault::Patch)?;
+            let matches = patch::matcher(patch, target).map_err(KustomizeFault::Patch)?;
             let chosen: Vec<usize> =
                 (0..documents.len()).filter(|at| documents.get(*at).is_some_and(&matches)).collect();
             if chosen.is_empty() && target.is_none() {

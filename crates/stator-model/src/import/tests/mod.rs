@@ -2,6 +2,7 @@
 
 mod hostile;
 mod laws;
+mod layers;
 mod recipes;
 mod round_trip;
 
