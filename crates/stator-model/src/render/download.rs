@@ -163,7 +163,7 @@ fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSour
         args,
         env: env.into_values(),
         resources: super::pod::resources(weights.resources.as_ref(), 0, ""),
-        volume_mounts: vec![json!({"name": weights.volume(), "mountPath": weights.mount_path()})],
+        volume_mounts: vec![json!({"name": Weights::DEFAULT_VOLUME, "mountPath": weights.mount_path()})],
         ..PodContainer::default()
     };
     let mut container = to_value(&container);
@@ -176,7 +176,7 @@ fn pod_spec(context: &RenderContext<'_>, weights: &Weights, source: &WeightsSour
     let mut pod = json!({
         "restartPolicy": "Never",
         "containers": [container],
-        "volumes": [{"name": weights.volume(), "persistentVolumeClaim": claim}],
+        "volumes": [{"name": Weights::DEFAULT_VOLUME, "persistentVolumeClaim": claim}],
     });
     if !weights.tolerations.is_empty() {
         pod["tolerations"] = json!(weights.tolerations);

@@ -158,7 +158,7 @@ impl Weights {
     /// Where the volume is mounted unless the intent says otherwise; as that of a cache.
     const DEFAULT_MOUNT_PATH: &str = "/opt/model-cache";
     /// The volume's name in pods; a constant, since a claim's name may hold dots and a volume's may not.
-    const DEFAULT_VOLUME: &str = "model-weights";
+    pub const DEFAULT_VOLUME: &str = "model-weights";
     /// 700 GB at 50 MB a second take four hours.
     const DEFAULT_DEADLINE_SECONDS: u64 = 6 * 3600;
 

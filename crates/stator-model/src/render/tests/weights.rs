@@ -247,6 +247,14 @@ fn an_override_reaches_the_download_and_makes_another_job() {
     assert_ne!(job_name(&plain), job_name(&changed));
 }
 
+#[test]
+fn models_that_call_the_volume_otherwise_share_the_download() {
+    let source = format!("  source: hf://openai/gpt-oss-120b@{COMMIT}\n  claim: {{name: model-cache}}\n");
+    let named = rendered("chat", &model(&format!("{source}  volume: cache\n")));
+    assert_eq!(job_name(&named), job_name(&rendered("chat", &model(&source))));
+    assert_eq!(main(&named, "worker")["volumeMounts"][0]["name"], "cache");
+}
+
 /// What upstream's recipes do: engines find the weights by their name in the cache on the volume.
 #[test]
 fn workers_may_be_given_the_name_of_what_is_downloaded() {
