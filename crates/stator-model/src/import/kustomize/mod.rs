@@ -130,13 +130,11 @@ pub fn build(inputs: &[ManifestFile]) -> KustomizedFiles<'_> {
     for (path, input) in files.iter().filter(|(_, input)| is_kustomization(&input.file)) {
         folders.insert(folder_of_path(path), (input, read_kustomization(input)));
     }
-    let mut named = BTreeSet::new();
-    for (folder, (_, kustomization)) in &folders {
-        let Ok(kustomization) = kustomization else { continue };
-        let patches = kustomization.patches.iter().filter_map(|patch| patch.path.as_ref());
-        let all = kustomization.resources.iter().chain(&kustomization.components).chain(patches);
-        named.extend(all.map(|path| clean(&folder.join(path))));
+    let mut parts: BTreeMap<&Path, Vec<PathBuf>> = BTreeMap::new();
+    for (folder, (input, _)) in &folders {
+        parts.insert(folder, named_paths(input).iter().map(|path| clean(&folder.join(path))).collect());
     }
+    let named: BTreeSet<&Path> = parts.values().flatten().map(PathBuf::as_path).collect();
     let is_part = |path: &Path| {
         let is_below =
             |above: &Path| folders.contains_key(above) && (above != Path::new("") || path.parent() == Some(above));
@@ -145,18 +143,23 @@ pub fn build(inputs: &[ManifestFile]) -> KustomizedFiles<'_> {
     let mut built = KustomizedFiles { plain: Vec::new(), documents: Vec::new(), unbuilt: Vec::new() };
     built.plain.extend(inputs.iter().filter(|input| !is_part(&clean(Path::new(&input.file)))));
     let mut left = MAX_DOCUMENTS;
-    let mut reached = BTreeSet::new();
-    let (roots, rest): (Vec<_>, Vec<_>) = folders.iter().partition(|(folder, _)| !named.contains(*folder));
+    let mut reached: BTreeSet<&Path> = BTreeSet::new();
+    let (roots, rest): (Vec<_>, Vec<_>) = folders.iter().partition(|(folder, _)| !named.contains(folder.as_path()));
     // Folders that name each other in a circle are nobody's, and are said to be.
     for (folder, (input, kustomization)) in roots.into_iter().chain(rest) {
         // Of a component that nothing here is made of, there is nothing to build.
         let is_component = kustomization.as_ref().is_ok_and(|one| one.kind.as_deref() == Some("Component"));
-        if is_component || reached.contains(folder) {
+        if is_component || reached.contains(folder.as_path()) {
             continue;
         }
+        let mut waiting = vec![folder.as_path()];
+        while let Some(next) = waiting.pop() {
+            if reached.insert(next) {
+                waiting.extend(parts.get(next).into_iter().flatten().map(PathBuf::as_path));
+            }
+        }
         let schemas = MergeSchemas::default();
-        let mut builder =
-            KustomizeBuilder { files: &files, folders: &folders, schemas, left: &mut left, reached: &mut reached };
+        let mut builder = KustomizeBuilder { files: &files, folders: &folders, schemas, left: &mut left };
         let mut documents = Vec::new();
         match builder.accumulate(folder, 0, &mut documents) {
             Ok(()) => {
@@ -171,6 +174,18 @@ pub fn build(inputs: &[ManifestFile]) -> KustomizedFiles<'_> {
 
 fn folder_of_path(path: &Path) -> PathBuf {
     path.parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// The paths that a `kustomization.yaml` names, whatever else it says: what they lead to is a part of something.
+fn named_paths(input: &ManifestFile) -> Vec<String> {
+    let documents = read_documents(input).unwrap_or_default();
+    let list = |field: &str| -> Vec<Value> {
+        let lists = documents.iter().filter_map(|document| document.get(field)?.as_array());
+        lists.flatten().cloned().collect()
+    };
+    let patches = list("patches").into_iter().filter_map(|patch| patch.get("path").cloned());
+    let all = ["resources", "bases", "components", "patchesStrategicMerge"].into_iter().flat_map(list).chain(patches);
+    all.filter_map(|path| path.as_str().map(str::to_owned)).collect()
 }
 
 fn read_kustomization(input: &ManifestFile) -> Result<Kustomization, KustomizeFault> {
@@ -214,8 +229,6 @@ struct KustomizeBuilder<'a, 'f> {
     schemas: MergeSchemas,
     /// How many documents may still be read.
     left: &'a mut usize,
-    /// The folders that were come by.
-    reached: &'a mut BTreeSet<PathBuf>,
 }
 
 impl KustomizeBuilder<'_, '_> {
@@ -225,7 +238,6 @@ impl KustomizeBuilder<'_, '_> {
         if depth > MAX_DEPTH {
             return Err(KustomizeFault::Excessive);
         }
-        self.reached.insert(folder.to_path_buf());
         let (input, kustomization) =
             self.folders.get(folder).ok_or_else(|| KustomizeFault::Missing(folder.display().to_string()))?;
         let kustomization = match kustomization {

@@ -81,6 +81,8 @@ fn what_is_not_data_is_said_once_and_stops_nothing_else() {
         let said = faults(&alone);
         assert!(said.iter().any(|one| one.contains(why)), "{kustomization}: {said:?}");
         assert_eq!(said.len(), 1, "{said:?}");
+        // The base of an overlay that cannot be built is not what runs.
+        assert_eq!(alone.models.is_empty(), kustomization.contains("base"), "{kustomization}");
     }
     let beside = [
         file("k/kustomization.yaml", "helmCharts: []\n"),
