@@ -7,7 +7,7 @@ use super::signals::wait_for_interrupt;
 use super::targets::TargetArgs;
 use super::{connect, live_plan, repository};
 use crate::controller::sources::folder_watch::FolderWatch;
-use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents};
+use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents, commit_question, with_commits};
 use crate::server::tls::CertificateFiles;
 use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
 use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
@@ -15,6 +15,10 @@ use clap::{ArgAction, Args, ValueHint};
 use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_git::forge::commit_page;
+use stator_git::source::commit_log::read_commit_log;
+use stator_git::source::restore::PushRemote;
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
 use stator_model::intent::ResolvedEnvironment;
 use stator_view::facts::{RevisionFacts, SourceFacts, model_facts};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -377,7 +381,20 @@ impl RepositoryObserver {
             models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
             ..self.empty_facts()
         };
-        Ok((facts, basis))
+        Ok((self.ask_git(facts, known).await, basis))
+    }
+
+    /// The source with what git tells of the commits that it names.
+    async fn ask_git(&self, source: SourceFacts, known: Option<&SourceFacts>) -> SourceFacts {
+        let known = known.map(|known| Arc::clone(&known.commits)).unwrap_or_default();
+        let head = source.seen.as_ref().map(|seen| seen.commit.clone()).unwrap_or_default();
+        let question = commit_question(&source, &known, &head).unwrap_or_default();
+        let root = self.place.root.clone();
+        let asking = move || (read_commit_log(&root, &question), PushRemote::of(&root));
+        let (answer, remote) = tokio::task::spawn_blocking(asking).await.unwrap_or_default();
+        let schemes = AllowedSchemes { insecure: true, local: true };
+        let url = remote.and_then(|remote| RepositoryUrl::parse(&remote.url, schemes).ok());
+        with_commits(source, &known, answer, |commit| commit_page(None, url.as_ref()?, commit))
     }
 
     fn empty_facts(&self) -> SourceFacts {

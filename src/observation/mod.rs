@@ -3,9 +3,11 @@
 //! Drafts of models are held against what is there.
 
 mod board;
+mod commit_notes;
 mod draft_basis;
 mod recent_events;
 
 pub use board::ObservationBoard;
+pub use commit_notes::{commit_question, with_commits};
 pub use draft_basis::{DraftBasis, DraftSource};
 pub use recent_events::RecentEvents;

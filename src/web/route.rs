@@ -33,6 +33,8 @@ pub(super) enum WebRoute<'a> {
     EditModel(&'a str, &'a str),
     /// The list of sources.
     Sources,
+    /// The models that the next sync changes.
+    Changes,
     /// GPUs by SKU.
     Capacity,
     /// The page about the API.
@@ -76,6 +78,7 @@ impl<'a> WebRoute<'a> {
             ["new"] => Some(Self::NewModel),
             ["models", namespace, name, "edit"] => Some(Self::EditModel(namespace, name)),
             ["sources"] => Some(Self::Sources),
+            ["changes"] => Some(Self::Changes),
             ["capacity"] => Some(Self::Capacity),
             ["api"] => Some(Self::ApiPage),
             ["problems", slug] => Some(Self::Problem(slug)),
@@ -133,6 +136,7 @@ impl WebRouteKind {
             Self::NewModel => form,
             Self::EditModel => RouteRule { path: "/models/{namespace}/{name}/edit", ..form },
             Self::Sources => RouteRule::reading("/sources", Caller::Reader),
+            Self::Changes => RouteRule::reading("/changes", Caller::Reader),
             Self::Capacity => RouteRule::reading("/capacity", Caller::Reader),
             Self::ApiPage => RouteRule::reading("/api", Caller::Reader),
             Self::Problem => RouteRule::reading("/problems/{kind}", Caller::Reader),

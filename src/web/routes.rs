@@ -107,6 +107,7 @@ async fn answer_checked(
         WebRoute::Models => page::models_page(observation, question.query, now)?,
         WebRoute::Model(namespace, name) => page::model_page(observation, namespace, name, now)?,
         WebRoute::Sources => page::sources_page(observation, now),
+        WebRoute::Changes => page::changes_page(observation, question.query, now)?,
         WebRoute::Capacity => page::capacity_page(observation, now),
         WebRoute::ApiPage => page::api_page(),
         WebRoute::Problem(slug) => {

@@ -77,7 +77,17 @@ fn crowd(number: usize) -> SourceFacts {
             objects: Vec::new(),
         };
         let gpus = BTreeMap::from([("h200_sxm".to_owned(), 8)]);
-        ModelFacts { status, gpus, cost: None, record: None, live: Vec::new(), events: Vec::new(), since: None }
+        ModelFacts {
+            status,
+            gpus,
+            cost: None,
+            record: None,
+            live: Vec::new(),
+            events: Vec::new(),
+            since: None,
+            pending: Arc::default(),
+            changed_by: None,
+        }
     };
     SourceFacts { name: "fleet".to_owned(), models: (0..number).map(model).collect(), ..SourceFacts::default() }
 }

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::{Object, ObjectIdentity, ObjectText};
-use stator_model::plan::{Change, ModelStatus, Plan, Record};
+use stator_model::plan::{Action, Change, ModelStatus, Plan, Record, commit_of_revision};
 use stator_model::present::history::ClusterEvent;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Events that are kept of a model, the newest.
@@ -57,8 +57,23 @@ pub struct SourceFacts {
     pub changed_in: u64,
     /// Whether whoever looks may see its models and not itself.
     pub is_withheld: bool,
+    /// What is known of the commits that it and its models name, by commit.
+    pub commits: Arc<BTreeMap<String, CommitFacts>>,
     /// Its models, sorted by name; a copy of the facts shares them.
     pub models: Arc<[ModelFacts]>,
+}
+
+/// What a commit says of itself, and where its page is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitFacts {
+    /// Its author's name.
+    pub author: String,
+    /// The first line of its message.
+    pub title: String,
+    /// When it was committed.
+    pub time: Timestamp,
+    /// Its page at the git host, `http` or `https`; `None` where there is none.
+    pub page: Option<String>,
 }
 
 /// A commit, and when something became of it.
@@ -96,6 +111,10 @@ pub struct ModelFacts {
     pub events: Vec<ClusterEvent>,
     /// Since when health and sync are what they are.
     pub since: Option<SinceFacts>,
+    /// What the next sync does: each object that it changes.
+    pub pending: Arc<[Change]>,
+    /// The newest commit that changed its files, in full, where something is pending and git tells.
+    pub changed_by: Option<String>,
 }
 
 /// Since when something is so.
@@ -116,7 +135,34 @@ pub struct HourlyCost {
     pub amount: f64,
 }
 
+impl SourceFacts {
+    /// The commits that the source and its models name, in full.
+    pub fn named_commits(&self) -> BTreeSet<String> {
+        let own = [&self.seen, &self.attempted, &self.applied].into_iter().flatten().map(|one| &one.commit);
+        let history = |model: &ModelFacts| model.record.as_ref().map(|record| record.history.clone());
+        let synced = self.models.iter().filter_map(history).flatten().map(|entry| entry.revision);
+        let last = self.models.iter().map(|model| &model.status.revision);
+        own.chain(last).cloned().chain(synced).map(|commit| commit_of_revision(&commit).to_owned()).collect()
+    }
+
+    /// The folders of models that the next sync changes, from the repository's root.
+    pub fn pending_folders(&self) -> BTreeSet<String> {
+        let pending = self.models.iter().filter(|model| !model.pending.is_empty() && !model.status.source.is_empty());
+        pending.map(|model| model.folder().to_owned()).collect()
+    }
+
+    /// What is known of a commit.
+    pub fn commit(&self, commit: &str) -> Option<&CommitFacts> {
+        self.commits.get(commit_of_revision(commit))
+    }
+}
+
 impl ModelFacts {
+    /// The folder of its `model.yaml`, from the repository's root.
+    pub fn folder(&self) -> &str {
+        self.status.source.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
     /// The graphs among its live objects.
     pub fn graphs(&self) -> impl Iterator<Item = Object> {
         self.live.iter().filter(|object| object.kind() == GRAPH.kind).map(ObjectText::parse)
@@ -164,6 +210,8 @@ pub fn model_facts(
             ModelFacts {
                 gpus: gpus_of(own),
                 cost: cost_of(own),
+                pending: pending(own),
+                changed_by: None,
                 since: Some(since),
                 record,
                 live: objects,
@@ -172,6 +220,12 @@ pub fn model_facts(
             }
         })
         .collect()
+}
+
+/// What a sync would do, without the objects as a whole, which nobody looks at here.
+fn pending(changes: &[&Change]) -> Arc<[Change]> {
+    let changed = changes.iter().filter(|change| change.action != Action::Keep);
+    changed.map(|change| Change { before: None, after: None, inventory: None, ..(*change).clone() }).collect()
 }
 
 fn gpus_of(changes: &[&Change]) -> BTreeMap<String, u64> {

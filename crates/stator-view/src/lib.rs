@@ -19,6 +19,7 @@
 
 pub mod api;
 pub mod capacity;
+pub mod changes;
 pub mod draft;
 pub mod facts;
 pub mod form;

@@ -1,9 +1,11 @@
 //! Everything of one model.
 
+use crate::changes::{ChangeSet, PendingView};
 use crate::models::{ComponentCount, ModelRow};
 use crate::observation::FoundModel;
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::reader::EVENTS_RIGHT;
+use crate::sources::RevisionView;
 use crate::words::health_schema;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,8 +36,12 @@ pub struct ModelView {
     pub drift: Vec<DriftView>,
     /// Its objects.
     pub objects: Vec<ObjectView>,
+    /// The newest commit that changed its files; absent where no change is pending, or git does not tell.
+    pub pending_commit: Option<RevisionView>,
+    /// What the next sync does.
+    pub pending: ChangeSet,
     /// The last syncs, newest first.
-    pub history: Vec<SyncHistoryEntry>,
+    pub history: Vec<HistoryEntryView>,
     /// Its recent Kubernetes Events, newest first.
     pub events: Vec<EventView>,
     /// Commands that show more of it.
@@ -114,9 +120,10 @@ pub struct DriftView {
     pub want: Value,
     /// The value in the cluster; `null` when there is none.
     pub have: Value,
-    /// The field manager that owns it there; empty if there is none.
+    /// The field manager that owns it there; empty if nobody recorded who changed it, as when a file of the embedded
+    /// cluster is edited.
     pub owner: String,
-    /// When that field manager last wrote the object, RFC 3339; absent where the object does not tell.
+    /// When that field manager last wrote the object, or when the change was seen, RFC 3339; absent if unknown.
     pub since: Option<String>,
 }
 
@@ -145,6 +152,23 @@ pub struct ObjectView {
     pub created: Option<String>,
     /// Its uid; absent where it is not there.
     pub uid: Option<String>,
+}
+
+/// One sync, with what git tells of its commit.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "HistoryEntry")]
+pub struct HistoryEntryView {
+    /// What was recorded.
+    #[serde(flatten)]
+    pub sync: SyncHistoryEntry,
+    /// The name of the commit's author; absent where the repository does not tell.
+    pub author: Option<String>,
+    /// The first line of the commit's message.
+    pub title: Option<String>,
+    /// The commit's page at the git host.
+    pub page: Option<String>,
 }
 
 /// An Event of the cluster.
@@ -200,11 +224,14 @@ pub struct ItemList<T> {
 impl ModelView {
     /// Of a model.
     pub fn new(found: &FoundModel<'_>) -> Self {
+        let pending = PendingView::new(found);
         Self {
             row: found.row.clone(),
             status: ModelStatusView::new(found),
             drift: drift(found),
             objects: objects(found),
+            pending_commit: pending.commit,
+            pending: pending.changes,
             history: history(found),
             events: events(found),
             commands: commands(found),
@@ -276,7 +303,10 @@ fn replicas(graph: &Object) -> Vec<ReplicasView> {
 pub fn drift(found: &FoundModel<'_>) -> Vec<DriftView> {
     let since = |field: &FieldDrift| {
         let mut objects = found.model.live.iter().filter(|object| object.reference().to_string() == field.object);
-        last_write(&objects.next()?.parse(), &field.owner)
+        let recorded = last_write(&objects.next()?.parse(), &field.owner);
+        // What nobody recorded was seen to happen, or is as old as this process.
+        let seen = || found.model.since.filter(|since| !since.at_least).map(|since| since.time.to_string());
+        if field.owner.is_empty() { seen() } else { recorded }
     };
     let fields = found.model.status.drift.iter().filter(|_| found.details.objects).cloned();
     fields
@@ -327,8 +357,13 @@ pub fn objects(found: &FoundModel<'_>) -> Vec<ObjectView> {
 }
 
 /// The last syncs of a model, newest first.
-pub fn history(found: &FoundModel<'_>) -> Vec<SyncHistoryEntry> {
-    found.model.record.as_ref().map(|record| record.history.clone()).unwrap_or_default()
+pub fn history(found: &FoundModel<'_>) -> Vec<HistoryEntryView> {
+    let entries = found.model.record.as_ref().map(|record| record.history.clone()).unwrap_or_default();
+    let view = |sync: SyncHistoryEntry| {
+        let RevisionView { author, title, page, .. } = RevisionView::new(found.source, &sync.revision, None);
+        HistoryEntryView { sync, author, title, page }
+    };
+    entries.into_iter().map(view).collect()
 }
 
 /// What the cluster's controllers said of a model lately, newest first.

@@ -1,14 +1,14 @@
 //! FleetFacts for tests: a fleet that has one of everything.
 
-use crate::facts::{FleetFacts, HourlyCost, ModelFacts, RevisionFacts, SinceFacts, SourceFacts};
+use crate::facts::{CommitFacts, FleetFacts, HourlyCost, ModelFacts, RevisionFacts, SinceFacts, SourceFacts};
 use crate::observation::FleetObservation;
 use jiff::Timestamp;
 use serde_json::json;
 use stator_core::dynamo::health::Health;
-use stator_core::object::Object;
+use stator_core::object::{FieldPath, Object};
 use stator_model::plan::{
-    Action, FieldDrift, LastSync, ModelStatus, ObjectStatus, Record, RecordCondition, RecordState, SyncHistoryEntry,
-    SyncState,
+    Action, Change, ChangeReason, Disruption, FieldChange, FieldDrift, GpuTotals, LastSync, ModelStatus, ObjectStatus,
+    Record, RecordCondition, RecordState, SyncHistoryEntry, SyncState,
 };
 use stator_model::present::history::ClusterEvent;
 use std::collections::BTreeMap;
@@ -40,7 +40,17 @@ pub(crate) fn model(name: &str, health: Health, sync: SyncState) -> ModelFacts {
         objects: Vec::new(),
     };
     let since = Some(SinceFacts { time: "2026-01-04T00:50:00Z".parse().unwrap(), at_least: false });
-    ModelFacts { status, gpus: BTreeMap::new(), cost: None, record: None, live: Vec::new(), events: Vec::new(), since }
+    ModelFacts {
+        status,
+        gpus: BTreeMap::new(),
+        cost: None,
+        record: None,
+        live: Vec::new(),
+        events: Vec::new(),
+        since,
+        pending: Arc::default(),
+        changed_by: None,
+    }
 }
 
 /// A model that drifted and rolls.
@@ -108,6 +118,16 @@ pub(crate) fn llama() -> ModelFacts {
         }],
         ..Record::default()
     });
+    let path = "spec.components[name=decode].replicas".parse::<FieldPath>().unwrap();
+    facts.pending = Arc::new([Change {
+        action: Action::Update,
+        disruption: Disruption::Scale,
+        fields: vec![FieldChange { path, old: json!(3), new: json!(2), owner: "kubectl-edit".into() }],
+        gpus: GpuTotals { before: 12, after: 8, peak: 12 },
+        reasons: vec![ChangeReason::Drifted],
+        ..Change::new("llama", "models/llama/model.yaml", graph.reference())
+    }]);
+    facts.changed_by = Some(COMMIT.into());
     facts.live = vec![graph.into()];
     facts.events = vec![ClusterEvent {
         time: "2026-01-04T00:58:00Z".into(),
@@ -119,6 +139,16 @@ pub(crate) fn llama() -> ModelFacts {
         count: 7,
     }];
     facts
+}
+
+/// What git tells of [`COMMIT`].
+pub(crate) fn commit() -> CommitFacts {
+    CommitFacts {
+        author: "Grace Hopper".into(),
+        title: "Scale llama to two replicas".into(),
+        time: "2026-01-04T00:39:00Z".parse().unwrap(),
+        page: Some(format!("https://git.example.com/team/models/commit/{COMMIT}")),
+    }
 }
 
 /// A source with these models.
@@ -136,6 +166,7 @@ pub(crate) fn source(models: Vec<ModelFacts>) -> SourceFacts {
         problems: vec!["llama: Failed: worker-0 is in CrashLoopBackOff".into()],
         command_options: vec!["-e".into(), "prod".into()],
         is_kubernetes: true,
+        commits: Arc::new(BTreeMap::from([(COMMIT.to_owned(), commit())])),
         models: models.into(),
         ..SourceFacts::default()
     }

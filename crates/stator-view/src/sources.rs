@@ -40,6 +40,8 @@ pub struct SourceView {
     pub next_window: Option<String>,
     /// Why the current state of its models is unknown, if it is.
     pub unread: Option<String>,
+    /// Models that the next sync changes.
+    pub pending_models: usize,
     /// Its models, counted by health and sync state.
     pub models: HealthCounts,
 }
@@ -54,6 +56,27 @@ pub struct RevisionView {
     pub commit: String,
     /// When, RFC 3339 in UTC.
     pub time: Option<String>,
+    /// The name of its author; absent where the repository does not tell.
+    pub author: Option<String>,
+    /// The first line of its message.
+    pub title: Option<String>,
+    /// Its page at the git host.
+    pub page: Option<String>,
+}
+
+impl RevisionView {
+    /// Of a commit that a source or one of its models names. `at` is when something became of it.
+    pub(crate) fn new(source: &SourceFacts, commit: &str, at: Option<String>) -> Self {
+        let known = source.commit(commit);
+        let is_web = |page: &&String| page.starts_with("https://") || page.starts_with("http://");
+        Self {
+            commit: commit.to_owned(),
+            time: at,
+            author: known.map(|one| one.author.clone()),
+            title: known.map(|one| one.title.clone()),
+            page: known.and_then(|one| one.page.as_ref()).filter(is_web).cloned(),
+        }
+    }
 }
 
 /// Every source.
@@ -63,7 +86,7 @@ pub fn sources(observation: &FleetObservation) -> Vec<SourceView> {
 
 fn source_view(source: &SourceFacts) -> SourceView {
     let revision = |one: &Option<RevisionFacts>| {
-        one.as_ref().map(|one| RevisionView { commit: one.commit.clone(), time: one.at.map(|at| at.to_string()) })
+        one.as_ref().map(|one| RevisionView::new(source, &one.commit, one.at.map(|at| at.to_string())))
     };
     SourceView {
         label: source.label(),
@@ -79,6 +102,7 @@ fn source_view(source: &SourceFacts) -> SourceView {
         held: source.held.as_ref().map(|held| held.reasons.clone()).unwrap_or_default(),
         next_window: source.next_window.map(|time| time.to_string()),
         unread: source.unread.clone(),
+        pending_models: source.models.iter().filter(|model| !model.pending.is_empty()).count(),
         models: counts(source),
     }
 }

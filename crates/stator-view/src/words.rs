@@ -2,7 +2,7 @@
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use stator_core::dynamo::health::Health;
-use stator_model::plan::SyncState;
+use stator_model::plan::{Disruption, SyncState};
 
 /// Every health, from worst to best, as lists are sorted.
 pub(crate) const HEALTHS: [Health; 6] =
@@ -42,6 +42,11 @@ pub(crate) fn health_rank(health: Health) -> u64 {
 /// The place of a sync state among [`SYNC_STATES`]: 0 is the worst.
 pub(crate) fn sync_rank(sync: SyncState) -> u64 {
     SYNC_STATES.iter().position(|one| *one == sync).and_then(|at| u64::try_from(at).ok()).unwrap_or_default()
+}
+
+/// The place of a disruption among all: 0 is harmless.
+pub(crate) fn disruption_rank(disruption: Disruption) -> u64 {
+    Disruption::ALL.iter().position(|one| *one == disruption).and_then(|at| u64::try_from(at).ok()).unwrap_or_default()
 }
 
 /// The schema of a health.

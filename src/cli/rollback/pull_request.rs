@@ -79,7 +79,7 @@ pub(super) fn connect_forge(
             };
             let kind = match arguments.forge {
                 Some(kind) => kind.into(),
-                None => well_known_forge(url.host()).ok_or_else(|| {
+                None => ForgeKind::of_host(url.host()).ok_or_else(|| {
                     CliError::usage(format!("unknown type of git host at {}", url.host()))
                         .with_hint("set it with --forge: github, gitlab, gitea, bitbucket or azure")
                 })?,
@@ -136,20 +136,6 @@ fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> 
     };
     let http = ForgeHttp::for_repository(&credentials, Some(&secret)).map_err(forge_error)?;
     Ok(Some((spec, source.url, secret, http)))
-}
-
-/// The hosts that everybody knows.
-fn well_known_forge(host: &str) -> Option<ForgeKind> {
-    match host {
-        "github.com" | "ssh.github.com" => Some(ForgeKind::Github),
-        "gitlab.com" | "altssh.gitlab.com" => Some(ForgeKind::Gitlab),
-        "codeberg.org" | "gitea.com" => Some(ForgeKind::Gitea),
-        "bitbucket.org" | "altssh.bitbucket.org" => Some(ForgeKind::Bitbucket),
-        "dev.azure.com" | "ssh.dev.azure.com" | "vs-ssh.visualstudio.com" => Some(ForgeKind::Azure),
-        host if host.ends_with(".ghe.com") => Some(ForgeKind::Github),
-        host if host.ends_with(".visualstudio.com") => Some(ForgeKind::Azure),
-        _ => None,
-    }
 }
 
 /// Pushes the branch where stator can, and opens the pull request.

@@ -6,17 +6,20 @@ use super::attempt_cache::{AttemptCache, SharedPlanner};
 use super::context::ReconcileContext;
 use super::failure::AttemptFailure;
 use super::gather::RenderedCommit;
+use crate::controller::metrics::MirrorOperation;
 use crate::controller::sources::registry::{SourcePhase, SourceState, TimestampedRevision};
 use crate::controller::waiting::sleep_until_some;
-use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents};
+use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents, commit_question, with_commits};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use stator_cluster::cluster::{Cluster as _, WatchEvent};
 use stator_cluster::sync::{self, PlanParameters};
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_git::forge::commit_page;
+use stator_git::source::commit_log::CommitAnswer;
 use stator_model::plan::{PlanInput, PlanScope, SyncState};
-use stator_view::facts::{HeldFacts, ModelFacts, RevisionFacts, SourceFacts, model_facts};
-use std::collections::BTreeSet;
+use stator_view::facts::{CommitFacts, HeldFacts, ModelFacts, RevisionFacts, SourceFacts, model_facts};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -49,6 +52,8 @@ struct ObserverMemory {
     cache: AttemptCache,
     events: RecentEvents,
     models: Arc<[ModelFacts]>,
+    /// What git told of commits.
+    commits: Arc<BTreeMap<String, CommitFacts>>,
     /// Of the last look.
     commit: Option<String>,
     namespace: Option<String>,
@@ -100,6 +105,7 @@ impl ReconcileContext {
                 look_at = memory.take_in(looked).then(|| Instant::now() + LOOK_INTERVAL);
             }
             let facts = self.source_facts(&state, &memory);
+            let facts = self.ask_git(facts, &mut memory).await;
             board.set_source_while(facts, || !self.shutdown.is_cancelled());
             if self.shutdown.is_cancelled() {
                 return;
@@ -203,6 +209,26 @@ impl ReconcileContext {
         SourceFacts { namespace, name, ..SourceFacts::default() }.label()
     }
 
+    /// The source with what git tells of the commits that it names. What git does not tell is not shown.
+    async fn ask_git(&self, source: SourceFacts, memory: &mut ObserverMemory) -> SourceFacts {
+        let head = memory.commit.clone().unwrap_or_default();
+        let answer = match commit_question(&source, &memory.commits, &head) {
+            Some(question) => {
+                let folder = self.source.folder.clone();
+                let asking = self
+                    .repository
+                    .git
+                    .with(MirrorOperation::Read, move |mirror| Ok(mirror.commit_log(&folder, &question)));
+                asking.await.unwrap_or_default()
+            }
+            None => CommitAnswer::default(),
+        };
+        let page = |commit: &str| commit_page(self.source.spec.forge.as_ref(), &self.source.url, commit);
+        let source = with_commits(source, &memory.commits, answer, page);
+        memory.commits = Arc::clone(&source.commits);
+        source
+    }
+
     /// How the source stands, with its models as they were looked at last.
     fn source_facts(&self, state: &SourceState, memory: &ObserverMemory) -> SourceFacts {
         let revision = |one: &Option<TimestampedRevision>| {
@@ -236,6 +262,7 @@ impl ReconcileContext {
                 .or_else(|| memory.commit.is_none().then(|| "no commit was read yet".to_owned())),
             changed_in: 0,
             is_withheld: false,
+            commits: Arc::clone(&memory.commits),
             models: Arc::clone(&memory.models),
         }
     }

@@ -1,7 +1,7 @@
 //! Where a repository's API is, and what the repository is called there.
 
 use super::ForgeError;
-use crate::source::model_source::ForgeKind;
+use crate::source::model_source::{self, ForgeKind};
 use crate::source::url::{RepositoryUrl, UrlScheme};
 use url::{Host, Url};
 
@@ -235,6 +235,50 @@ fn forge_url_error(message: String) -> ForgeError {
     }
 }
 
+/// The page of a commit at its git host; `None` where the repository's address tells of none. `forge` is `spec.forge` of
+/// its source, without which only hosts that everybody knows are known.
+pub fn commit_page(forge: Option<&model_source::Forge>, repository: &RepositoryUrl, commit: &str) -> Option<String> {
+    let kind = forge.map(|forge| forge.kind).or_else(|| ForgeKind::of_host(repository.host()))?;
+    let place = resolve_endpoint(kind, None, repository).ok()?;
+    let (owner, name) = repository.repository()?;
+    let ForgeRepositoryUrl { mut root, below, owner, name } =
+        ForgeRepositoryUrl::new(place.backend, repository, owner, name).ok()?;
+    let user = owner.strip_prefix('~').map(str::to_owned);
+    let mut path: Vec<&str> = below.split('/').collect();
+    match place.backend {
+        ForgeBackend::Github | ForgeBackend::Gitea => path.extend([&*owner, &*name, "commit"]),
+        ForgeBackend::Gitlab => {
+            path.extend(owner.split('/'));
+            path.extend([&*name, "-", "commit"]);
+        }
+        ForgeBackend::BitbucketCloud => path.extend([&*owner, &*name, "commits"]),
+        ForgeBackend::BitbucketDataCenter => {
+            path.extend(user.as_ref().map_or(["projects", &*owner], |user| ["users", user]));
+            path.extend(["repos", &*name, "commits"]);
+        }
+        ForgeBackend::Azure => path.extend([&*owner, "_git", &*name, "commit"]),
+    }
+    path.push(commit);
+    root.path_segments_mut().ok()?.extend(path.into_iter().filter(|part| !part.is_empty()));
+    Some(root.to_string())
+}
+
+impl ForgeKind {
+    /// The type of a host that everybody knows.
+    pub fn of_host(host: &str) -> Option<Self> {
+        match host {
+            "github.com" | "ssh.github.com" => Some(Self::Github),
+            "gitlab.com" | "altssh.gitlab.com" => Some(Self::Gitlab),
+            "codeberg.org" | "gitea.com" => Some(Self::Gitea),
+            "bitbucket.org" | "altssh.bitbucket.org" => Some(Self::Bitbucket),
+            "dev.azure.com" | "ssh.dev.azure.com" | "vs-ssh.visualstudio.com" => Some(Self::Azure),
+            host if host.ends_with(".ghe.com") => Some(Self::Github),
+            host if host.ends_with(".visualstudio.com") => Some(Self::Azure),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,6 +373,47 @@ mod tests {
         https://example.com/git/api/v1 · team · models
         https://bitbucket.example.com/rest/api/latest · team · models
         https://tfs.example.com/tfs/Main · b · models
+        ");
+    }
+
+    #[test]
+    fn a_commit_has_a_page_at_its_host() {
+        let page = |kind: Option<ForgeKind>, url: &str| {
+            let url =
+                RepositoryUrl::parse(url, AllowedSchemes { insecure: true, local: true }).expect("the test's address");
+            let spec = kind.map(|kind| model_source::Forge {
+                kind,
+                url: None,
+                secret_ref: None,
+                context: None,
+                target_url: None,
+            });
+            commit_page(spec.as_ref(), &url, "3f2a91c").unwrap_or_else(|| "none".to_owned())
+        };
+        use ForgeKind::{Bitbucket, Gitea, Gitlab};
+        let all = [
+            page(None, "git@github.com:team/models.git"),
+            page(None, "https://gitlab.com/group/sub/models.git"),
+            page(Some(Gitlab), "ssh://git@gitlab.example.com:2222/group/models.git"),
+            page(Some(Gitea), "http://127.0.0.1:3000/git/team/models.git"),
+            page(None, "git@bitbucket.org:space/models.git"),
+            page(Some(Bitbucket), "https://bitbucket.example.com/scm/PROJ/models.git"),
+            page(Some(Bitbucket), "https://example.com/bitbucket/scm/~ada/models.git"),
+            page(None, "git@ssh.dev.azure.com:v3/org/project/models"),
+            page(None, "https://git.example.com/team/models.git"),
+            page(Some(Gitea), "/srv/models.git"),
+        ];
+        insta::assert_snapshot!(all.join("\n"), @"
+        https://github.com/team/models/commit/3f2a91c
+        https://gitlab.com/group/sub/models/-/commit/3f2a91c
+        https://gitlab.example.com/group/models/-/commit/3f2a91c
+        http://127.0.0.1:3000/git/team/models/commit/3f2a91c
+        https://bitbucket.org/space/models/commits/3f2a91c
+        https://bitbucket.example.com/projects/PROJ/repos/models/commits/3f2a91c
+        https://example.com/bitbucket/users/ada/repos/models/commits/3f2a91c
+        https://dev.azure.com/org/project/_git/models/commit/3f2a91c
+        none
+        none
         ");
     }
 

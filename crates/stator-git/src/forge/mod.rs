@@ -29,5 +29,6 @@ pub use api::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
     RetryAdvice, StatusState,
 };
+pub use endpoint::commit_page;
 pub use http::{ForgeExchange, ForgeHttp, ForgeObserver};
 pub use push::BranchPusher;

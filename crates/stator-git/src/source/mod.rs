@@ -5,6 +5,7 @@
 //! is silently missing would look like a model that was removed.
 
 pub mod addresses;
+pub mod commit_log;
 pub mod credentials;
 mod error;
 mod git;
@@ -13,6 +14,7 @@ pub mod model_source;
 pub mod origin;
 mod pattern;
 mod remote;
+pub mod proposal;
 pub mod restore;
 mod scope;
 pub mod secret;

@@ -47,7 +47,7 @@ pub use record::journal::{
 
 pub use record::{
     InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry, SyncState,
-    abbreviate_revision, applyset, custom_resource_definition, is_uncommitted,
+    abbreviate_revision, applyset, commit_of_revision, custom_resource_definition, is_uncommitted,
 };
 pub use revisions::{RevisionComparison, compare_revisions};
 pub use schema::schema;

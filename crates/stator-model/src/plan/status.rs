@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::{self, Health, HealthContext, HealthVerdict};
-use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, JOB, REQUEST};
+use stator_core::dynamo::kinds::{ADAPTER, CLAIM, FIELD_MANAGER, GRAPH, JOB, REQUEST};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ pub struct FieldDrift {
     pub want: Value,
     /// What the cluster holds; `null` when nothing.
     pub have: Value,
-    /// Who owns it there.
+    /// The field manager that owns it there; empty where nobody recorded who changed it.
     pub owner: String,
 }
 
@@ -409,7 +409,8 @@ fn drifted_fields(context: &PlanContext<'_>, objects: &[PlannedObject<'_>]) -> V
             path: field.path.to_string(),
             want: masking::without_side_marks(&field.new),
             have: masking::without_side_marks(&field.old),
-            owner: field.owner.clone(),
+            // A field of stator that others changed was changed without a field manager, or removed: nobody knows by whom.
+            owner: if field.owner == FIELD_MANAGER { String::new() } else { field.owner.clone() },
         }));
     }
     list.sort_by(|a, b| (&a.object, &a.path).cmp(&(&b.object, &b.path)));

@@ -3,10 +3,11 @@
 use super::endpoint::{ApiAnswer, ApiEndpoint, ApiParameter, ApiRequest, ParameterPlace, document};
 use super::openapi::OPENAPI_PATH;
 use crate::capacity::{CapacityView, capacity};
+use crate::changes::{ChangeListView, PendingView, parse_changes_query, pending_changes};
 use crate::draft::{PlannedDraft, RenderedDraft};
 use crate::model::{
-    DriftView, EventView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, check_events, check_objects,
-    drift, events, history, manifests, objects,
+    DriftView, EventView, HistoryEntryView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, check_events,
+    check_objects, drift, events, history, manifests, objects,
 };
 use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
@@ -14,7 +15,6 @@ use crate::problem::{ProblemDetails, ProblemKind};
 use crate::sources::{SourceView, sources};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use stator_model::plan::SyncHistoryEntry;
 
 /// Where changes are streamed.
 pub const STREAM_PATH: &str = "/api/v1/stream";
@@ -48,9 +48,16 @@ const LIST: &[ApiParameter] = &[
         description: "Models with drifted fields (`true`), or without (`false`).",
         allowed: &["true", "false"],
     },
+    ApiParameter {
+        name: "pending",
+        place: ParameterPlace::Query,
+        description: "Models with objects that the next sync changes (`true`), or without (`false`).",
+        allowed: &["true", "false"],
+    },
+    query("commit", "The first digits of a commit: models that its sync changed last, or is about to change."),
     query(
         "sort",
-        "Comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `since`.",
+        "Comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `disruption`, `since`.",
     ),
     ApiParameter {
         name: "limit",
@@ -144,10 +151,16 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         json::<ItemList<DriftView>>(|all, asked| checked(all, asked, check_objects, drift)),
     ),
     of_model(
+        "/api/v1/models/{namespace}/{name}/plan",
+        "getModelPlan",
+        "What the next sync does with one model: objects, fields, GPUs, cost, disruption and guards.",
+        json::<PendingView>(|all, asked| of_one(all, asked, PendingView::new)),
+    ),
+    of_model(
         "/api/v1/models/{namespace}/{name}/history",
         "listModelHistory",
         "The last ten syncs of one model that did anything, newest first.",
-        json::<ItemList<SyncHistoryEntry>>(|all, asked| items(all, asked, history)),
+        json::<ItemList<HistoryEntryView>>(|all, asked| items(all, asked, history)),
     ),
     of_model(
         "/api/v1/models/{namespace}/{name}/events",
@@ -161,6 +174,15 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         "The live objects of one model as YAML. Values that look like secrets are hidden.",
         json::<ItemList<ManifestView>>(|all, asked| checked(all, asked, check_objects, manifests)),
     ),
+    ApiEndpoint {
+        path: "/api/v1/changes",
+        operation: "listChanges",
+        summary: "Models that the next sync changes, each with its plan: filtered and sorted as models are, 25 a page.",
+        parameters: LIST,
+        answer: json::<ChangeListView>(|all, asked| {
+            Ok(document(&pending_changes(all, &parse_changes_query(&asked.query)?)?))
+        }),
+    },
     of_all(
         "/api/v1/sources",
         "listSources",

@@ -64,6 +64,7 @@ fn one_model_is_told_in_full() {
         "perHour": 45.6
       },
       "created": "2026-01-01T00:00:00Z",
+      "disruption": "scale",
       "drift": [
         {
           "have": 3,
@@ -96,13 +97,16 @@ fn one_model_is_told_in_full() {
       "health": "Progressing",
       "history": [
         {
+          "author": "Grace Hopper",
           "changes": [
             "create DynamoGraphDeployment prod/llama (none)"
           ],
           "message": "all objects are applied",
+          "page": "https://git.example.com/team/models/commit/3f2a91c0000000000000000000000000000000ab",
           "result": "Succeeded",
           "revision": "3f2a91c0000000000000000000000000000000ab",
-          "time": "2026-01-04T00:50:00Z"
+          "time": "2026-01-04T00:50:00Z",
+          "title": "Scale llama to two replicas"
         }
       ],
       "kind": "DynamoGraphDeployment",
@@ -127,6 +131,45 @@ fn one_model_is_told_in_full() {
           "uid": "7"
         }
       ],
+      "pending": {
+        "changes": [
+          {
+            "action": "update",
+            "disruption": "scale",
+            "fields": [
+              {
+                "new": 2,
+                "old": 3,
+                "owner": "kubectl-edit",
+                "path": "spec.components[name=decode].replicas"
+              }
+            ],
+            "gpus": {
+              "after": 8,
+              "before": 12,
+              "peak": 12
+            },
+            "object": "DynamoGraphDeployment prod/llama",
+            "reasons": [
+              "drifted: changed in the cluster, not in git"
+            ]
+          }
+        ],
+        "disruption": "scale",
+        "gpus": {
+          "after": 8,
+          "before": 12,
+          "peak": 12
+        },
+        "gpusBySku": {}
+      },
+      "pendingCommit": {
+        "author": "Grace Hopper",
+        "commit": "3f2a91c0000000000000000000000000000000ab",
+        "page": "https://git.example.com/team/models/commit/3f2a91c0000000000000000000000000000000ab",
+        "title": "Scale llama to two replicas"
+      },
+      "pendingObjects": 1,
       "recordedFor": "fleet / prod",
       "replicas": [
         {
@@ -176,48 +219,55 @@ fn what_is_not_there_is_not_found_whatever_else_is_asked() {
     assert_eq!(answer("/api/v1/models/prod", ""), Err(404));
     assert_eq!(answer("/api/v1/sources", "x=1"), Err(400));
     insta::assert_json_snapshot!(answer("/api/v1/sources", "").unwrap(), @r#"
+    {
+      "items": [
         {
-          "items": [
-            {
-              "attempted": {
-                "commit": "3f2a91c0000000000000000000000000000000ab",
-                "time": "2026-01-04T00:45:00Z"
-              },
-              "environment": "prod",
-              "held": [],
-              "label": "team/fleet",
-              "models": {
-                "all": 6,
-                "drifted": 1,
-                "health": {
-                  "Degraded": 1,
-                  "Failed": 1,
-                  "Healthy": 1,
-                  "Progressing": 1,
-                  "Suspended": 1,
-                  "Unknown": 1
-                },
-                "sync": {
-                  "Blocked": 1,
-                  "OutOfSync": 1,
-                  "Synced": 3,
-                  "Unknown": 1
-                }
-              },
-              "name": "fleet",
-              "namespace": "team",
-              "origin": "https://git.example.com/team/models.git",
-              "phase": "Idle",
-              "problems": [
-                "llama: Failed: worker-0 is in CrashLoopBackOff"
-              ],
-              "seen": {
-                "commit": "3f2a91c0000000000000000000000000000000ab",
-                "time": "2026-01-04T00:40:00Z"
-              }
+          "attempted": {
+            "author": "Grace Hopper",
+            "commit": "3f2a91c0000000000000000000000000000000ab",
+            "page": "https://git.example.com/team/models/commit/3f2a91c0000000000000000000000000000000ab",
+            "time": "2026-01-04T00:45:00Z",
+            "title": "Scale llama to two replicas"
+          },
+          "environment": "prod",
+          "held": [],
+          "label": "team/fleet",
+          "models": {
+            "all": 6,
+            "drifted": 1,
+            "health": {
+              "Degraded": 1,
+              "Failed": 1,
+              "Healthy": 1,
+              "Progressing": 1,
+              "Suspended": 1,
+              "Unknown": 1
+            },
+            "sync": {
+              "Blocked": 1,
+              "OutOfSync": 1,
+              "Synced": 3,
+              "Unknown": 1
             }
-          ]
+          },
+          "name": "fleet",
+          "namespace": "team",
+          "origin": "https://git.example.com/team/models.git",
+          "pendingModels": 1,
+          "phase": "Idle",
+          "problems": [
+            "llama: Failed: worker-0 is in CrashLoopBackOff"
+          ],
+          "seen": {
+            "author": "Grace Hopper",
+            "commit": "3f2a91c0000000000000000000000000000000ab",
+            "page": "https://git.example.com/team/models/commit/3f2a91c0000000000000000000000000000000ab",
+            "time": "2026-01-04T00:40:00Z",
+            "title": "Scale llama to two replicas"
+          }
         }
+      ]
+    }
     "#);
     insta::assert_json_snapshot!(answer("/api/v1/capacity", "").unwrap(), @r#"
     {

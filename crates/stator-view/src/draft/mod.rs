@@ -17,4 +17,4 @@ mod view;
 
 pub use judged::{JudgedDraft, MergedModel, ModelDraft};
 pub use target::{DraftTarget, MAX_DRAFT_BYTES};
-pub use view::{DraftChange, DraftHead, PlannedDraft, RenderedDraft};
+pub use view::{DraftHead, PlannedDraft, RenderedDraft};

@@ -20,6 +20,10 @@ pub struct ModelFilter {
     pub gpu: BTreeSet<String>,
     /// Fields that drifted, or none.
     pub drift: Option<bool>,
+    /// Changes that the next sync makes, or none.
+    pub pending: Option<bool>,
+    /// The first digits of the commit that changed it last, or is about to.
+    pub commit: Option<String>,
     /// Words that a row has to have, all of them, in any case.
     pub search: Option<String>,
 }
@@ -45,7 +49,16 @@ impl ModelFilter {
             .search
             .as_ref()
             .is_none_or(|search| search.to_lowercase().split_whitespace().all(|word| words.contains(word)));
-        is_one(&self.namespace, &row.namespace) && is_one(&self.source, &row.source) && has_gpu && has_words
+        let has_pending = self.pending.is_none_or(|wanted| wanted == (row.pending_objects > 0));
+        let has_commit = self.commit.as_ref().is_none_or(|commit| {
+            row.revision.starts_with(commit) || row.pending_commit.as_ref().is_some_and(|of| of.starts_with(commit))
+        });
+        has_pending
+            && has_commit
+            && is_one(&self.namespace, &row.namespace)
+            && is_one(&self.source, &row.source)
+            && has_gpu
+            && has_words
     }
 }
 
@@ -60,6 +73,7 @@ pub(crate) fn search_words(row: &ModelRow) -> String {
         row.sync.as_str(),
         &row.message,
         &row.revision,
+        row.pending_commit.as_deref().unwrap_or_default(),
         &skus.join(" "),
     ]
     .join("\n")

@@ -1,7 +1,7 @@
 //! The order of a list, and the place of a row in it.
 
 use super::row::ModelRow;
-use crate::words::{health_rank, sync_rank};
+use crate::words::{disruption_rank, health_rank, sync_rank};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
@@ -24,13 +24,15 @@ pub enum SortKey {
     Gpus,
     /// By cost.
     Cost,
+    /// By what the next sync does to running pods, from harmless to worst.
+    Disruption,
     /// By since when it stands as it does, the longest first.
     Since,
 }
 
 impl SortKey {
     /// Every key.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Worst,
         Self::Name,
         Self::Namespace,
@@ -39,6 +41,7 @@ impl SortKey {
         Self::Sync,
         Self::Gpus,
         Self::Cost,
+        Self::Disruption,
         Self::Since,
     ];
 
@@ -53,6 +56,7 @@ impl SortKey {
             Self::Sync => "sync",
             Self::Gpus => "gpus",
             Self::Cost => "cost",
+            Self::Disruption => "disruption",
             Self::Since => "since",
         }
     }
@@ -71,6 +75,7 @@ impl SortKey {
             Self::Sync => SortValue::Number(sync_rank(row.sync)),
             Self::Gpus => SortValue::Number(row.gpu_total()),
             Self::Cost => SortValue::Number(row.cost.as_ref().map_or(0, |cost| hundredths_of_cents(cost.per_hour))),
+            Self::Disruption => SortValue::Number(row.disruption.map_or(0, |one| disruption_rank(one) + 1)),
             Self::Since => text(row.since.as_ref().map_or("", |since| &since.time)),
         }
     }

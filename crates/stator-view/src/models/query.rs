@@ -21,8 +21,8 @@ const MAX_PARAMETERS: usize = 64;
 const MAX_SORT_KEYS: usize = 4;
 
 /// The parameters of a list of models, as they are written.
-pub(crate) const PARAMETERS: [&str; 10] =
-    ["q", "health", "sync", "namespace", "source", "gpu", "drift", "sort", "limit", "continue"];
+pub(crate) const PARAMETERS: [&str; 12] =
+    ["q", "health", "sync", "namespace", "source", "gpu", "drift", "pending", "commit", "sort", "limit", "continue"];
 
 /// Filters, order and page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,9 +71,13 @@ impl ModelQuery {
             "namespace" => drop(self.filter.namespace.insert(value.to_owned())),
             "source" => drop(self.filter.source.insert(value.to_owned())),
             "gpu" => drop(self.filter.gpu.insert(value.to_owned())),
-            "drift" => {
-                let word = |one: bool| if one { "true" } else { "false" };
-                self.filter.drift = Some(one_of(name, value, &[true, false], word)?);
+            "drift" => self.filter.drift = Some(one_of(name, value, &[true, false], flag_word)?),
+            "pending" => self.filter.pending = Some(one_of(name, value, &[true, false], flag_word)?),
+            "commit" => {
+                let is_commit = value.len() <= 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let refused =
+                    || fault(name, format!("`commit` is `{value}`; use the first digits of a commit"), &[], None);
+                self.filter.commit = Some(is_commit.then(|| value.to_ascii_lowercase()).ok_or_else(refused)?);
             }
             "sort" => self.order = parse_order(value)?,
             "limit" => {
@@ -92,7 +96,7 @@ impl ModelQuery {
 
     /// The parameters of this query, as they are written in an address, without the page.
     pub fn parameters(&self) -> Vec<(&'static str, String)> {
-        let ModelFilter { health, sync, namespace, source, gpu, drift, search } = &self.filter;
+        let ModelFilter { health, sync, namespace, source, gpu, drift, pending, commit, search } = &self.filter;
         let mut list: Vec<(&'static str, String)> = Vec::new();
         list.extend(search.iter().map(|words| ("q", words.clone())));
         list.extend(health.iter().map(|one| ("health", one.as_str().to_owned())));
@@ -101,6 +105,8 @@ impl ModelQuery {
         list.extend(source.iter().map(|one| ("source", one.clone())));
         list.extend(gpu.iter().map(|one| ("gpu", one.clone())));
         list.extend(drift.iter().map(|one| ("drift", one.to_string())));
+        list.extend(pending.iter().map(|one| ("pending", one.to_string())));
+        list.extend(commit.iter().map(|one| ("commit", one.clone())));
         if self.order != ModelOrder::default() {
             list.push(("sort", self.order.text()));
         }
@@ -149,6 +155,10 @@ fn one_of<T: Copy>(
         let help = did_you_mean(value, words.iter().copied());
         Box::new(fault(name, format!("`{name}` is `{value}`"), &words, help))
     })
+}
+
+fn flag_word(flag: bool) -> &'static str {
+    if flag { "true" } else { "false" }
 }
 
 fn parse_order(value: &str) -> Result<ModelOrder, Box<RequestFault>> {

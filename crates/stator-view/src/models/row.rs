@@ -1,5 +1,6 @@
 //! One model in one row.
 
+use crate::changes::worst_disruption;
 use crate::facts::{ModelFacts, SourceFacts};
 use crate::words::{health_schema, sync_schema};
 use schemars::JsonSchema;
@@ -7,7 +8,7 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::component_readiness::{ComponentReadiness, component_readiness};
 use stator_core::dynamo::health::Health;
-use stator_model::plan::SyncState;
+use stator_model::plan::{Disruption, SyncState};
 
 /// One model, as lists show it.
 #[skip_serializing_none]
@@ -37,6 +38,12 @@ pub struct ModelRow {
     pub rollout: Option<String>,
     /// Fields that were changed in the cluster although git did not change.
     pub drifted_fields: usize,
+    /// Objects that the next sync changes.
+    pub pending_objects: usize,
+    /// The worst that these changes do to running pods; absent where none is pending.
+    pub disruption: Option<Disruption>,
+    /// The newest commit that changed its files, in full, where changes are pending and git tells.
+    pub pending_commit: Option<String>,
     /// GPUs that it holds now, by SKU.
     pub gpus: Vec<GpuCount>,
     /// What these cost, where the repository has prices.
@@ -121,6 +128,9 @@ impl ModelRow {
             components: (total > 0).then_some(ComponentCount { ready, total }),
             rollout: rollout(&components),
             drifted_fields: status.drift.len(),
+            pending_objects: model.pending.len(),
+            disruption: (!model.pending.is_empty()).then(|| worst_disruption(&model.pending)),
+            pending_commit: model.changed_by.clone(),
             gpus: model.gpus.iter().map(|(sku, count)| GpuCount { sku: sku.clone(), count: *count }).collect(),
             cost: model.cost.as_ref().map(|cost| CostView { currency: cost.currency.clone(), per_hour: cost.amount }),
             revision: status.revision.clone(),

@@ -68,87 +68,92 @@ fn counts_say_what_choosing_them_would_show() {
 fn every_fault_of_a_query_is_told_with_what_is_allowed() {
     let problem = ModelQuery::parse("helth=Failed&health=Falied&limit=501&sort=gpu&drift=yes&a/b=1").unwrap_err();
     insta::assert_json_snapshot!(problem, @r##"
+    {
+      "type": "/problems/invalid-parameter",
+      "title": "A parameter is not allowed",
+      "status": 400,
+      "errors": [
         {
-          "type": "/problems/invalid-parameter",
-          "title": "A parameter is not allowed",
-          "status": 400,
-          "errors": [
-            {
-              "pointer": "#/query/helth",
-              "detail": "there is no parameter `helth`",
-              "allowed": [
-                "q",
-                "health",
-                "sync",
-                "namespace",
-                "source",
-                "gpu",
-                "drift",
-                "sort",
-                "limit",
-                "continue"
-              ],
-              "help": "did you mean `health`?"
-            },
-            {
-              "pointer": "#/query/health",
-              "detail": "`health` is `Falied`",
-              "allowed": [
-                "Failed",
-                "Degraded",
-                "Unknown",
-                "Progressing",
-                "Suspended",
-                "Healthy"
-              ],
-              "help": "did you mean `Failed`?"
-            },
-            {
-              "pointer": "#/query/limit",
-              "detail": "`limit` is `501`; use a number from 1 to 500"
-            },
-            {
-              "pointer": "#/query/sort",
-              "detail": "`sort` is `gpu`",
-              "allowed": [
-                "worst",
-                "name",
-                "namespace",
-                "source",
-                "health",
-                "sync",
-                "gpus",
-                "cost",
-                "since"
-              ],
-              "help": "did you mean `gpus`?"
-            },
-            {
-              "pointer": "#/query/drift",
-              "detail": "`drift` is `yes`",
-              "allowed": [
-                "true",
-                "false"
-              ]
-            },
-            {
-              "pointer": "#/query/a~1b",
-              "detail": "there is no parameter `a/b`",
-              "allowed": [
-                "q",
-                "health",
-                "sync",
-                "namespace",
-                "source",
-                "gpu",
-                "drift",
-                "sort",
-                "limit",
-                "continue"
-              ]
-            }
+          "pointer": "#/query/helth",
+          "detail": "there is no parameter `helth`",
+          "allowed": [
+            "q",
+            "health",
+            "sync",
+            "namespace",
+            "source",
+            "gpu",
+            "drift",
+            "pending",
+            "commit",
+            "sort",
+            "limit",
+            "continue"
+          ],
+          "help": "did you mean `health`?"
+        },
+        {
+          "pointer": "#/query/health",
+          "detail": "`health` is `Falied`",
+          "allowed": [
+            "Failed",
+            "Degraded",
+            "Unknown",
+            "Progressing",
+            "Suspended",
+            "Healthy"
+          ],
+          "help": "did you mean `Failed`?"
+        },
+        {
+          "pointer": "#/query/limit",
+          "detail": "`limit` is `501`; use a number from 1 to 500"
+        },
+        {
+          "pointer": "#/query/sort",
+          "detail": "`sort` is `gpu`",
+          "allowed": [
+            "worst",
+            "name",
+            "namespace",
+            "source",
+            "health",
+            "sync",
+            "gpus",
+            "cost",
+            "disruption",
+            "since"
+          ],
+          "help": "did you mean `gpus`?"
+        },
+        {
+          "pointer": "#/query/drift",
+          "detail": "`drift` is `yes`",
+          "allowed": [
+            "true",
+            "false"
+          ]
+        },
+        {
+          "pointer": "#/query/a~1b",
+          "detail": "there is no parameter `a/b`",
+          "allowed": [
+            "q",
+            "health",
+            "sync",
+            "namespace",
+            "source",
+            "gpu",
+            "drift",
+            "pending",
+            "commit",
+            "sort",
+            "limit",
+            "continue"
           ]
         }
+      ]
+    }
     "##);
     let page = "sort=name&limit=2&continue=";
     let cursor = fleet().models(&ModelQuery::parse("limit=2").unwrap()).unwrap().metadata.next.unwrap();

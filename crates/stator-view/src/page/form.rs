@@ -1,10 +1,11 @@
 //! The form for a new model, or for a change of one that is in git. It is made anew for every request: fields, text, objects
 //! and plan always say the same.
 
+use super::changes::ChangeSetText;
 use super::frame::{FORM_SCRIPT, PageFrame, PageSection};
 use super::models::model_address;
-use super::text::{amount_text, print, value_text};
-use crate::draft::{JudgedDraft, PlannedDraft};
+use super::text::{print, value_text};
+use crate::draft::JudgedDraft;
 use crate::facts::SourceFacts;
 use crate::form::{
     FORM_FIELDS, FieldGroup, FieldKind, FormField, FormReading, FormSubmission, ServingLayout, ServingMode,
@@ -15,10 +16,8 @@ use crate::problem::RequestFault;
 use askama::Template;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use stator_core::dynamo::gpus::GpuTotals;
 use stator_core::finding::Severity;
 use stator_model::intent::explain::{AllowedValue, explain};
-use stator_model::plan::Action;
 
 /// What the form is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,19 +115,8 @@ struct ProblemText {
 }
 
 struct PlanText {
-    sentence: String,
-    facts: Vec<(&'static str, String)>,
-    changes: Vec<ChangeText>,
+    set: ChangeSetText,
     holds: Vec<(String, String)>,
-}
-
-struct ChangeText {
-    object: String,
-    action: &'static str,
-    disruption: &'static str,
-    gpus: String,
-    reasons: Vec<String>,
-    fields: Vec<(String, String, String)>,
 }
 
 /// The digest of a file's text, by which a form knows that it still stands.
@@ -195,7 +183,10 @@ pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> Strin
         only_in_yaml: shown.only_in_yaml.clone(),
         objects: if errors.is_empty() { judged.manifests() } else { Vec::new() },
         patch: if errors.is_empty() { judged.patch() } else { String::new() },
-        plan: planned.map(|planned| plan_text(&planned)),
+        plan: planned.map(|planned| PlanText {
+            set: ChangeSetText::new(&planned.changes, Some(planned.environment_gpus)),
+            holds: planned.holds.iter().map(|hold| (hold.message.clone(), hold.help.clone())).collect(),
+        }),
     })
 }
 
@@ -306,61 +297,5 @@ fn problem_text(fault: &RequestFault) -> ProblemText {
         text: fault.detail.clone(),
         help: fault.help.clone().unwrap_or_default(),
         allowed: fault.allowed.clone(),
-    }
-}
-
-fn gpus_text(gpus: GpuTotals) -> String {
-    format!("{} now, {} after, at most {} during the rollout", gpus.before, gpus.after, gpus.peak)
-}
-
-fn plan_text(planned: &PlannedDraft) -> PlanText {
-    let changed = planned.changes.iter().filter(|one| one.action != Action::Keep).count();
-    let sentence = match changed {
-        0 => "Nothing would change in the cluster.".to_owned(),
-        1 => "1 object would change.".to_owned(),
-        count => format!("{count} objects would change."),
-    };
-    let by_sku: Vec<String> =
-        planned.gpus_by_sku.iter().map(|(sku, gpus)| format!("{sku}: {}", gpus_text(*gpus))).collect();
-    let cost = planned.cost.as_ref().map(|cost| {
-        let amount = |value: f64| amount_text(&cost.currency, value);
-        let sign = if cost.delta_hour < 0.0 { "−" } else { "+" };
-        let unpriced = match cost.unpriced.as_slice() {
-            [] => String::new(),
-            skus => format!("; no price for {}", skus.join(", ")),
-        };
-        format!(
-            "{} now, {} after ({sign}{}){unpriced}",
-            amount(cost.before_hour),
-            amount(cost.after_hour),
-            amount(cost.delta_hour.abs())
-        )
-    });
-    let facts = [
-        ("GPUs", Some(if by_sku.is_empty() { gpus_text(planned.gpus) } else { by_sku.join("; ") })),
-        ("All of the environment", Some(gpus_text(planned.environment_gpus))),
-        ("Cost", cost),
-        ("Disruption", Some(planned.disruption.as_str().to_owned())),
-    ];
-    PlanText {
-        sentence,
-        facts: facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
-        changes: planned
-            .changes
-            .iter()
-            .map(|change| ChangeText {
-                object: change.object.clone(),
-                action: change.action.as_str(),
-                disruption: change.disruption.as_str(),
-                gpus: format!("{} → {}", change.gpus.before, change.gpus.after),
-                reasons: change.reasons.clone(),
-                fields: change
-                    .fields
-                    .iter()
-                    .map(|field| (field.path.to_string(), value_text(&field.old), value_text(&field.new)))
-                    .collect(),
-            })
-            .collect(),
-        holds: planned.holds.iter().map(|hold| (hold.message.clone(), hold.help.clone())).collect(),
     }
 }

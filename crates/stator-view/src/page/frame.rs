@@ -12,14 +12,16 @@ use std::sync::LazyLock;
 pub(super) enum PageSection {
     Models,
     Sources,
+    Changes,
     Capacity,
     New,
     Api,
 }
 
-const SECTIONS: [(PageSection, &str, &str); 5] = [
+const SECTIONS: [(PageSection, &str, &str); 6] = [
     (PageSection::Models, "/", "Models"),
     (PageSection::Sources, "/sources", "Sources"),
+    (PageSection::Changes, "/changes", "Changes"),
     (PageSection::Capacity, "/capacity", "Capacity"),
     (PageSection::New, "/new", "New model"),
     (PageSection::Api, "/api", "API"),

@@ -2,6 +2,7 @@
 //! and what hides or turns text is made visible in the whole of a page at the end.
 
 mod capacity;
+mod changes;
 mod form;
 mod frame;
 mod model;
@@ -11,6 +12,7 @@ mod sources;
 mod text;
 
 pub use capacity::capacity_page;
+pub use changes::changes_page;
 pub use form::{FormInput, FormPlace, form_page, text_digest};
 pub use frame::{ASSETS, FORM_SCRIPT, PageAsset, SCRIPT, STYLE, find_asset};
 pub use model::model_page;

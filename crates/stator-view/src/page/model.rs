@@ -1,16 +1,17 @@
 //! The page of one model.
 
+use super::changes::ChangeSetText;
 use super::frame::{PageFrame, PageSection};
 use super::models::{RowText, health_class, model_address};
-use super::text::{TimeText, amount_text, print, value_text};
-use crate::model::{CommandView, EventView, ManifestView, ModelView, ObjectView, manifests};
+use super::text::{CommitText, TimeText, amount_text, print, value_text};
+use crate::model::{CommandView, EventView, HistoryEntryView, ManifestView, ModelView, ObjectView, manifests};
 use crate::models::ModelQuery;
 use crate::observation::FleetObservation;
 use crate::problem::ProblemDetails;
 use crate::words::health_shape;
 use askama::Template;
 use jiff::Timestamp;
-use stator_model::plan::{RecordCondition, SyncHistoryEntry, abbreviate_revision};
+use stator_model::plan::{RecordCondition, abbreviate_revision};
 use stator_model::present::status::format_age;
 use std::collections::BTreeSet;
 
@@ -25,6 +26,8 @@ struct ModelPage {
     sentence: String,
     facts: Vec<(&'static str, String)>,
     replicas: Vec<ReplicasText>,
+    pending: Option<ChangeSetText>,
+    pending_commit: Option<CommitText>,
     drift: Vec<DriftText>,
     objects: Vec<ObjectLine>,
     history: Vec<HistoryText>,
@@ -65,7 +68,7 @@ struct ObjectLine {
 struct HistoryText {
     time: TimeText,
     result: String,
-    revision: String,
+    commit: CommitText,
     message: String,
     changes: Vec<String>,
 }
@@ -120,6 +123,8 @@ pub fn model_page(
                 gpus: if one.gpus == 0 { "0".to_owned() } else { format!("{} {}", one.gpus, one.gpu_sku) },
             })
             .collect(),
+        pending: (!view.pending.changes.is_empty()).then(|| ChangeSetText::new(&view.pending, None)),
+        pending_commit: view.pending_commit.as_ref().map(CommitText::new),
         drift: view
             .drift
             .iter()
@@ -128,7 +133,11 @@ pub fn model_page(
                 path: if field.path.is_empty() { "the whole object".to_owned() } else { field.path.clone() },
                 want: value_text(&field.want),
                 have: value_text(&field.have),
-                owner: if field.owner.is_empty() { "–".to_owned() } else { field.owner.clone() },
+                owner: match field.owner.as_str() {
+                    "" if found.source.is_kubernetes => "not recorded".to_owned(),
+                    "" => "whoever edited its file".to_owned(),
+                    owner => owner.to_owned(),
+                },
                 since: field.since.as_ref().map(|since| TimeText::ago(since, now)),
             })
             .collect(),
@@ -193,7 +202,10 @@ fn object_text(object: &ObjectView, now: Timestamp) -> ObjectLine {
     }
 }
 
-fn history_text(entry: &SyncHistoryEntry, now: Timestamp) -> HistoryText {
+fn history_text(
+    HistoryEntryView { sync: entry, author, title, page }: &HistoryEntryView,
+    now: Timestamp,
+) -> HistoryText {
     let time = TimeText::ago(&entry.time, now);
     HistoryText {
         time: TimeText {
@@ -201,7 +213,12 @@ fn history_text(entry: &SyncHistoryEntry, now: Timestamp) -> HistoryText {
             ..time
         },
         result: entry.result.clone(),
-        revision: abbreviate_revision(&entry.revision),
+        commit: CommitText {
+            commit: abbreviate_revision(&entry.revision),
+            page: page.clone(),
+            title: title.clone().unwrap_or_default(),
+            author: author.clone().unwrap_or_default(),
+        },
         message: entry.message.clone(),
         changes: entry.changes.clone(),
     }

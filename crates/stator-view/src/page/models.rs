@@ -3,7 +3,7 @@
 use super::frame::{PageFrame, PageSection};
 use super::text::{TimeText, amount_text, number_text, print};
 use crate::capacity::capacity;
-use crate::models::{ModelOrder, ModelQuery, ModelRow, SortKey};
+use crate::models::{ModelListMetadata, ModelOrder, ModelQuery, ModelRow, SortKey};
 use crate::observation::FleetObservation;
 use crate::problem::ProblemDetails;
 use crate::query_string::encode;
@@ -42,16 +42,16 @@ struct CountLink {
 }
 
 /// A filter that is chosen from a list.
-struct FilterChoice {
-    name: &'static str,
-    label: &'static str,
-    options: Vec<FilterOption>,
+pub(super) struct FilterChoice {
+    pub(super) name: &'static str,
+    pub(super) label: &'static str,
+    pub(super) options: Vec<FilterOption>,
 }
 
-struct FilterOption {
-    value: String,
-    text: String,
-    is_on: bool,
+pub(super) struct FilterOption {
+    pub(super) value: String,
+    pub(super) text: String,
+    pub(super) is_on: bool,
 }
 
 /// A row as the page shows it.
@@ -97,7 +97,7 @@ pub fn models_page(observation: &FleetObservation, query: &str, now: Timestamp) 
         kept: query.parameters().into_iter().filter(|(name, _)| !chosen.contains(name)).collect(),
         choices: choices(observation, &query),
         api_address: query.address("/api/v1/models"),
-        range: range(page.metadata.first, page.rows.len(), page.metadata.total, page.counts.all),
+        range: list_range(&page.metadata, page.rows.len(), page.counts.all),
         rows: page.rows.iter().map(|row| RowText::new(row, now)).collect(),
         previous: turned(&page.metadata.previous),
         next: turned(&page.metadata.next),
@@ -105,7 +105,9 @@ pub fn models_page(observation: &FleetObservation, query: &str, now: Timestamp) 
     }))
 }
 
-fn range(first: usize, shown: usize, total: usize, all: usize) -> String {
+/// Which rows of a list are shown.
+pub(super) fn list_range(place: &ModelListMetadata, shown: usize, all: usize) -> String {
+    let (first, total) = (place.first, place.total);
     let of = if total == all {
         number_text(all)
     } else {
@@ -179,22 +181,28 @@ fn drift_count(query: &ModelQuery, number: usize) -> CountLink {
 fn choices(observation: &FleetObservation, query: &ModelQuery) -> Vec<FilterChoice> {
     let choices = observation.choices();
     let filter = &query.filter;
-    let set = |name, label, all: BTreeSet<String>, chosen: &BTreeSet<String>| {
-        let any = FilterOption { value: String::new(), text: "all".to_owned(), is_on: chosen.is_empty() };
-        // What is chosen is shown also where no model has it any more.
-        let values = all.union(chosen).map(|value| FilterOption {
-            value: value.clone(),
-            text: value.clone(),
-            is_on: chosen.contains(value),
-        });
-        FilterChoice { name, label, options: [any].into_iter().chain(values).collect() }
-    };
     vec![
-        set("source", "Source", choices.sources, &filter.source),
-        set("namespace", "Namespace", choices.namespaces, &filter.namespace),
-        set("gpu", "GPU", choices.gpus, &filter.gpu),
+        choice("source", "Source", &choices.sources, &filter.source),
+        choice("namespace", "Namespace", &choices.namespaces, &filter.namespace),
+        choice("gpu", "GPU", &choices.gpus, &filter.gpu),
         FilterChoice { name: "sort", label: "Sort", options: sort_options(&query.order) },
     ]
+}
+
+fn choice(name: &'static str, label: &'static str, all: &BTreeSet<String>, chosen: &BTreeSet<String>) -> FilterChoice {
+    let any = FilterOption { value: String::new(), text: "all".to_owned(), is_on: chosen.is_empty() };
+    // What is chosen is shown also where no model has it any more.
+    let values = all.union(chosen).map(|value| FilterOption {
+        value: value.clone(),
+        text: value.clone(),
+        is_on: chosen.contains(value),
+    });
+    FilterChoice { name, label, options: [any].into_iter().chain(values).collect() }
+}
+
+/// The choice of a source.
+pub(super) fn source_choice(observation: &FleetObservation, query: &ModelQuery) -> FilterChoice {
+    choice("source", "Source", &observation.choices().sources, &query.filter.source)
 }
 
 fn sort_options(order: &ModelOrder) -> Vec<FilterOption> {

@@ -1,13 +1,12 @@
 //! The page of the sources.
 
 use super::frame::{PageFrame, PageSection};
-use super::text::{TimeText, number_text, print};
+use super::text::{CommitText, TimeText, number_text, print};
 use crate::models::ModelQuery;
 use crate::observation::FleetObservation;
 use crate::sources::{RevisionView, SourceView, sources};
 use askama::Template;
 use jiff::Timestamp;
-use stator_model::plan::abbreviate_revision;
 use std::collections::BTreeSet;
 
 #[derive(Template)]
@@ -26,11 +25,13 @@ struct SourceText {
     /// Seen, attempted and applied.
     revisions: Vec<Option<RevisionText>>,
     models: String,
+    /// Where the changes are, and of how many models.
+    pending: Option<(String, String)>,
     lines: Vec<String>,
 }
 
 struct RevisionText {
-    commit: String,
+    commit: CommitText,
     time: Option<TimeText>,
 }
 
@@ -47,7 +48,7 @@ fn source_text(source: &SourceView, now: Timestamp) -> SourceText {
     models.filter.source = BTreeSet::from([source.label.clone()]);
     let revision = |one: &Option<RevisionView>| {
         one.as_ref().map(|one| RevisionText {
-            commit: abbreviate_revision(&one.commit),
+            commit: CommitText::new(one),
             time: one.time.as_ref().map(|time| TimeText::ago(time, now)),
         })
     };
@@ -60,6 +61,7 @@ fn source_text(source: &SourceView, now: Timestamp) -> SourceText {
         phase: source.phase.clone(),
         revisions: vec![revision(&source.seen), revision(&source.attempted), revision(&source.applied)],
         models: number_text(source.models.all),
+        pending: (source.pending_models > 0).then(|| (models.address("/changes"), number_text(source.pending_models))),
         lines: source.problems.iter().chain(&source.held).cloned().chain(window).collect(),
     }
 }

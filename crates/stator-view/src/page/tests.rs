@@ -104,6 +104,13 @@ fn a_model_is_told_on_one_page() {
     Component Graph Ready Rollout GPUs
     frontend llama 1 of 1 ready 1 of 1 0
     decode llama 2 of 3 ready 2 of 3 12 unknown
+    Next sync
+    3f2a91c Scale llama to two replicas by Grace Hopper
+    1 object would change.
+    GPUs 12 now, 8 after, at most 12 during the rollout
+    Disruption scale
+    Object Change Disruption GPUs Why
+    DynamoGraphDeployment prod/llama update scale 12 → 8 drifted: changed in the cluster, not in git spec.components[name=decode].replicas : 3 → 2
     Drift
     Object Field Git has The cluster has Owned by Since
     DynamoGraphDeployment prod/llama spec.components[name=decode].replicas 2 3 kubectl-edit 40m
@@ -112,7 +119,7 @@ fn a_model_is_told_on_one_page() {
     DynamoGraphDeployment llama update ◌ Progressing 3d waiting for decode (2 of 3 ready): its pods are not available yet
     History
     When Result Revision Changes
-    10m ago Succeeded 3f2a91c all objects are applied create DynamoGraphDeployment prod/llama (none)
+    10m ago Succeeded 3f2a91c Scale llama to two replicas by Grace Hopper all objects are applied create DynamoGraphDeployment prod/llama (none)
     Events
     When Reason Object Message
     2m ▲ BackOff Pod llama-decode-0 Back-off pulling image (7 times)
@@ -167,10 +174,10 @@ fn a_model_is_told_on_one_page() {
 #[test]
 fn sources_capacity_and_problems_have_pages() {
     insta::assert_snapshot!(text_of(&sources_page(&fleet(), now())), @"
-        Sources
-        As of 2026-01-04T01:00:00Z .
-        Source Environment Phase Seen Attempted Applied Models What to know
-        team/fleet https://git.example.com/team/models.git prod Idle 3f2a91c 20m 3f2a91c 15m – 6 llama: Failed: worker-0 is in CrashLoopBackOff
+    Sources
+    As of 2026-01-04T01:00:00Z .
+    Source Environment Phase Seen Attempted Applied Models Changes What to know
+    team/fleet https://git.example.com/team/models.git prod Idle 3f2a91c Scale llama to two replicas by Grace Hopper 20m 3f2a91c Scale llama to two replicas by Grace Hopper 15m – 6 1 llama: Failed: worker-0 is in CrashLoopBackOff
     ");
     insta::assert_snapshot!(text_of(&capacity_page(&fleet(), now())), @"
     Capacity
@@ -183,7 +190,7 @@ fn sources_capacity_and_problems_have_pages() {
     let problem = ModelQuery::parse("helth=Failed").unwrap_err();
     insta::assert_snapshot!(text_of(&problem_page(&problem)), @"
     A parameter is not allowed
-    there is no parameter `helth`; allowed: q , health , sync , namespace , source , gpu , drift , sort , limit , continue ; did you mean `health`?
+    there is no parameter `helth`; allowed: q , health , sync , namespace , source , gpu , drift , pending , commit , sort , limit , continue ; did you mean `health`?
     Correct the named parameter, or omit it.
     ");
     for kind in KINDS.iter().copied() {

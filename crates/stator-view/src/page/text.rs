@@ -1,8 +1,10 @@
 //! How values are written on pages: with the words and units of the command line.
 
+use crate::sources::RevisionView;
 use askama::Template;
 use jiff::Timestamp;
 use serde_json::Value;
+use stator_model::plan::abbreviate_revision;
 use stator_model::present::escape;
 use stator_model::present::status::format_age;
 
@@ -21,6 +23,26 @@ pub(super) struct TimeText {
 impl TimeText {
     pub(super) fn ago(datetime: &str, now: Timestamp) -> Self {
         Self { datetime: datetime.to_owned(), text: format_age(datetime, now) }
+    }
+}
+
+/// A commit, with what git tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommitText {
+    pub(super) commit: String,
+    pub(super) page: Option<String>,
+    pub(super) title: String,
+    pub(super) author: String,
+}
+
+impl CommitText {
+    pub(super) fn new(commit: &RevisionView) -> Self {
+        Self {
+            commit: abbreviate_revision(&commit.commit),
+            page: commit.page.clone(),
+            title: commit.title.clone().unwrap_or_default(),
+            author: commit.author.clone().unwrap_or_default(),
+        }
     }
 }
 

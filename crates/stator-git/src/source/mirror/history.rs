@@ -5,9 +5,11 @@
 //! not out of git's list of cut histories: a commit is known to have parents although they are not here.
 
 use super::{Mirror, MirrorError};
+use crate::source::commit_log::{self, CommitAnswer, CommitQuestion};
+use crate::source::proposal::{self, ProposalAuthor, ProposalError, ProposedCommit, ProposedFile};
 use crate::source::transport::TransportError;
 use git2::{ObjectType, Oid};
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 /// How far histories are fetched when what is there does not answer: the last is all.
 const FETCH_DEPTHS: [i32; 2] = [100, i32::MAX];
@@ -23,6 +25,42 @@ enum HistoryLookup<T> {
 }
 
 impl Mirror {
+    /// What commits that are here say of themselves; `folder` is the one that the question's folders are relative to.
+    pub fn commit_log(&self, folder: &str, question: &CommitQuestion) -> CommitAnswer {
+        commit_log::answer_question(self.store.repository(), folder, question)
+    }
+
+    /// A commit on top of one that is here, kept in memory.
+    ///
+    /// # Errors
+    /// Where the file is not what it was, or git refuses.
+    pub fn propose(
+        &self,
+        base: &str,
+        file: &ProposedFile,
+        message: &str,
+        author: &ProposalAuthor,
+    ) -> Result<ProposedCommit, ProposalError> {
+        proposal::commit_in_memory(self.store.repository().path(), base, file, message, author)
+    }
+
+    /// The files of a folder, from the repository's root, as a commit has them.
+    ///
+    /// # Errors
+    /// Where the commit cannot be had.
+    pub fn files_at(&mut self, commit: &str, folder: &str) -> Result<BTreeMap<String, Vec<u8>>, ProposalError> {
+        let failed = |error: MirrorError| ProposalError::Git(error.to_string());
+        let oid = super::reference::parse_full_commit(commit).map_err(failed)?;
+        let read = |mirror: &Self| proposal::files_of_folder(mirror.store.repository(), commit, folder);
+        match read(self) {
+            Err(_) => {
+                self.fetch_objects(&[oid], 1).map_err(failed)?;
+                read(self)
+            }
+            found => found,
+        }
+    }
+
     /// When a commit that is here was committed, in seconds since 1970, by its own account. Anybody may write anything there.
     pub fn commit_time(&self, commit: &str) -> Option<i64> {
         let commit = self.read_object(commit, ObjectType::Commit).ok()?;

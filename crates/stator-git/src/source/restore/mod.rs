@@ -69,6 +69,13 @@ pub struct RollbackRepository {
     branch: String,
 }
 
+impl PushRemote {
+    /// Of the repository that a folder is in; `None` outside git, on no branch, or without a remote.
+    pub fn of(root: &Path) -> Option<Self> {
+        RollbackRepository::open(root).ok()?.remote()
+    }
+}
+
 impl RollbackRepository {
     /// Opens the git repository around `root`, which is stator's root.
     ///

@@ -16,7 +16,10 @@ mod tests;
 pub use crd::custom_resource_definition;
 pub use error::RecordError;
 pub(super) use object::{ANNOTATION_ORIGIN, ANNOTATION_OWNER};
-pub use state::{ObservedModelState, RecordCondition, RecordState, SyncState, abbreviate_revision, is_uncommitted};
+pub use state::{
+    ObservedModelState, RecordCondition, RecordState, SyncState, abbreviate_revision, commit_of_revision,
+    is_uncommitted,
+};
 
 use crate::plan::{RepositoryOrigin, SourceIdentity};
 use serde::Serialize;

@@ -123,12 +123,14 @@ pub fn is_uncommitted(revision: &str) -> bool {
     revision.ends_with(UNCOMMITTED)
 }
 
+/// The commit that a revision begins from: itself, unless its files differ.
+pub fn commit_of_revision(revision: &str) -> &str {
+    revision.strip_suffix(UNCOMMITTED).unwrap_or(revision)
+}
+
 /// A revision as people read it: the first seven digits of a commit, with `-dirty` where it has that.
 pub fn abbreviate_revision(revision: &str) -> String {
-    let (commit, dirty) = match revision.strip_suffix(UNCOMMITTED) {
-        Some(commit) => (commit, UNCOMMITTED),
-        None => (revision, ""),
-    };
+    let (commit, dirty) = (commit_of_revision(revision), if is_uncommitted(revision) { UNCOMMITTED } else { "" });
     let is_commit = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     format!("{}{dirty}", if is_commit { stator_core::commit::short_commit(commit) } else { commit })
 }

@@ -1,0 +1,48 @@
+//! What git tells of the commits that a source and its models name: asked once of each, and of what is pending each time.
+
+use stator_git::source::commit_log::{CommitAnswer, CommitQuestion};
+use stator_view::facts::{CommitFacts, ModelFacts, SourceFacts};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is to be asked of a source's repository beside what is known already; `None` where it is nothing. `head` is the
+/// commit that its models are wanted as of.
+pub fn commit_question(
+    source: &SourceFacts,
+    known: &BTreeMap<String, CommitFacts>,
+    head: &str,
+) -> Option<CommitQuestion> {
+    let commits = source.named_commits().into_iter().filter(|commit| !commit.is_empty() && !known.contains_key(commit));
+    let question = CommitQuestion {
+        commits: commits.collect(),
+        folders: source.pending_folders(),
+        head: stator_model::plan::commit_of_revision(head).to_owned(),
+    };
+    (!question.commits.is_empty() || !question.folders.is_empty()).then_some(question)
+}
+
+/// The source with what was answered. `page` is where a commit is shown. Commits that nobody names any more are forgotten.
+pub fn with_commits(
+    mut source: SourceFacts,
+    known: &BTreeMap<String, CommitFacts>,
+    answer: CommitAnswer,
+    page: impl Fn(&str) -> Option<String>,
+) -> SourceFacts {
+    let CommitAnswer { headers, changes } = answer;
+    let mut commits: BTreeMap<String, CommitFacts> = known.clone();
+    commits.extend(headers.into_iter().map(|(commit, header)| {
+        let page = page(&commit);
+        (commit, CommitFacts { author: header.author, title: header.title, time: header.time, page })
+    }));
+    if !changes.is_empty() {
+        let changed = |model: &ModelFacts| {
+            let changed_by = (!model.pending.is_empty()).then(|| changes.get(model.folder()).cloned()).flatten();
+            ModelFacts { changed_by, ..model.clone() }
+        };
+        source.models = source.models.iter().map(changed).collect();
+    }
+    let mut named = source.named_commits();
+    named.extend(changes.into_values());
+    commits.retain(|commit, _| named.contains(commit));
+    SourceFacts { commits: Arc::new(commits), ..source }
+}
