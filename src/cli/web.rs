@@ -3,24 +3,32 @@
 use super::args::{ClusterArgs, EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
+use super::rollback::pull_request::proposal_host;
 use super::signals::wait_for_interrupt;
 use super::targets::TargetArgs;
 use super::{connect, live_plan, repository};
 use crate::controller::sources::folder_watch::FolderWatch;
-use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents, commit_question, with_commits};
+use crate::observation::{
+    DraftBasis, DraftSource, ObservationBoard, ProposalDesk, ProposalRepository, RecentEvents, commit_question,
+    with_commits,
+};
 use crate::server::tls::CertificateFiles;
 use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
 use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueHint};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_git::forge::commit_page;
 use stator_git::source::commit_log::read_commit_log;
+use stator_git::source::proposal::{self, ProposalAuthor, ProposalError, ProposedCommit, ProposedFile};
 use stator_git::source::restore::PushRemote;
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
 use stator_model::intent::ResolvedEnvironment;
 use stator_view::facts::{RevisionFacts, SourceFacts, model_facts};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -275,6 +283,41 @@ impl EnvironmentPlace {
     }
 }
 
+/// A repository of this machine, as far as pull requests need it.
+struct CheckoutProposals {
+    root: PathBuf,
+}
+
+impl ProposalRepository for CheckoutProposals {
+    fn commit(
+        &self,
+        base: String,
+        file: ProposedFile,
+        message: String,
+        author: ProposalAuthor,
+    ) -> BoxFuture<'_, Result<ProposedCommit, ProposalError>> {
+        let root = self.root.clone();
+        in_git(move || proposal::commit_in_checkout(&root, &base, &file, &message, &author))
+    }
+
+    fn files_at(
+        &self,
+        commit: String,
+        folder: String,
+    ) -> BoxFuture<'_, Result<BTreeMap<String, Vec<u8>>, ProposalError>> {
+        let root = self.root.clone();
+        in_git(move || proposal::read_files_at(&root, &commit, &folder))
+    }
+}
+
+/// Works with git on a thread of its own.
+fn in_git<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProposalError> + Send + 'static,
+) -> BoxFuture<'static, Result<T, ProposalError>> {
+    let stopped = |_| Err(ProposalError::Git("reading the repository was stopped".to_owned()));
+    tokio::task::spawn_blocking(work).map(move |done| done.unwrap_or_else(stopped)).boxed()
+}
+
 /// Looks at an environment of a repository of this machine whenever its files or the cluster change.
 #[derive(Debug)]
 pub struct RepositoryObserver {
@@ -306,6 +349,12 @@ impl RepositoryObserver {
             !path.components().any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'))
         });
         let (mut changes, mut events) = (None, RecentEvents::default());
+        let desk = ProposalDesk::new(
+            Arc::new(CheckoutProposals { root: self.place.root.clone() }),
+            proposal_host(&self.place.root),
+        );
+        let proposals = desk.access();
+        board.set_proposal_desk("", &self.repository, desk);
         board.set_source(SourceFacts { unread: Some("they are being read".to_owned()), ..self.empty_facts() });
         loop {
             if changes.is_none() {
@@ -323,7 +372,7 @@ impl RepositoryObserver {
                     SourceFacts { unread: Some(error.to_string()), ..known.unwrap_or_else(|| self.empty_facts()) }
                 }
             };
-            board.set_source(facts);
+            board.set_source(SourceFacts { proposals: proposals.clone(), ..facts });
             // Looking takes half of the time at most.
             tokio::time::sleep(DEBOUNCE.max(began.elapsed())).await;
             match &mut changes {

@@ -1,6 +1,7 @@
 //! Where what was seen is kept.
 
 use super::draft_basis::DraftBasis;
+use super::proposals::ProposalDesk;
 use jiff::Timestamp;
 use stator_view::facts::{FleetFacts, SourceFacts, whole_second};
 use stator_view::observation::FleetObservation;
@@ -38,6 +39,8 @@ struct SharedBoard {
     drafts: Mutex<BTreeMap<(String, String), SourceDrafts>>,
     /// Moves when a basis is asked for, or is there.
     draft_changes: watch::Sender<()>,
+    /// Where pull requests of each source are opened.
+    desks: Mutex<BTreeMap<(String, String), ProposalDesk>>,
 }
 
 impl Default for ObservationBoard {
@@ -48,6 +51,7 @@ impl Default for ObservationBoard {
             observations: watch::channel(Arc::new(nothing)).0,
             drafts: Mutex::default(),
             draft_changes: watch::channel(()).0,
+            desks: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -158,9 +162,24 @@ impl ObservationBoard {
         self.shared.draft_changes.subscribe()
     }
 
+    fn lock_desks(&self) -> MutexGuard<'_, BTreeMap<(String, String), ProposalDesk>> {
+        self.shared.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says where pull requests of a source are opened.
+    pub fn set_proposal_desk(&self, namespace: &str, name: &str, desk: ProposalDesk) {
+        self.lock_desks().insert((namespace.to_owned(), name.to_owned()), desk);
+    }
+
+    /// Where pull requests of a source are opened; `None` where nobody said.
+    pub fn proposal_desk(&self, namespace: &str, name: &str) -> Option<ProposalDesk> {
+        self.lock_desks().get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
     /// Takes a source down.
     pub fn remove_source(&self, namespace: &str, name: &str) {
         self.lock_drafts().remove(&(namespace.to_owned(), name.to_owned()));
+        self.lock_desks().remove(&(namespace.to_owned(), name.to_owned()));
         self.change(|facts, next| {
             let before = facts.sources.len();
             facts.sources.retain(|one| (one.namespace.as_str(), one.name.as_str()) != (namespace, name));

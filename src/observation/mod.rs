@@ -5,9 +5,11 @@
 mod board;
 mod commit_notes;
 mod draft_basis;
+mod proposals;
 mod recent_events;
 
 pub use board::ObservationBoard;
 pub use commit_notes::{commit_question, with_commits};
 pub use draft_basis::{DraftBasis, DraftSource};
+pub use proposals::{OpenedProposal, Proposal, ProposalDesk, ProposalHost, ProposalRefusal, ProposalRepository};
 pub use recent_events::RecentEvents;

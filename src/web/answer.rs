@@ -98,7 +98,9 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
         | ProblemKind::CrossOrigin
         | ProblemKind::MediaType
         | ProblemKind::InvalidModel
-        | ProblemKind::ReplicasNotOwned => {}
+        | ProblemKind::ReplicasNotOwned
+        | ProblemKind::NotProposed
+        | ProblemKind::Stale => {}
     }
     if is_logged(problem.of) {
         let reason = format!("a request to the pages was refused: {}", problem.title);
@@ -127,7 +129,9 @@ fn is_logged(kind: ProblemKind) -> bool {
         | ProblemKind::Expired
         | ProblemKind::MediaType
         | ProblemKind::InvalidModel
-        | ProblemKind::ReplicasNotOwned => false,
+        | ProblemKind::ReplicasNotOwned
+        | ProblemKind::NotProposed
+        | ProblemKind::Stale => false,
     }
 }
 

@@ -2,19 +2,29 @@
 
 use super::answer::{self, HTML, WebRequest};
 use super::drafts::{self, FORM_TYPES, MAX_FORM_BYTES};
+use super::proposals::{self, ProposalWords};
 use super::request_scope::RequestScope;
 use super::state::WebState;
 use crate::fair_turns::Turn;
 use axum::body::Body;
 use axum::response::Response;
 use http::{StatusCode, header};
+use stator_core::commit::short_commit;
+use stator_git::source::proposal::ProposalError;
+use stator_model::plan::commit_of_revision;
 use stator_view::draft::{DraftTarget, JudgedDraft, ModelDraft};
 use stator_view::facts::SourceFacts;
-use stator_view::form::{FormAction, FormDraft, FormSubmission, NEW_MODEL, apply_submission};
+use stator_view::form::{FormAction, FormDraft, FormStart, FormSubmission, NEW_MODEL, apply_submission, merge_fields};
 use stator_view::observation::FleetObservation;
-use stator_view::page::{FormInput, FormPlace, form_page, is_shown_as_it_is, text_digest};
+use stator_view::page::{
+    FormInput, FormPlace, form_page, is_shown_as_it_is, model_address, proposed_page, text_digest,
+};
 use stator_view::problem::{ProblemDetails, ProblemKind, RequestFault};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
+/// How long a commit may take to be read, which may have to be fetched.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 const PATCH: &str = "text/x-diff; charset=utf-8";
 
 /// What a form is about: its source, and the file as the source has it.
@@ -32,18 +42,32 @@ pub(super) async fn open(
     question: &WebRequest<'_>,
     place: FormPlace<'_>,
 ) -> Result<Response, ProblemDetails> {
-    let observation = &scope.observation;
-    let target = DraftTarget::parse(question.query, &["source"])?;
+    let (target, start) = match place {
+        FormPlace::New => (DraftTarget::parse(question.query, &["source"])?, FormStart::default()),
+        FormPlace::Edit { .. } => (DraftTarget::default(), FormStart::parse(question.query)?),
+    };
     let subject = find_subject(state, scope, place, target).await?;
-    let text = subject.stored.clone().unwrap_or_else(|| NEW_MODEL.to_owned());
-    let sent = FormSubmission {
+    let stored = subject.stored.clone().unwrap_or_else(|| NEW_MODEL.to_owned());
+    let (text, notices) = match &start.revision {
+        Some(revision) => text_at(state, &subject, revision).await?,
+        None => (stored.clone(), Vec::new()),
+    };
+    let mut sent = FormSubmission {
         base: text.clone(),
         yaml: text,
+        origin: if subject.stored.is_some() { stored } else { String::new() },
         seen: subject.stored.as_deref().map(text_digest).unwrap_or_default(),
+        values: start.field.into_iter().collect(),
         ..FormSubmission::default()
     };
-    let judged = judge(state, scope, &subject, &sent, (sent.yaml.clone(), None)).await?;
-    Ok(page(StatusCode::OK, observation, place, &subject, &sent, &judged, &[]))
+    if let Some(revision) = &start.revision {
+        sent.title = format!("Revert {} to {}", subject.file.as_deref().unwrap_or_default(), short_commit(revision));
+    }
+    let FormDraft { text, faults, kept: _ } = apply_submission(&sent);
+    let judged = judge(state, scope, &subject, &sent, (text, None)).await?;
+    let answer =
+        FormAnswer { status: StatusCode::OK, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
+    Ok(page(&scope.observation, place, &subject, &answer))
 }
 
 /// Shows what a form becomes that was sent, or gives the patch for it.
@@ -58,12 +82,37 @@ pub(super) async fn submit(
     // Which source a new model is for stands in the body: before it is read, there has to be one that it may be for.
     find_subject(state, scope, place, DraftTarget::default()).await?;
     let (body, turn) = drafts::read_body(state, question, body, MAX_FORM_BYTES).await?;
-    let sent = FormSubmission::parse(&body);
+    let mut sent = FormSubmission::parse(&body);
     drop(body);
-    let observation = &scope.observation;
-    let target = DraftTarget { source: Some(sent.source.clone()).filter(|source| !source.is_empty()), file: None };
+    let source = Some(sent.source.clone()).filter(|source| !source.is_empty());
+    let target = DraftTarget { source, ..DraftTarget::default() };
     let subject = find_subject(state, scope, place, target).await?;
-    let FormDraft { mut text, mut faults } = apply_submission(&sent);
+    let FormDraft { mut text, mut faults, kept } = apply_submission(&sent);
+    sent.kept = kept;
+    let mut notices = Vec::new();
+    let is_stale = place != FormPlace::New && subject.stored.as_deref().map(text_digest).as_ref() != Some(&sent.seen);
+    if let Some(stored) = subject.stored.clone().filter(|_| is_stale) {
+        let file = subject.file.as_deref().unwrap_or_default();
+        match merge_fields(&sent.origin, &text, &stored.replace("\r\n", "\n")) {
+            Some(merged) => {
+                notices.push(match merged.conflicts.as_slice() {
+                    [] => format!(
+                        "{file} was changed meanwhile. Your change was carried over to it: look at the plan again."
+                    ),
+                    _ => format!("{file} was changed meanwhile. Your change was carried over, but for what is listed."),
+                });
+                text = merged.text;
+                faults.extend(merged.conflicts);
+                (sent.seen, sent.origin) = (text_digest(&stored), stored);
+            }
+            None => faults.push(RequestFault {
+                pointer: "#".to_owned(),
+                detail: format!("{file} was changed since this form was opened, and cannot be merged"),
+                help: Some("copy your text, and open the form again".to_owned()),
+                ..RequestFault::default()
+            }),
+        }
+    }
     if subject.stored.as_ref().is_some_and(|stored| stored.contains("\r\n")) {
         // As its lines end in git; browsers do not tell.
         text = text.replace('\n', "\r\n");
@@ -77,18 +126,11 @@ pub(super) async fn submit(
             ..RequestFault::default()
         });
     }
-    let is_stale = place != FormPlace::New && subject.stored.as_deref().map(text_digest).as_ref() != Some(&sent.seen);
-    if is_stale {
-        faults.push(RequestFault {
-            pointer: "#".to_owned(),
-            detail: format!("{} was changed since this form was opened", judged.draft.file),
-            help: Some("open the form again; it starts from the file as it is now".to_owned()),
-            ..RequestFault::default()
-        });
-    }
     let checked = judged.check_change();
     let status = match (&checked, faults.is_empty()) {
         (_, false) if is_stale => StatusCode::CONFLICT,
+        // What was merged is looked at before it goes anywhere.
+        (Ok(()), true) if is_stale && sent.action != FormAction::Preview => StatusCode::CONFLICT,
         (Err(problem), _) => StatusCode::from_u16(problem.status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY),
         (Ok(()), false) => StatusCode::UNPROCESSABLE_ENTITY,
         (Ok(()), true) => StatusCode::OK,
@@ -96,7 +138,34 @@ pub(super) async fn submit(
     if sent.action == FormAction::Patch && status == StatusCode::OK {
         return Ok(patch(&judged));
     }
-    Ok(page(status, observation, place, &subject, &sent, &judged, &faults))
+    if sent.action == FormAction::Propose && status == StatusCode::OK {
+        let words = ProposalWords { title: &sent.title, description: &sent.description };
+        match proposals::open(state, scope, subject.source, &judged, words).await {
+            Ok(proposal) => {
+                let model = match place {
+                    FormPlace::New => None,
+                    FormPlace::Edit { namespace, name } => Some(model_address(namespace, name)),
+                };
+                let status = if proposal.is_new { StatusCode::CREATED } else { StatusCode::OK };
+                return Ok(answer::text(status, HTML, proposed_page(&proposal, model.as_deref())));
+            }
+            // What was filled in stays.
+            Err(problem) => {
+                let detail = problem.detail.clone().unwrap_or_default();
+                faults.push(RequestFault {
+                    pointer: "#".to_owned(),
+                    detail: format!("{}: {detail}", problem.title),
+                    help: Some(problem.of.help().to_owned()),
+                    ..RequestFault::default()
+                });
+                let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY);
+                let answer = FormAnswer { status, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
+                return Ok(page(&scope.observation, place, &subject, &answer));
+            }
+        }
+    }
+    let answer = FormAnswer { status, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
+    Ok(page(&scope.observation, place, &subject, &answer))
 }
 
 async fn find_subject<'a>(
@@ -153,22 +222,68 @@ async fn judge(
     let named = Some(sent.file.clone()).filter(|file| !file.is_empty());
     let file = match &subject.file {
         Some(file) => file.clone(),
-        None => DraftTarget { source: None, file: named }.find_file(subject.source, &text)?,
+        None => DraftTarget { file: named, ..DraftTarget::default() }.find_file(subject.source, &text)?,
     };
     drafts::judge(state, scope, subject.source, ModelDraft { file, text }, turn).await
 }
 
-fn page(
+/// What a form is answered with.
+struct FormAnswer<'a> {
     status: StatusCode,
+    sent: &'a FormSubmission,
+    judged: &'a JudgedDraft,
+    faults: &'a [RequestFault],
+    notices: &'a [String],
+}
+
+fn page(
     observation: &FleetObservation,
     place: FormPlace<'_>,
     subject: &FormSubject<'_>,
-    sent: &FormSubmission,
-    judged: &JudgedDraft,
-    faults: &[RequestFault],
+    answer: &FormAnswer<'_>,
 ) -> Response {
-    let input = FormInput { place, source: subject.source, sent, judged, faults };
+    let FormAnswer { status, sent, judged, faults, notices } = *answer;
+    let input = FormInput { place, source: subject.source, sent, judged, faults, notices };
     answer::text(status, HTML, form_page(observation, &input))
+}
+
+/// The model's file as a commit has it, and what else of the model is other there.
+async fn text_at(
+    state: &WebState,
+    subject: &FormSubject<'_>,
+    revision: &str,
+) -> Result<(String, Vec<String>), ProblemDetails> {
+    let unknown = |detail: String| ProblemDetails::new(ProblemKind::NotFound).with_detail(detail);
+    let source = subject.source;
+    let file = subject.file.as_deref().unwrap_or_default();
+    let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+    let desk = state.board.proposal_desk(&source.namespace, &source.name);
+    let (Some(desk), Some(seen)) = (desk, &source.seen) else {
+        return Err(unknown(format!("No commit of {} was read yet.", source.label())));
+    };
+    let reading = async {
+        let then = desk.files_at(revision, folder).await?;
+        let now = desk.files_at(commit_of_revision(&seen.commit), folder).await?;
+        Ok::<_, ProposalError>((then, now))
+    };
+    let read =
+        tokio::time::timeout(READ_TIMEOUT, reading).await.map_err(|_| ProblemDetails::new(ProblemKind::OutOfTime))?;
+    let (mut then, mut now) = read.map_err(|error| unknown(format!("{error}.")))?;
+    let text = then.remove(name).and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = text.ok_or_else(|| unknown(format!("Commit {} has no {file}.", short_commit(revision))))?;
+    now.remove(name);
+    let of_model = |name: &&String| name.starts_with("model.") && name.ends_with(".yaml");
+    let names: BTreeSet<&String> = then.keys().chain(now.keys()).filter(of_model).collect();
+    let other: Vec<&str> =
+        names.into_iter().filter(|name| then.get(*name) != now.get(*name)).map(String::as_str).collect();
+    let notices = (!other.is_empty()).then(|| {
+        format!(
+            "{} differs in {} too, and is not reverted here: `stator rollback` restores all files of a model.",
+            other.join(", "),
+            short_commit(revision)
+        )
+    });
+    Ok((text, notices.into_iter().collect()))
 }
 
 fn patch(judged: &JudgedDraft) -> Response {

@@ -24,6 +24,7 @@ mod drafts;
 mod forms;
 mod link_gate;
 mod listener;
+mod proposals;
 mod request_scope;
 mod route;
 mod routes;

@@ -3,6 +3,7 @@
 use super::access::AccessGate;
 use super::answer::{self, HTML, JSON, WebRequest};
 use super::link_gate::LinkGate;
+use super::proposals::{self, ProposalWords};
 use super::request_scope::RequestScope;
 use super::route::WebRoute;
 use super::state::WebState;
@@ -146,10 +147,22 @@ async fn answer_draft(
     (endpoint, request): (&ApiEndpoint, &ApiRequest),
     body: Body,
 ) -> Result<Response, ProblemDetails> {
+    let target = DraftTarget::parse(&request.query, &endpoint.query_names())?;
+    if let ApiAnswer::Proposal { .. } = endpoint.answer {
+        let judged = drafts::judge_sent(state, scope, question, body, &target).await?;
+        judged.check_change()?;
+        let source = target.find_source(&scope.observation)?;
+        let (title, description) = (target.title.as_deref(), target.description.as_deref());
+        let words = ProposalWords { title: title.unwrap_or_default(), description: description.unwrap_or_default() };
+        let proposal = proposals::open(state, scope, source, &judged, words).await?;
+        let status = if proposal.is_new { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = answer::text(status, JSON, serde_json::to_string(&proposal).unwrap_or_default());
+        answer::insert(&mut response, header::LOCATION, &proposal.url);
+        return Ok(response);
+    }
     let ApiAnswer::Draft { schema: _, body: document } = endpoint.answer else {
         return Err(ProblemDetails::new(ProblemKind::NotFound));
     };
-    let target = DraftTarget::parse(&request.query, &endpoint.query_names())?;
     let judged = drafts::judge_sent(state, scope, question, body, &target).await?;
     Ok(answer::text(StatusCode::OK, JSON, document(&judged)?))
 }
@@ -164,6 +177,8 @@ fn answer_document(
         ApiAnswer::Json { schema: _, body } => Ok(answer::tagged(question, JSON, body(&scope.observation, request)?)),
         ApiAnswer::OpenApi => Ok(answer::tagged(question, JSON, openapi(ENDPOINTS).to_string())),
         // Routes of their own.
-        ApiAnswer::Draft { .. } | ApiAnswer::Stream => Err(ProblemDetails::new(ProblemKind::NotFound)),
+        ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } | ApiAnswer::Stream => {
+            Err(ProblemDetails::new(ProblemKind::NotFound))
+        }
     }
 }

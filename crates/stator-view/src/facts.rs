@@ -57,10 +57,35 @@ pub struct SourceFacts {
     pub changed_in: u64,
     /// Whether whoever looks may see its models and not itself.
     pub is_withheld: bool,
+    /// Whether a change can be proposed from here.
+    pub proposals: ProposalAccess,
     /// What is known of the commits that it and its models name, by commit.
     pub commits: Arc<BTreeMap<String, CommitFacts>>,
     /// Its models, sorted by name; a copy of the facts shares them.
     pub models: Arc<[ModelFacts]>,
+}
+
+/// Whether pull requests can be opened for a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProposalAccess {
+    /// They can.
+    Open {
+        /// The branch that they go into.
+        base: String,
+        /// The git host, as people know it.
+        host: String,
+    },
+    /// They cannot: patches are offered instead.
+    Closed {
+        /// Why, with what to do about it.
+        reason: String,
+    },
+}
+
+impl Default for ProposalAccess {
+    fn default() -> Self {
+        Self::Closed { reason: "the source has not been read yet".to_owned() }
+    }
 }
 
 /// What a commit says of itself, and where its page is.

@@ -28,6 +28,7 @@ pub mod models;
 pub mod observation;
 pub mod page;
 pub mod problem;
+pub mod proposal;
 mod query_string;
 pub mod reader;
 #[cfg(test)]

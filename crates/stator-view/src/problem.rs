@@ -99,6 +99,12 @@ problem_kinds! {
     ReplicasNotOwned = 409, "replicas-not-owned", "Git does not set these replicas",
         "A planner or a scaling adapter sets the replicas: change the bounds in `scaling`, or remove `scaling` \
          to set the replicas in git.";
+    /// The git host refused the pull request, or there is none.
+    NotProposed = 502, "not-proposed", "The pull request was not opened",
+        "Download the patch, apply it in a clone of the repository, and open the pull request there.";
+    /// The file was changed since the model was read.
+    Stale = 409, "stale", "The file was changed meanwhile",
+        "Read the file again, and make the change from there.";
     /// The request timed out.
     OutOfTime = 503, "out-of-time", "The request timed out",
         "Try again in a moment; there were too many requests at once.";

@@ -1,6 +1,6 @@
 //! `stator rollback`: an earlier state of a model, on a branch and in a pull request.
 
-mod pull_request;
+pub mod pull_request;
 
 use super::args::{EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};

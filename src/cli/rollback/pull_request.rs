@@ -4,10 +4,12 @@ use super::{Rollback, RollbackArgs};
 use crate::cli::error::{CliError, CliErrorKind};
 use crate::cli::output::Output;
 use crate::controller::sources::file;
+use crate::observation::ProposalHost;
 use clap::ValueEnum;
 use stator_git::forge::{AnyForge, BranchPusher, ForgeApi as _, ForgeError, ForgeHttp, NewPullRequest};
 use stator_git::source::model_source::{Forge, ForgeKind};
-use stator_git::source::restore::RollbackRepository;
+use stator_git::source::proposal::{ProposedCommit, ProposedObjects};
+use stator_git::source::restore::{PushRemote, RollbackRepository};
 use stator_git::source::secret::SecretValues;
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlScheme};
 use stator_model::present::{escape, findings};
@@ -15,6 +17,8 @@ use std::path::Path;
 
 /// Where the token is, where no file of sources names it.
 const TOKEN_VARIABLE: &str = "STATOR_FORGE_TOKEN";
+/// The type of the host, where its name does not tell.
+const FORGE_VARIABLE: &str = "STATOR_FORGE";
 
 /// The types of git hosts, as `spec.forge.type` has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,30 +72,10 @@ pub(super) fn connect_forge(
             Some(found) => found,
             None => return Ok(None),
         },
-        None => {
-            let Some(token) = std::env::var_os(TOKEN_VARIABLE).and_then(|token| token.into_string().ok()) else {
-                return Ok(None);
-            };
-            let Some(url) = here.transpose()? else {
-                return Err(CliError::input("no remote to open a pull request on").with_hint(
-                    "run `git remote add origin ADDRESS`, or create only the branch with --no-pull-request",
-                ));
-            };
-            let kind = match arguments.forge {
-                Some(kind) => kind.into(),
-                None => ForgeKind::of_host(url.host()).ok_or_else(|| {
-                    CliError::usage(format!("unknown type of git host at {}", url.host()))
-                        .with_hint("set it with --forge: github, gitlab, gitea, bitbucket or azure")
-                })?,
-            };
-            let secret = SecretValues::new(TOKEN_VARIABLE, [("token".to_owned(), token.into_bytes())]);
-            (
-                Forge { kind, url: None, secret_ref: None, context: None, target_url: None },
-                url,
-                secret,
-                ForgeHttp::new().map_err(forge_error)?,
-            )
-        }
+        None => match forge_by_token(|| here.transpose(), arguments.forge.map(ForgeKind::from))? {
+            Some(found) => found,
+            None => return Ok(None),
+        },
     };
     let forge = AnyForge::connect_to_propose(&spec, &url, &secret, http.clone()).map_err(forge_error)?;
     let push = match url.scheme() {
@@ -101,6 +85,45 @@ pub(super) fn connect_forge(
         UrlScheme::Ssh | UrlScheme::Local => None,
     };
     Ok(Some(RollbackForge { forge, push }))
+}
+
+/// The git host of a remote's address, with the token of the environment; `None` where there is no token.
+fn forge_by_token(
+    remote: impl FnOnce() -> Result<Option<RepositoryUrl>, CliError>,
+    kind: Option<ForgeKind>,
+) -> Result<Option<ForgeAccess>, CliError> {
+    let Some(token) = std::env::var_os(TOKEN_VARIABLE).and_then(|token| token.into_string().ok()) else {
+        return Ok(None);
+    };
+    let Some(url) = remote()? else {
+        return Err(CliError::input("no remote to open a pull request on")
+            .with_hint("run `git remote add origin ADDRESS`, or create only the branch with --no-pull-request"));
+    };
+    let kind = kind.or_else(|| ForgeKind::of_host(url.host())).ok_or_else(|| {
+        CliError::usage(format!("unknown type of git host at {}", url.host()))
+            .with_hint("set it with --forge: github, gitlab, gitea, bitbucket or azure")
+    })?;
+    let secret = SecretValues::new(TOKEN_VARIABLE, [("token".to_owned(), token.into_bytes())]);
+    let spec = Forge { kind, url: None, secret_ref: None, context: None, target_url: None };
+    Ok(Some((spec, url, secret, ForgeHttp::new().map_err(forge_error)?)))
+}
+
+/// The git host of the repository that a folder is in, for pull requests from pages; why there is none.
+pub fn proposal_host(root: &Path) -> Result<ProposalHost, String> {
+    let remote = PushRemote::of(root).ok_or_else(|| "the folder is on no branch of git with a remote".to_owned())?;
+    let schemes = AllowedSchemes { insecure: true, local: true };
+    let url =
+        RepositoryUrl::parse(&remote.url, schemes).map_err(|error| format!("the remote `{}`: {error}", remote.name))?;
+    let kind = std::env::var(FORGE_VARIABLE).ok().and_then(|word| ForgeArg::from_str(&word, true).ok());
+    let explain = |error: CliError| error.to_string();
+    let access = forge_by_token(|| Ok(Some(url)), kind.map(ForgeKind::from)).map_err(explain)?;
+    let (spec, url, secret, http) = access.ok_or_else(|| {
+        format!("set {TOKEN_VARIABLE} to a token of the git host, and {FORGE_VARIABLE} to its type if it is your own")
+    })?;
+    let explain = |error: ForgeError| format!("{error}; {}", error.help());
+    let pusher = BranchPusher::connect(&spec, &url, &secret, &http).map_err(explain)?;
+    let forge = AnyForge::connect_to_propose(&spec, &url, &secret, http).map_err(explain)?;
+    Ok(ProposalHost { forge, pusher, base: remote.branch })
 }
 
 type ForgeAccess = (Forge, RepositoryUrl, SecretValues, ForgeHttp);
@@ -152,7 +175,11 @@ pub(super) async fn open_pull_request(
             .with_hint(format!("the branch `{branch}` exists locally; run the command again, or push it with git"))
     };
     match &host.push {
-        Some(push) => push.push_branch(restorer.git_folder(), commit, branch).await.map_err(again)?,
+        Some(push) => {
+            let objects = ProposedObjects::Repository(restorer.git_folder().to_owned());
+            let proposed = ProposedCommit { commit: commit.to_owned(), objects };
+            push.push_branch(&proposed, branch).await.map_err(again)?;
+        }
         None => {
             output.note("stator pushes only over HTTPS, and this repository uses SSH.");
         }

@@ -53,6 +53,7 @@ mod planned;
 mod poller;
 mod previews;
 mod progress;
+mod proposal_desk;
 mod publish;
 mod repair_choice;
 mod runner;

@@ -18,7 +18,7 @@ use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_git::forge::commit_page;
 use stator_git::source::commit_log::CommitAnswer;
 use stator_model::plan::{PlanInput, PlanScope, SyncState};
-use stator_view::facts::{CommitFacts, HeldFacts, ModelFacts, RevisionFacts, SourceFacts, model_facts};
+use stator_view::facts::{CommitFacts, HeldFacts, ModelFacts, ProposalAccess, RevisionFacts, SourceFacts, model_facts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,9 @@ impl ReconcileContext {
     /// Puts on the board how the source and its models stand, for as long as it is not dropped.
     pub(in crate::controller) async fn observe_models(self, board: ObservationBoard) {
         let (namespace, name) = (self.source.key.namespace.as_str(), self.source.key.name.as_str());
+        let desk = self.proposal_desk();
+        let proposals = desk.access();
+        board.set_proposal_desk(namespace, name, desk);
         let (mut states, mut drafts) = (self.board.state.subscribe(), board.draft_changes());
         let (mut watched, mut memory): (Option<WatchedNamespace>, _) = (None, ObserverMemory::default());
         let mut look_at: Option<Instant> = None;
@@ -104,7 +107,7 @@ impl ReconcileContext {
                 });
                 look_at = memory.take_in(looked).then(|| Instant::now() + LOOK_INTERVAL);
             }
-            let facts = self.source_facts(&state, &memory);
+            let facts = SourceFacts { proposals: proposals.clone(), ..self.source_facts(&state, &memory) };
             let facts = self.ask_git(facts, &mut memory).await;
             board.set_source_while(facts, || !self.shutdown.is_cancelled());
             if self.shutdown.is_cancelled() {
@@ -262,6 +265,7 @@ impl ReconcileContext {
                 .or_else(|| memory.commit.is_none().then(|| "no commit was read yet".to_owned())),
             changed_in: 0,
             is_withheld: false,
+            proposals: ProposalAccess::default(),
             commits: Arc::clone(&memory.commits),
             models: Arc::clone(&memory.models),
         }

@@ -18,7 +18,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
 }
 
 /// What a browser would send of a page, whose fields nobody touched.
-fn filled(page: &Answer) -> Vec<(String, String)> {
+pub fn filled(page: &Answer) -> Vec<(String, String)> {
     let form = page.body.split("<form id=\"model-form\"").nth(1).unwrap_or_else(|| panic!("{page:?}"));
     let form = form.split("</form>").next().unwrap();
     let mut fields = Vec::new();
@@ -53,13 +53,13 @@ fn filled(page: &Answer) -> Vec<(String, String)> {
     fields
 }
 
-fn with<'a>(fields: &'a [(String, String)], touched: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+pub fn with<'a>(fields: &'a [(String, String)], touched: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let kept = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let kept = kept.filter(|(name, _)| !touched.iter().any(|(own, _)| own == name));
     kept.chain(touched.iter().copied()).collect()
 }
 
-fn value<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
+pub fn value<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
     fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str()).unwrap_or_else(|| panic!("{name}"))
 }
 
@@ -119,7 +119,11 @@ fn a_model_is_changed_by_its_form_without_a_script() {
     pages.shows(EDIT, "the newer file", |answer| answer.body.contains("# typed"));
     let stale = pages.submit(EDIT, &with(&fields, &[("/spec/serving/worker/replicas", "1"), ("action", "patch")]));
     assert_eq!(stale.status, 409, "{stale:?}");
-    assert!(stale.body.contains("was changed since this form was opened"), "{stale:?}");
+    assert!(stale.body.contains("was changed by both: it is `4` in git now, and `1` here"), "{stale:?}");
+    let merged = filled(&stale);
+    assert!(value(&merged, "yaml").contains("# typed") && value(&merged, "yaml").contains("replicas: 1"), "{merged:?}");
+    let patch = pages.submit(EDIT, &with(&merged, &[("action", "patch")]));
+    assert!(patch.status == 200 && patch.body.contains("-      replicas: 4"), "{patch:?}");
 }
 
 #[test]

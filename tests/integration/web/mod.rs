@@ -6,6 +6,7 @@ pub mod doors;
 mod drafts;
 mod form;
 mod kubernetes;
+mod proposals;
 pub mod scene;
 mod schema;
 

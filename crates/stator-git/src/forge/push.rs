@@ -9,6 +9,7 @@ use super::endpoint::ForgeBackend;
 use super::github_app::GithubTokenScope;
 use super::{ForgeError, ForgeHttp, connect};
 use crate::source::model_source;
+use crate::source::proposal::{ProposedCommit, ProposedObjects};
 use crate::source::secret::SecretValues;
 use crate::source::transport::TransportError;
 use crate::source::transport::git_stream::read_packet_line;
@@ -67,7 +68,8 @@ impl BranchPusher {
     ///
     /// # Errors
     /// When the host refuses, or has another branch of that name.
-    pub async fn push_branch(&self, git_folder: &Path, commit: &str, branch: &str) -> Result<(), ForgeError> {
+    pub async fn push_branch(&self, proposed: &ProposedCommit, branch: &str) -> Result<(), ForgeError> {
+        let commit = proposed.commit.as_str();
         let name = format!("refs/heads/{branch}");
         // git takes an App's token as a password, and the API as it is.
         let client = self.client.as_user("x-access-token").await?;
@@ -83,15 +85,9 @@ impl BranchPusher {
             }
             None => {}
         }
-        let (folder, wanted) = (git_folder.to_owned(), commit.to_owned());
-        let haves: Vec<Oid> = refs.into_iter().map(|(_, oid)| oid).collect();
-        let packed = tokio::task::spawn_blocking(move || build_pack(&folder, &wanted, &haves)).await;
-        let packed = match packed {
-            Ok(Ok(packed)) => packed,
-            Ok(Err(error)) => {
-                return Err(self.client.unreadable_error(format!("nothing can be packed: {}", error.message())));
-            }
-            Err(_) => return Err(self.client.unreadable_error("packing was stopped")),
+        let packed = match &proposed.objects {
+            ProposedObjects::Packed(packed) => packed.clone(),
+            ProposedObjects::Repository(folder) => self.pack_commit(folder, commit, refs).await?,
         };
         let command = format!("{ZERO_OID} {commit} {name}\0report-status agent=stator");
         let mut body = format!("{:04x}{command}0000", command.len() + 4).into_bytes();
@@ -101,6 +97,17 @@ impl BranchPusher {
             request.raw_body("application/x-git-receive-pack-result", "application/x-git-receive-pack-request", body);
         let answer = request.resource(format!("repository {}", self.display_url)).send().await?;
         self.check_push_report(&answer.body, &name, &answer.host.name)
+    }
+
+    /// What the host lacks of a commit of a repository here.
+    async fn pack_commit(&self, folder: &Path, commit: &str, refs: Vec<(Vec<u8>, Oid)>) -> Result<Vec<u8>, ForgeError> {
+        let (folder, wanted) = (folder.to_owned(), commit.to_owned());
+        let haves: Vec<Oid> = refs.into_iter().map(|(_, oid)| oid).collect();
+        match tokio::task::spawn_blocking(move || build_pack(&folder, &wanted, &haves)).await {
+            Ok(Ok(packed)) => Ok(packed),
+            Ok(Err(error)) => Err(self.client.unreadable_error(format!("nothing can be packed: {}", error.message()))),
+            Err(_) => Err(self.client.unreadable_error("packing was stopped")),
+        }
     }
 
     /// The refs that a host advertises, with what they point to.

@@ -89,13 +89,11 @@ pub fn commit_in_checkout(
 ) -> Result<ProposedCommit, ProposalError> {
     let (repository, folder) = git::discover(root).map_err(|error| ProposalError::Git(error.to_string()))?;
     let author = match repository.signature() {
-        Ok(own) => ProposalAuthor {
-            name: git::printable(own.name_bytes()),
-            email: git::printable(own.email_bytes()),
-        },
+        Ok(own) => ProposalAuthor { name: git::printable(own.name_bytes()), email: git::printable(own.email_bytes()) },
         Err(_) => author.clone(),
     };
-    let file = ProposedFile { path: format!("{folder}/{}", file.path).trim_start_matches('/').to_owned(), ..file.clone() };
+    let file =
+        ProposedFile { path: format!("{folder}/{}", file.path).trim_start_matches('/').to_owned(), ..file.clone() };
     let commit = write_commit(&repository, base, &file, message, &author)?;
     Ok(ProposedCommit { commit, objects: ProposedObjects::Repository(repository.path().to_owned()) })
 }

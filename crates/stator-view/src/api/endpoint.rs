@@ -39,6 +39,11 @@ pub enum ApiAnswer {
         /// The document, or why there is none.
         body: fn(&JudgedDraft) -> Result<String, ProblemDetails>,
     },
+    /// A pull request with a model that is sent, asked with POST. It is written to the git host, and nowhere else.
+    Proposal {
+        /// Its schema.
+        schema: fn(&mut SchemaGenerator) -> Schema,
+    },
     /// Server-sent events, for as long as somebody reads them.
     Stream,
     /// The OpenAPI document.
@@ -84,7 +89,7 @@ impl ApiAnswer {
     /// Whether it is asked by sending something.
     pub fn takes_body(&self) -> bool {
         match self {
-            Self::Draft { .. } => true,
+            Self::Draft { .. } | Self::Proposal { .. } => true,
             Self::Json { .. } | Self::Stream | Self::OpenApi => false,
         }
     }

@@ -35,7 +35,7 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
             "title": "stator",
             "version": "1",
             "description": "Models, sources and GPUs as stator sees them, and plans of edited models. The API writes \
-                            nothing: change models in git. Fields may be added. Times are RFC 3339 in UTC.",
+                            nothing to the cluster: change models in git, with a pull request from here if you like. Fields may be added. Times are RFC 3339 in UTC.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -70,7 +70,10 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
 
 fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGenerator) -> Value {
     let mut answers = Map::new();
-    answers.insert("200".to_owned(), success(endpoint.answer, generator));
+    answers.insert(success_status(endpoint.answer).to_owned(), success(endpoint.answer, generator));
+    if let ApiAnswer::Proposal { .. } = endpoint.answer {
+        answers.insert("200".to_owned(), success(endpoint.answer, generator));
+    }
     let has = |place: ParameterPlace| endpoint.parameters.iter().any(|one| one.place == place);
     let mut problems = vec![
         ProblemKind::SignInRequired,
@@ -93,6 +96,18 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             ProblemKind::BodyTooLarge,
             ProblemKind::MediaType,
             ProblemKind::InvalidModel,
+            ProblemKind::OutOfTime,
+        ]),
+        ApiAnswer::Proposal { .. } => problems.extend([
+            ProblemKind::InvalidParameter,
+            ProblemKind::CrossOrigin,
+            ProblemKind::NotFound,
+            ProblemKind::BodyLate,
+            ProblemKind::ReplicasNotOwned,
+            ProblemKind::BodyTooLarge,
+            ProblemKind::MediaType,
+            ProblemKind::InvalidModel,
+            ProblemKind::NotProposed,
             ProblemKind::OutOfTime,
         ]),
         ApiAnswer::Stream => problems.push(ProblemKind::TooManyStreams),
@@ -134,12 +149,23 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
     operation
 }
 
+fn success_status(answer: ApiAnswer) -> &'static str {
+    match answer {
+        ApiAnswer::Proposal { .. } => "201",
+        ApiAnswer::Json { .. } | ApiAnswer::Draft { .. } | ApiAnswer::Stream | ApiAnswer::OpenApi => "200",
+    }
+}
+
 fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
     let etag = json!({"ETag": {"description": "Changes whenever the answer changes.", "schema": {"type": "string"}}});
     match answer {
         ApiAnswer::Json { schema, body: _ } => json!({
             "description": "OK",
             "headers": etag,
+            "content": {"application/json": {"schema": schema(generator).to_value()}},
+        }),
+        ApiAnswer::Proposal { schema } => json!({
+            "description": "The pull request: 201 for a new one, 200 for one that proposes the same.",
             "content": {"application/json": {"schema": schema(generator).to_value()}},
         }),
         ApiAnswer::Draft { schema, body: _ } => json!({

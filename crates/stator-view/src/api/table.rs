@@ -12,6 +12,7 @@ use crate::model::{
 use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
 use crate::problem::{ProblemDetails, ProblemKind};
+use crate::proposal::ProposalView;
 use crate::sources::{SourceView, sources};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -89,6 +90,13 @@ const FILE: ApiParameter = query(
 );
 
 const RENDERED: &[ApiParameter] = &[SOURCE, FILE];
+
+const PROPOSED: &[ApiParameter] = &[
+    SOURCE,
+    FILE,
+    query("title", "The title of the pull request and its commit. Defaults to `Change NAME` or `Add NAME`."),
+    query("description", "Why, for whoever reviews it. The plan follows it."),
+];
 
 const PLANNED: &[ApiParameter] = &[
     SOURCE,
@@ -227,6 +235,13 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
                 Ok(document(&planned))
             },
         },
+    },
+    ApiEndpoint {
+        path: "/api/v1/proposals",
+        operation: "proposeModel",
+        summary: "Opens a pull request with a `model.yaml` at the git host of its source: branch, commit, title, and the plan as its text. The same change again gives the same pull request. Writes nothing to the cluster.",
+        parameters: PROPOSED,
+        answer: ApiAnswer::Proposal { schema: schema_of::<ProposalView> },
     },
     of_all(
         STREAM_PATH,

@@ -54,6 +54,13 @@ pub struct MergedModel {
 }
 
 impl JudgedDraft {
+    /// What a pull request with it is called where nobody says.
+    pub fn usual_title(&self) -> String {
+        let name = self.model.as_deref().unwrap_or("a model");
+        let verb = if self.stored.is_some() { "Change" } else { "Add" };
+        format!("{verb} {}", stator_model::present::escape::line(name))
+    }
+
     /// The change as a patch for `git apply`; empty where nothing changes.
     pub fn patch(&self) -> String {
         stator_model::present::patch::file_patch(&self.draft.file, self.stored.as_deref(), &self.draft.text)

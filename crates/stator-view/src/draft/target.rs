@@ -26,6 +26,10 @@ pub struct DraftTarget {
     /// The path of the `model.yaml` from the repository's root; where it is left out, that of the model of this name, or the
     /// usual place of a new one.
     pub file: Option<String>,
+    /// The title of a pull request.
+    pub title: Option<String>,
+    /// Why, for whoever reviews it.
+    pub description: Option<String>,
 }
 
 impl DraftTarget {
@@ -39,6 +43,8 @@ impl DraftTarget {
             match name.as_str() {
                 "source" => target.source = Some(value),
                 "file" => target.file = Some(value),
+                "title" if known.contains(&"title") => target.title = Some(value),
+                "description" if known.contains(&"description") => target.description = Some(value),
                 "dryRun" if known.contains(&"dryRun") => errors.extend(dry_run_fault(&value)),
                 other => {
                     let help = did_you_mean(other, known.iter().copied());

@@ -141,7 +141,9 @@ fn a_draft_says_what_it_is_for() {
     assert_eq!(refused.errors[1].help.as_deref(), Some("did you mean `file`?"));
     assert!(DraftTarget::parse("dryRun=client", &known[..2]).is_err());
     let of = |source: Option<&str>| {
-        DraftTarget { source: source.map(str::to_owned), file: None }.find_source(&fleet()).map(|one| one.label())
+        DraftTarget { source: source.map(str::to_owned), ..DraftTarget::default() }
+            .find_source(&fleet())
+            .map(|one| one.label())
     };
     assert_eq!(of(None), Ok("team/fleet".to_owned()));
     assert_eq!(of(Some("team/flet")).unwrap_err().errors[0].help.as_deref(), Some("did you mean `team/fleet`?"));
@@ -168,7 +170,7 @@ fn a_draft_says_what_it_is_for() {
         "a\\model.yaml",
         "model.yaml/",
     ] {
-        let target = DraftTarget { source: None, file: Some(file.to_owned()) };
+        let target = DraftTarget { file: Some(file.to_owned()), ..DraftTarget::default() };
         assert!(target.find_file(&source(Vec::new()), MODEL).is_err(), "{file}");
     }
 }

@@ -6,9 +6,11 @@
 //! | `fields` | every field of the form, and what it is in the model |
 //! | `reading` | from the text to what fields show |
 //! | `submission` | what a browser sends |
+//! | `merging` | from what was touched to a text that others changed meanwhile |
 //! | `writing` | from what was touched to the text |
 
 mod fields;
+mod merging;
 mod reading;
 mod submission;
 #[cfg(test)]
@@ -16,8 +18,9 @@ mod tests;
 mod writing;
 
 pub use fields::{FORM_FIELDS, FieldGroup, FieldKind, FormField, ServingLayout, ServingMode};
+pub use merging::{MergedText, merge_fields};
 pub use reading::FormReading;
-pub use submission::{FormAction, FormSubmission};
+pub use submission::{FormAction, FormStart, FormSubmission};
 pub use writing::{FormDraft, apply_submission};
 
 /// What a new model starts from: a small one that renders.

@@ -65,19 +65,19 @@ fn the_form_shows_what_the_text_says() {
         .map(|(at, value)| format!("{at} {value:?}"))
         .collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
-        /metadata/name "llama"
-        /spec/engine "sglang"
-        /spec/env "PLAIN=1"
-        /spec/hardware/gpu "h200_sxm"
-        /spec/model "meta/llama"
-        /spec/serving/decode/args "--a\nb c"
-        /spec/serving/decode/replicas "2"
-        /spec/serving/prefill/replicas "1"
+    /metadata/labels "team=a"
+    /metadata/name "llama"
+    /spec/engine "sglang"
+    /spec/env "PLAIN=1"
+    /spec/hardware/gpu "h200_sxm"
+    /spec/model "meta/llama"
+    /spec/serving/decode/args "--a\nb c"
+    /spec/serving/decode/replicas "2"
+    /spec/serving/prefill/replicas "1"
     "#);
     insta::assert_snapshot!(reading.only_in_yaml.join("\n"), @"
-        /metadata/labels/team
-        /spec/serving/prefill/template/spec/hostIPC
-        /spec/env/HIDDEN
+    /spec/serving/prefill/template/spec/hostIPC
+    /spec/env/HIDDEN
     ");
     assert_eq!((reading.mode, reading.layout), (ServingMode::Direct, ServingLayout::Disaggregated));
     assert_eq!(FormReading::read("just text"), None);
@@ -151,15 +151,47 @@ fn another_kind_of_serving_keeps_what_workers_say() {
         +  sla:
         +    ttft: 300ms
     ");
+    // Whoever comes back finds what they had, also what they typed last.
     let mut back = opened(&target.text);
-    back.mode = Some(ServingMode::Direct);
-    insta::assert_snapshot!(diff(&target.text, &apply_submission(&back)), @"
-        -  sla:
-        -    ttft: 300ms
-        +  serving:
-        +    worker:
-        +      replicas: 1
+    (back.mode, back.kept) = (Some(ServingMode::Direct), target.kept.clone());
+    back.values.insert("/spec/sla/itl".to_owned(), "20ms".to_owned());
+    let direct = apply_submission(&back);
+    insta::assert_snapshot!(diff(&target.text, &direct), @"
+    -  sla:
+    -    ttft: 300ms
+    +  serving:
+    +    worker:
+    +      replicas: 2
+    +      scaling:
+    +        max: 4
+    +        min: 1
     ");
+    let mut again = opened(&direct.text);
+    (again.mode, again.kept) = (Some(ServingMode::Target), direct.kept.clone());
+    let again = apply_submission(&again);
+    assert!(again.text.contains("ttft: 300ms") && again.text.contains("itl: 20ms"), "{}", again.text);
+    // Without anything kept, what is needed at least.
+    let mut fresh = opened(&target.text);
+    fresh.mode = Some(ServingMode::Direct);
+    assert!(apply_submission(&fresh).text.contains("replicas: 1"));
+}
+
+#[test]
+fn prefill_workers_come_back_with_both_kinds() {
+    let mut sent = opened(RICH);
+    sent.layout = Some(ServingLayout::Aggregated);
+    let joined = apply_submission(&sent);
+    let mut back = opened(&joined.text);
+    (back.layout, back.kept) = (Some(ServingLayout::Disaggregated), joined.kept.clone());
+    assert!(apply_submission(&back).text.contains("hostIPC: true"), "{joined:?}");
+    let mut target = opened(RICH);
+    target.mode = Some(ServingMode::Target);
+    let target = apply_submission(&target);
+    let mut back = opened(&target.text);
+    (back.mode, back.layout, back.kept) =
+        (Some(ServingMode::Direct), Some(ServingLayout::Aggregated), target.kept.clone());
+    let text = apply_submission(&back).text;
+    assert!(text.contains("prefill:") && !text.contains("worker:"), "what was put back says how workers serve: {text}");
 }
 
 /// Somebody may type in the text and in a field before anything is sent.
@@ -176,7 +208,7 @@ fn text_and_fields_are_changed_together() {
         +  runtime: 1.2.0
     ");
     sent.yaml = "a: [".to_owned();
-    assert_eq!(apply_submission(&sent), FormDraft { text: "a: [".to_owned(), faults: Vec::new() });
+    assert_eq!(apply_submission(&sent), FormDraft { text: "a: [".to_owned(), ..FormDraft::default() });
 }
 
 #[test]

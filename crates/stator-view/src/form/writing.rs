@@ -4,13 +4,13 @@ use super::fields::{FORM_FIELDS, FieldKind, FormField, ServingLayout, ServingMod
 use super::reading::{FormReading, node_at, variables};
 use super::submission::FormSubmission;
 use crate::problem::RequestFault;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use stator_model::intent::format::{DocumentEdit, EditError, FormatError, edit_document};
 use stator_model::intent::yaml::parse_yaml;
 use std::collections::BTreeMap;
 
 /// Maps that say nothing when they are empty, and go with the last field of the form in them.
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 10] = [
     "/spec/sla/workload",
     "/spec/sla/worker",
     "/spec/serving/frontend",
@@ -20,6 +20,7 @@ const GROUPS: [&str; 9] = [
     "/spec/hardware",
     "/spec/secrets",
     "/spec/env",
+    "/metadata/labels",
 ];
 
 /// The text that a form makes.
@@ -29,44 +30,59 @@ pub struct FormDraft {
     pub text: String,
     /// What could not be written, by field. The text is then as it was sent.
     pub faults: Vec<RequestFault>,
+    /// What was taken out for another kind of serving, as JSON by pointer.
+    pub kept: String,
 }
 
 /// The text with everything that was touched: what a field holds other than what it was filled with. The rest is the text as
 /// it was sent, byte by byte.
 pub fn apply_submission(sent: &FormSubmission) -> FormDraft {
     let Some(before) = FormReading::read(&sent.base) else {
-        return FormDraft { text: sent.yaml.clone(), faults: Vec::new() };
+        return FormDraft { text: sent.yaml.clone(), faults: Vec::new(), kept: sent.kept.clone() };
     };
-    let mut writer = TextWriter { text: sent.yaml.clone(), faults: Vec::new() };
+    let kept = serde_json::from_str(&sent.kept).unwrap_or_default();
+    let mut writer = TextWriter { text: sent.yaml.clone(), faults: Vec::new(), kept };
     let mode = sent.mode.unwrap_or(before.mode);
     let layout = sent.layout.unwrap_or(before.layout);
-    if mode != before.mode {
-        writer.change_mode(mode);
-    }
-    if mode == ServingMode::Direct && layout != before.layout {
-        writer.change_layout(layout);
-    }
-    let touched: Vec<(&FormField, &str, &str)> = FORM_FIELDS
+    let touched: Vec<TouchedField<'_>> = FORM_FIELDS
         .iter()
-        .filter(|field| field.group.applies(mode, layout))
         .filter_map(|field| {
             let (was, is) = (before.values.get(&field.pointer)?, sent.values.get(&field.pointer)?);
-            (tidy(field.kind, was) != tidy(field.kind, is)).then_some((field, was.as_str(), is.as_str()))
+            (tidy(field.kind, was) != tidy(field.kind, is)).then_some(TouchedField { field, was, is })
         })
         .collect();
-    for (field, was, is) in &touched {
-        writer.write(field, was, is);
+    let (now, later): (Vec<_>, Vec<_>) =
+        touched.iter().partition(|one| one.field.group.applies(before.mode, before.layout));
+    // What was typed before another kind of serving was chosen is kept with the rest of its kind.
+    writer.write_all(&now);
+    let mut layout = layout;
+    if mode != before.mode {
+        writer.change_mode(mode);
+        // What was put back says how workers serve.
+        layout = match ["prefill", "decode", "worker"].map(|one| writer.has(&format!("/spec/serving/{one}"))) {
+            [false, false, false] => layout,
+            [false, false, true] => ServingLayout::Aggregated,
+            [true, ..] | [_, true, _] => ServingLayout::Disaggregated,
+        };
+    } else if mode == ServingMode::Direct && layout != before.layout {
+        writer.change_layout(layout);
     }
+    let later: Vec<_> = later.into_iter().filter(|one| one.field.group.applies(mode, layout)).collect();
+    writer.write_all(&later);
     if mode != before.mode || layout != before.layout {
         writer.complete(mode, layout);
     }
     for group in GROUPS {
-        if touched.iter().any(|(field, ..)| format!("{}/", field.pointer).starts_with(&format!("{group}/"))) {
+        if touched.iter().any(|one| format!("{}/", one.field.pointer).starts_with(&format!("{group}/"))) {
             writer.remove_empty(group);
         }
     }
-    let TextWriter { text, faults } = writer;
-    if faults.is_empty() { FormDraft { text, faults } } else { FormDraft { text: sent.yaml.clone(), faults } }
+    let TextWriter { text, faults, kept } = writer;
+    if !faults.is_empty() {
+        return FormDraft { text: sent.yaml.clone(), faults, kept: sent.kept.clone() };
+    }
+    let kept = if kept.is_empty() { String::new() } else { Value::Object(kept).to_string() };
+    FormDraft { text, faults, kept }
 }
 
 /// What a field says, without what does not count.
@@ -79,9 +95,19 @@ fn tidy(kind: FieldKind, text: &str) -> String {
     }
 }
 
+/// A field that somebody touched.
+#[derive(Clone, Copy)]
+struct TouchedField<'a> {
+    field: &'a FormField,
+    was: &'a str,
+    is: &'a str,
+}
+
 struct TextWriter {
     text: String,
     faults: Vec<RequestFault>,
+    /// What was taken out, by pointer.
+    kept: Map<String, Value>,
 }
 
 impl TextWriter {
@@ -123,15 +149,37 @@ impl TextWriter {
         }
     }
 
-    fn change_mode(&mut self, mode: ServingMode) {
-        match mode {
-            ServingMode::Target => self.remove("/spec/serving"),
-            ServingMode::Direct => {
-                self.remove("/spec/sla");
-                self.remove("/spec/hardware/totalGpus");
-                self.remove_empty("/spec/hardware");
-            }
+    fn write_all(&mut self, touched: &[&TouchedField<'_>]) {
+        for TouchedField { field, was, is } in touched {
+            self.write(field, was, is);
         }
+    }
+
+    /// Takes a part out, and keeps it for when it is wanted again.
+    fn put_away(&mut self, pointer: &str) {
+        let root = parse_yaml(self.text.as_bytes(), 0, "").root;
+        if let Some(part) = root.as_ref().and_then(|root| node_at(root, pointer)) {
+            self.kept.insert(pointer.to_owned(), part.to_json());
+            self.remove(pointer);
+        }
+    }
+
+    /// Puts a part back that was taken out before.
+    fn put_back(&mut self, pointer: &str) {
+        if let Some(part) = self.kept.remove(pointer).filter(|_| !self.has(pointer)) {
+            self.set(pointer, part);
+        }
+    }
+
+    fn change_mode(&mut self, mode: ServingMode) {
+        let (direct, target) = (["/spec/serving"].as_slice(), ["/spec/sla", "/spec/hardware/totalGpus"].as_slice());
+        let (from, to) = match mode {
+            ServingMode::Target => (direct, target),
+            ServingMode::Direct => (target, direct),
+        };
+        from.iter().for_each(|pointer| self.put_away(pointer));
+        self.remove_empty("/spec/hardware");
+        to.iter().for_each(|pointer| self.put_back(pointer));
     }
 
     /// What workers say goes along: those of one kind become those that decode, and the other way round.
@@ -139,12 +187,15 @@ impl TextWriter {
         let (from, to) = match layout {
             ServingLayout::Disaggregated => ("/spec/serving/worker", "decode"),
             ServingLayout::Aggregated => {
-                self.remove("/spec/serving/prefill");
+                self.put_away("/spec/serving/prefill");
                 ("/spec/serving/decode", "worker")
             }
         };
         if self.has(from) {
             self.rename(from, to);
+        }
+        if layout == ServingLayout::Disaggregated {
+            self.put_back("/spec/serving/prefill");
         }
     }
 

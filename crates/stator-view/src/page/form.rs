@@ -6,7 +6,7 @@ use super::frame::{FORM_SCRIPT, PageFrame, PageSection};
 use super::models::model_address;
 use super::text::{print, value_text};
 use crate::draft::JudgedDraft;
-use crate::facts::SourceFacts;
+use crate::facts::{ProposalAccess, SourceFacts};
 use crate::form::{
     FORM_FIELDS, FieldGroup, FieldKind, FormField, FormReading, FormSubmission, ServingLayout, ServingMode,
 };
@@ -46,6 +46,8 @@ pub struct FormInput<'a> {
     pub judged: &'a JudgedDraft,
     /// What could not be written into the text.
     pub faults: &'a [RequestFault],
+    /// What else is to be known before it is submitted.
+    pub notices: &'a [String],
 }
 
 #[derive(Template)]
@@ -61,6 +63,13 @@ struct FormPage {
     file: String,
     usual_file: String,
     seen: String,
+    origin: String,
+    kept: String,
+    title: String,
+    usual_title: String,
+    description: String,
+    notices: Vec<String>,
+    proposals: ProposalAccess,
     base: String,
     text: String,
     choices: Vec<ChoiceText>,
@@ -126,7 +135,7 @@ pub fn text_digest(text: &str) -> String {
 
 /// The page of the form.
 pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> String {
-    let FormInput { place, source, sent, judged, faults } = *input;
+    let FormInput { place, source, sent, judged, faults, notices } = *input;
     let text = judged.draft.text.replace("\r\n", "\n");
     let reading = FormReading::read(&text);
     let mut errors = faults.to_vec();
@@ -174,6 +183,13 @@ pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> Strin
         file: if is_new { sent.file.clone() } else { judged.draft.file.clone() },
         usual_file: judged.draft.file.clone(),
         seen: sent.seen.clone(),
+        origin: sent.origin.clone(),
+        kept: sent.kept.clone(),
+        title: sent.title.clone(),
+        usual_title: judged.usual_title(),
+        description: sent.description.clone(),
+        notices: notices.to_vec(),
+        proposals: source.proposals.clone(),
         base: if reading.is_some() { text.clone() } else { sent.base.clone() },
         text,
         choices: choices(&shown),

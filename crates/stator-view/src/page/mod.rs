@@ -8,6 +8,7 @@ mod frame;
 mod model;
 mod models;
 mod other;
+mod proposed;
 mod sources;
 mod text;
 
@@ -16,8 +17,9 @@ pub use changes::changes_page;
 pub use form::{FormInput, FormPlace, form_page, text_digest};
 pub use frame::{ASSETS, FORM_SCRIPT, PageAsset, SCRIPT, STYLE, find_asset};
 pub use model::model_page;
-pub use models::models_page;
+pub use models::{model_address, models_page};
 pub use other::{api_page, problem_kind_page, problem_page, sign_in_page};
+pub use proposed::proposed_page;
 pub use sources::sources_page;
 pub use text::is_shown_as_it_is;
 

@@ -4,8 +4,9 @@ use super::changes::ChangeSetText;
 use super::frame::{PageFrame, PageSection};
 use super::models::{RowText, health_class, model_address};
 use super::text::{CommitText, TimeText, amount_text, print, value_text};
+use crate::form::FORM_FIELDS;
 use crate::model::{CommandView, EventView, HistoryEntryView, ManifestView, ModelView, ObjectView, manifests};
-use crate::models::ModelQuery;
+use crate::models::{ModelQuery, ModelRow};
 use crate::observation::FleetObservation;
 use crate::problem::ProblemDetails;
 use crate::words::health_shape;
@@ -44,6 +45,8 @@ struct ReplicasText {
     ready: u64,
     wanted: u64,
     gpus: String,
+    /// The field of the form with its replicas, where there is one.
+    field: Option<String>,
 }
 
 struct DriftText {
@@ -68,6 +71,8 @@ struct ObjectLine {
 struct HistoryText {
     time: TimeText,
     result: String,
+    /// Where the form starts from the file as it was then.
+    revert: Option<String>,
     commit: CommitText,
     message: String,
     changes: Vec<String>,
@@ -120,6 +125,7 @@ pub fn model_page(
                 graph: one.graph.clone(),
                 ready: one.ready,
                 wanted: one.wanted,
+                field: replicas_field(&one.component),
                 gpus: if one.gpus == 0 { "0".to_owned() } else { format!("{} {}", one.gpus, one.gpu_sku) },
             })
             .collect(),
@@ -142,7 +148,7 @@ pub fn model_page(
             })
             .collect(),
         objects: view.objects.iter().map(|object| object_text(object, now)).collect(),
-        history: view.history.iter().map(|entry| history_text(entry, now)).collect(),
+        history: view.history.iter().map(|entry| history_text(entry, &view.row, now)).collect(),
         events: view.events.iter().map(|event| event_text(event, now)).collect(),
         conditions: view.status.conditions.iter().map(|condition| condition_text(condition, now)).collect(),
         commands: view.commands.clone(),
@@ -202,8 +208,15 @@ fn object_text(object: &ObjectView, now: Timestamp) -> ObjectLine {
     }
 }
 
+/// The replicas of a worker or a frontend in the model.
+fn replicas_field(component: &str) -> Option<String> {
+    let pointer = format!("/spec/serving/{component}/replicas");
+    FORM_FIELDS.iter().any(|field| field.pointer == pointer).then_some(pointer)
+}
+
 fn history_text(
     HistoryEntryView { sync: entry, author, title, page }: &HistoryEntryView,
+    row: &ModelRow,
     now: Timestamp,
 ) -> HistoryText {
     let time = TimeText::ago(&entry.time, now);
@@ -213,6 +226,7 @@ fn history_text(
             ..time
         },
         result: entry.result.clone(),
+        revert: revert_address(row, &entry.revision),
         commit: CommitText {
             commit: abbreviate_revision(&entry.revision),
             page: page.clone(),
@@ -222,6 +236,13 @@ fn history_text(
         message: entry.message.clone(),
         changes: entry.changes.clone(),
     }
+}
+
+/// The form with the file as a commit has it; `None` for the commit that holds now, and for what was never committed.
+fn revert_address(row: &ModelRow, revision: &str) -> Option<String> {
+    let is_commit = matches!(revision.len(), 40 | 64) && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let edit = format!("{}/edit", model_address(&row.namespace, &row.name));
+    (is_commit && revision != row.revision).then(|| format!("{edit}?revision={revision}"))
 }
 
 fn event_text(event: &EventView, now: Timestamp) -> EventText {

@@ -289,6 +289,6 @@ impl RowText {
 }
 
 /// The page of a model.
-pub(super) fn model_address(namespace: &str, name: &str) -> String {
+pub fn model_address(namespace: &str, name: &str) -> String {
     format!("/models/{}/{}", encode(namespace), encode(name))
 }

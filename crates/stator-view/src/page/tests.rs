@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::draft::tests::{MODEL, judged};
-use crate::facts::{ModelFacts, RevisionFacts};
+use crate::facts::{CommitFacts, ModelFacts, ProposalAccess, RevisionFacts};
 use crate::form::FormSubmission;
 use crate::models::ModelQuery;
 use crate::observation::FleetObservation;
@@ -11,7 +11,8 @@ use crate::samples::{fleet, llama, model, now, observation};
 use proptest::prelude::*;
 use serde_json::json;
 use stator_core::dynamo::health::Health;
-use stator_model::plan::{FieldDrift, SyncState};
+use stator_core::object::FieldPath;
+use stator_model::plan::{Change, FieldChange, FieldDrift, SyncState};
 use std::sync::Arc;
 
 /// The texts of a page, without its markup, a line for each line that has any.
@@ -101,9 +102,9 @@ fn a_model_is_told_on_one_page() {
     Created 3d ago (2026-01-01T00:00:00Z)
     Recorded for fleet / prod
     Components
-    Component Graph Ready Rollout GPUs
-    frontend llama 1 of 1 ready 1 of 1 0
-    decode llama 2 of 3 ready 2 of 3 12 unknown
+    Component Graph Ready Rollout GPUs Scale
+    frontend llama 1 of 1 ready 1 of 1 0 Propose
+    decode llama 2 of 3 ready 2 of 3 12 unknown Propose
     Next sync
     3f2a91c Scale llama to two replicas by Grace Hopper
     1 object would change.
@@ -112,7 +113,7 @@ fn a_model_is_told_on_one_page() {
     Object Change Disruption GPUs Why
     DynamoGraphDeployment prod/llama update scale 12 → 8 drifted: changed in the cluster, not in git spec.components[name=decode].replicas : 3 → 2
     Drift
-    Object Field Git has The cluster has Owned by Since
+    Object Field Git has The cluster has Changed by Since
     DynamoGraphDeployment prod/llama spec.components[name=decode].replicas 2 3 kubectl-edit 40m
     Objects
     Object Next sync Health Age Message
@@ -234,6 +235,19 @@ fn hostile(text: &str) -> FleetObservation {
             *field = text.to_owned();
         }
     }
+    let change = Change {
+        model: text.into(),
+        source: text.into(),
+        fields: vec![FieldChange {
+            path: FieldPath::root(),
+            old: json!(text),
+            new: json!({text: text}),
+            owner: text.into(),
+        }],
+        ..facts.pending[0].clone()
+    };
+    facts.pending = Arc::new([change]);
+    facts.changed_by = Some(text.to_owned());
     facts.gpus = [(text.to_owned(), 3)].into();
     if let Some(record) = &mut facts.record {
         record.repository = text.to_owned();
@@ -254,6 +268,10 @@ fn hostile(text: &str) -> FleetObservation {
     source.unread = Some(text.to_owned());
     source.seen = Some(RevisionFacts { commit: text.to_owned(), at: None });
     source.command_options = vec![text.to_owned()];
+    let page = Some(format!("javascript:{text}"));
+    let commit = CommitFacts { author: text.into(), title: text.into(), time: now(), page };
+    source.commits = Arc::new([(text.to_owned(), commit)].into());
+    source.proposals = ProposalAccess::Open { base: text.into(), host: text.into() };
     observation.facts.sources = vec![Arc::new(source)];
     FleetObservation::new(1, now(), observation.facts)
 }
@@ -266,6 +284,7 @@ fn all_pages(observation: &FleetObservation, name: &str) -> Vec<String> {
         models_page(observation, query.address("").trim_start_matches('?'), now()).unwrap(),
         model_page(observation, name, name, now()).unwrap(),
         sources_page(observation, now()),
+        changes_page(observation, "", now()).unwrap(),
         capacity_page(observation, now()),
         problem_page(&ProblemDetails::new(ProblemKind::NotFound).with_detail(name)),
     ]
@@ -301,7 +320,8 @@ fn form_of(text: &str, yaml: &str) -> String {
     };
     let on_field = RequestFault { pointer: "#/spec/engine".to_owned(), ..fault.clone() };
     let faults = [fault, on_field];
-    let input = FormInput { place: FormPlace::New, source, sent: &sent, judged: &judged, faults: &faults };
+    let input =
+        FormInput { place: FormPlace::New, source, sent: &sent, judged: &judged, faults: &faults, notices: &[] };
     form_page(&observation, &input)
 }
 
@@ -323,12 +343,73 @@ fn the_form_says_what_a_model_is() {
     let sent = FormSubmission::default();
     let judged = judged(MODEL, Some(&MODEL.replace("replicas: 2", "replicas: 1")));
     let place = FormPlace::Edit { namespace: "prod", name: "llama" };
-    let input = FormInput { place, source: &observation.facts.sources[0], sent: &sent, judged: &judged, faults: &[] };
+    let input = FormInput {
+        place,
+        source: &observation.facts.sources[0],
+        sent: &sent,
+        judged: &judged,
+        faults: &[],
+        notices: &[],
+    };
     let page = form_page(&observation, &input);
     assert_eq!(page.matches("<h1>").count(), 1);
     assert!(page.contains("action=\"/models/prod/llama/edit\"") && page.contains("There is an error"), "{page}");
     let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert_eq!(ids.len(), ids.iter().collect::<std::collections::BTreeSet<_>>().len(), "each id is there once");
+}
+
+#[test]
+fn a_pull_request_that_was_opened_says_what_is_next() {
+    let proposal = crate::proposal::ProposalView {
+        number: 7,
+        url: "https://git.example.com/team/models/pulls/7".into(),
+        title: "Change <llama>".into(),
+        branch: "stator/llama-1-2".into(),
+        base: "main".into(),
+        host: "Gitea at git.example.com".into(),
+        file: "models/llama/model.yaml".into(),
+        is_new: true,
+    };
+    insta::assert_snapshot!(text_of(&proposed_page(&proposal, Some("/models/prod/llama"))), @"
+    Pull request 7 is open
+    Change &#60;llama&#62;
+    File models/llama/model.yaml
+    Branch stator/llama-1-2 into main
+    Host Gitea at git.example.com
+    Nothing has changed in the cluster. When the pull request is merged, stator syncs it. Follow it on the page of the model .
+    ");
+    let elsewhere =
+        proposed_page(&crate::proposal::ProposalView { url: "javascript:alert(1)".into(), ..proposal }, None);
+    assert!(!elsewhere.contains("href=\"javascript:"), "{elsewhere}");
+}
+
+#[test]
+fn what_is_about_to_change_is_on_one_page() {
+    insta::assert_snapshot!(text_of(&changes_page(&fleet(), "", now()).unwrap()), @"
+    Changes
+    As of 2026-01-04T01:00:00Z .
+    What the next sync does, and drift that it repairs.
+    Source
+    all
+    team/fleet
+    Commit
+    Show
+    Clear
+    JSON
+    1–1 of 1
+    prod/llama
+    ≠ OutOfSync (1 field) · 3f2a91c Scale llama to two replicas by Grace Hopper
+    1 object would change.
+    GPUs 12 now, 8 after, at most 12 during the rollout
+    Disruption scale
+    Object Change Disruption GPUs Why
+    DynamoGraphDeployment prod/llama update scale 12 → 8 drifted: changed in the cluster, not in git spec.components[name=decode].replicas : 3 → 2
+    ");
+    assert!(changes_page(&fleet(), "commit=3f2a91c", now()).unwrap().contains("prod/llama"));
+    assert!(!changes_page(&fleet(), "commit=000000", now()).unwrap().contains("prod/llama"));
+    assert_eq!(changes_page(&fleet(), "commit=xyz", now()).unwrap_err().of, ProblemKind::InvalidParameter);
+    let quiet = observation(vec![model("fine", Health::Healthy, SyncState::Synced)]);
+    assert!(changes_page(&quiet, "", now()).unwrap().contains("No model has pending changes."));
 }
 
 #[test]

@@ -107,6 +107,20 @@ pub fn ci_comment(plan: &Plan) -> String {
     render_comment(&preview, CommentLimits::default())
 }
 
+/// A plan as the text of the pull request that proposes it, of at most so many bytes.
+pub fn proposal_body(plan: &Plan, bytes: usize) -> String {
+    let preview = PreviewComment {
+        scope: "",
+        environment: &plan.environment,
+        head: "",
+        content: PreviewContent::Plan(plan),
+        models: None,
+        notes: &[],
+        link: None,
+    };
+    render_plan(CommentDialect { html: false }, &preview, plan, bytes)
+}
+
 /// A plan in one line, for a commit's status: `2 of 14 models change: 12 → 16 h200_sxm (+4, peak 22)`. What will be held
 /// back comes first.
 pub fn status_description(plan: &Plan, models: usize) -> String {
