@@ -4,7 +4,7 @@ use super::link_gate::LinkGate;
 use super::token_gate::{SignedInUser, TokenAccess, TokenGate};
 use crate::server::Peer;
 use http::HeaderMap;
-use stator_view::page::{FORM_SCRIPT, SCRIPT, STYLE};
+use stator_view::page::{FORM_SCRIPT, FRAME_SCRIPT, SCRIPT, STYLE};
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,8 +80,8 @@ impl AccessGate {
     pub(super) fn content_policy(&self, host: &str) -> String {
         let sources = match self {
             Self::Link(_) => format!(
-                "style-src http://{host}{}; script-src http://{host}{} http://{host}{}",
-                STYLE.path, SCRIPT.path, FORM_SCRIPT.path
+                "style-src http://{host}{}; script-src http://{host}{} http://{host}{} http://{host}{}",
+                STYLE.path, FRAME_SCRIPT.path, SCRIPT.path, FORM_SCRIPT.path
             ),
             // Whether a proxy in front speaks TLS is not known; nothing else here is a script or a style.
             Self::Tokens(_) => "style-src 'self'; script-src 'self'".to_owned(),

@@ -65,8 +65,14 @@ pub(super) async fn open(
     }
     let FormDraft { text, faults, kept: _ } = apply_submission(&sent);
     let judged = judge(state, scope, &subject, &sent, (text, None)).await?;
-    let answer =
-        FormAnswer { status: StatusCode::OK, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
+    let answer = FormAnswer {
+        status: StatusCode::OK,
+        is_sent: false,
+        sent: &sent,
+        judged: &judged,
+        faults: &faults,
+        notices: &notices,
+    };
     Ok(page(&scope.observation, place, &subject, &answer))
 }
 
@@ -159,12 +165,19 @@ pub(super) async fn submit(
                     ..RequestFault::default()
                 });
                 let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY);
-                let answer = FormAnswer { status, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
+                let answer = FormAnswer {
+                    status,
+                    is_sent: true,
+                    sent: &sent,
+                    judged: &judged,
+                    faults: &faults,
+                    notices: &notices,
+                };
                 return Ok(page(&scope.observation, place, &subject, &answer));
             }
         }
     }
-    let answer = FormAnswer { status, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
+    let answer = FormAnswer { status, is_sent: true, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
     Ok(page(&scope.observation, place, &subject, &answer))
 }
 
@@ -230,6 +243,7 @@ async fn judge(
 /// What a form is answered with.
 struct FormAnswer<'a> {
     status: StatusCode,
+    is_sent: bool,
     sent: &'a FormSubmission,
     judged: &'a JudgedDraft,
     faults: &'a [RequestFault],
@@ -242,8 +256,8 @@ fn page(
     subject: &FormSubject<'_>,
     answer: &FormAnswer<'_>,
 ) -> Response {
-    let FormAnswer { status, sent, judged, faults, notices } = *answer;
-    let input = FormInput { place, source: subject.source, sent, judged, faults, notices };
+    let FormAnswer { status, is_sent, sent, judged, faults, notices } = *answer;
+    let input = FormInput { place, source: subject.source, sent, judged, faults, notices, is_sent };
     answer::text(status, HTML, form_page(observation, &input))
 }
 

@@ -14,12 +14,15 @@
     if (connection && connection.textContent !== text) connection.textContent = text;
   };
 
+  // Ages count up by themselves.
+  const plain = (html) => html.replace(/(<time [^>]*data-age[^>]*>)[^<]*/g, "$1");
+
   // Rows that are the same stay the same elements, so that focus and selection stay with them.
   function swapRows(old, fresh) {
     const known = new Map([...old.children].map((row) => [row.id, row]));
     const rows = [...fresh.children].map((row) => {
       const same = known.get(row.id);
-      return same && same.outerHTML === row.outerHTML ? same : document.importNode(row, true);
+      return same && plain(same.outerHTML) === plain(row.outerHTML) ? same : document.importNode(row, true);
     });
     if (rows.length !== old.children.length || rows.some((row, at) => row !== old.children[at])) {
       old.replaceChildren(...rows);
@@ -30,7 +33,7 @@
     const focused = document.activeElement && document.activeElement.id;
     for (const part of document.querySelectorAll("[data-live]")) {
       const fresh = page.getElementById(part.id);
-      if (!fresh || fresh.innerHTML === part.innerHTML) continue;
+      if (!fresh || plain(fresh.innerHTML) === plain(part.innerHTML)) continue;
       if (part.tagName === "TBODY") swapRows(part, fresh);
       else part.replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
     }

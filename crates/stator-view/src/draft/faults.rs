@@ -1,6 +1,7 @@
 //! Findings as faults of single fields, and what a draft may not change.
 
 use super::judged::JudgedDraft;
+use crate::form::{FORM_FIELDS, FormField};
 use crate::problem::{ProblemDetails, ProblemKind, RequestFault};
 use stator_core::finding::{Finding, Location, Severity};
 use stator_model::intent::field_at::field_at;
@@ -19,7 +20,9 @@ impl JudgedDraft {
         let field = is_here.then(|| field_at(self.draft.text.as_bytes(), *line, *column)).flatten();
         let counted = |number: u32| (number > 0).then_some(number);
         RequestFault {
-            pointer: field.as_ref().map_or_else(|| "#".to_owned(), |field| format!("#{}", field.pointer)),
+            pointer: named_field(&finding.help)
+                .or_else(|| field.as_ref().map(|field| field.pointer.clone()))
+                .map_or_else(|| "#".to_owned(), |pointer| format!("#{pointer}")),
             detail: finding.message.clone(),
             code: Some(finding.rule.id.to_owned()),
             file: (!file.is_empty()).then(|| file.clone()),
@@ -101,6 +104,16 @@ impl JudgedDraft {
             })
             .collect()
     }
+}
+
+/// The field of the form that a policy's expression is about: it may not be there yet, and then nothing else tells where.
+fn named_field(help: &str) -> Option<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    let words = help.split(|c: char| !is_part(c)).filter_map(|word| word.strip_prefix("model."));
+    words.map(|word| format!("/{}", word.replace('.', "/"))).find_map(|pointer| {
+        let holds = |field: &&FormField| format!("{pointer}/").starts_with(&format!("{}/", field.pointer));
+        FORM_FIELDS.iter().find(holds).map(|field| field.pointer.clone())
+    })
 }
 
 /// Each component's path, whether somebody else decides on its replicas, and how many are written.

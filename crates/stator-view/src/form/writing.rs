@@ -281,7 +281,7 @@ impl TextWriter {
 }
 
 fn number(text: &str) -> Option<Value> {
-    let whole = || text.parse::<u64>().ok().map(Value::from);
+    let whole = || text.parse::<i64>().ok().map(Value::from);
     let fraction = || text.parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Value::Number);
     whole().or_else(fraction)
 }

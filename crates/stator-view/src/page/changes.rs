@@ -2,7 +2,7 @@
 
 use super::frame::{PageFrame, PageSection};
 use super::models::{FilterChoice, RowText, list_range, source_choice};
-use super::text::{CommitText, amount_text, print, value_text};
+use super::text::{CommitText, ProseText, amount_text, print, value_text};
 use crate::changes::{ChangeSet, PendingView, parse_changes_query, pending_changes};
 use crate::observation::FleetObservation;
 use crate::problem::ProblemDetails;
@@ -23,7 +23,7 @@ pub(super) struct ChangeText {
     pub(super) action: &'static str,
     pub(super) disruption: &'static str,
     pub(super) gpus: String,
-    pub(super) reasons: Vec<String>,
+    pub(super) reasons: Vec<ProseText>,
     pub(super) fields: Vec<(String, String, String)>,
 }
 
@@ -62,7 +62,7 @@ impl ChangeSetText {
             action: change.action.as_str(),
             disruption: change.disruption.as_str(),
             gpus: format!("{} → {}", change.gpus.before, change.gpus.after),
-            reasons: change.reasons.clone(),
+            reasons: change.reasons.iter().map(|one| ProseText::new(one)).collect(),
             fields: change
                 .fields
                 .iter()

@@ -4,7 +4,7 @@
 use super::changes::ChangeSetText;
 use super::frame::{FORM_SCRIPT, PageFrame, PageSection};
 use super::models::model_address;
-use super::text::{print, value_text};
+use super::text::{ProseText, print, value_text};
 use crate::draft::JudgedDraft;
 use crate::facts::{ProposalAccess, SourceFacts};
 use crate::form::{
@@ -48,6 +48,8 @@ pub struct FormInput<'a> {
     pub faults: &'a [RequestFault],
     /// What else is to be known before it is submitted.
     pub notices: &'a [String],
+    /// Whether somebody sent it, and not only opened it.
+    pub is_sent: bool,
 }
 
 #[derive(Template)]
@@ -68,7 +70,9 @@ struct FormPage {
     title: String,
     usual_title: String,
     description: String,
-    notices: Vec<String>,
+    notices: Vec<ProseText>,
+    /// Whether errors are to be read first: they are of what somebody did.
+    has_focus: bool,
     proposals: ProposalAccess,
     base: String,
     text: String,
@@ -98,7 +102,7 @@ struct InputText {
     id: String,
     name: String,
     label: &'static str,
-    help: String,
+    help: ProseText,
     value: String,
     /// What holds where the field is empty, or in its place.
     effective: String,
@@ -106,7 +110,7 @@ struct InputText {
     is_area: bool,
     is_number: bool,
     is_hidden: bool,
-    faults: Vec<String>,
+    faults: Vec<ProseText>,
 }
 
 struct OptionText {
@@ -118,14 +122,14 @@ struct OptionText {
 struct ProblemText {
     href: String,
     place: String,
-    text: String,
-    help: String,
+    text: ProseText,
+    help: ProseText,
     allowed: Vec<String>,
 }
 
 struct PlanText {
     set: ChangeSetText,
-    holds: Vec<(String, String)>,
+    holds: Vec<(ProseText, ProseText)>,
 }
 
 /// The digest of a file's text, by which a form knows that it still stands.
@@ -135,7 +139,7 @@ pub fn text_digest(text: &str) -> String {
 
 /// The page of the form.
 pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> String {
-    let FormInput { place, source, sent, judged, faults, notices } = *input;
+    let FormInput { place, source, sent, judged, faults, notices, is_sent } = *input;
     let text = judged.draft.text.replace("\r\n", "\n");
     let reading = FormReading::read(&text);
     let mut errors = faults.to_vec();
@@ -188,7 +192,8 @@ pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> Strin
         title: sent.title.clone(),
         usual_title: judged.usual_title(),
         description: sent.description.clone(),
-        notices: notices.to_vec(),
+        notices: notices.iter().map(|one| ProseText::new(one)).collect(),
+        has_focus: is_sent,
         proposals: source.proposals.clone(),
         base: if reading.is_some() { text.clone() } else { sent.base.clone() },
         text,
@@ -201,7 +206,11 @@ pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> Strin
         patch: if errors.is_empty() { judged.patch() } else { String::new() },
         plan: planned.map(|planned| PlanText {
             set: ChangeSetText::new(&planned.changes, Some(planned.environment_gpus)),
-            holds: planned.holds.iter().map(|hold| (hold.message.clone(), hold.help.clone())).collect(),
+            holds: planned
+                .holds
+                .iter()
+                .map(|hold| (ProseText::new(&hold.message), ProseText::new(&hold.help)))
+                .collect(),
         }),
     })
 }
@@ -253,11 +262,11 @@ fn input_text(field: &FormField, shown: &FormReading, judged: &JudgedDraft, erro
         label: field.label,
         effective: effective(field, judged, &text).unwrap_or_default(),
         options: options(field, explained.as_ref().map(|one| one.values.as_slice()).unwrap_or_default(), &text),
-        help: explained.map(|one| one.description).unwrap_or_default(),
+        help: explained.map(|one| ProseText::new(&one.description)).unwrap_or_default(),
         is_area: matches!(field.kind, FieldKind::Lines | FieldKind::Variables),
         is_number: field.kind == FieldKind::Number,
         is_hidden: value.is_none(),
-        faults: faults.collect(),
+        faults: faults.map(|one| ProseText::new(&one)).collect(),
         value: text,
     }
 }
@@ -310,8 +319,8 @@ fn problem_text(fault: &RequestFault) -> ProblemText {
             None => "#yaml".to_owned(),
         },
         place,
-        text: fault.detail.clone(),
-        help: fault.help.clone().unwrap_or_default(),
+        text: ProseText::new(&fault.detail),
+        help: ProseText::new(fault.help.as_deref().unwrap_or_default()),
         allowed: fault.allowed.clone(),
     }
 }

@@ -1,7 +1,7 @@
 //! What stands around every page.
 //! The style and the script are each at an address that changes with its content.
 
-use super::text::TimeText;
+use super::text::{ProseText, TimeText};
 use crate::observation::FleetObservation;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest as _, Sha256};
@@ -37,11 +37,14 @@ pub(super) struct PageFrame {
     pub(super) search: String,
     /// When what is shown was last found to be so; `None` on pages that show nothing of the cluster.
     pub(super) seen: Option<TimeText>,
-    pub(super) notices: Vec<String>,
+    pub(super) notices: Vec<ProseText>,
     pub(super) is_live: bool,
     /// Who signed in.
     pub(super) reader: Option<String>,
     pub(super) style: &'static str,
+    /// Theme, keys and ages, on every page.
+    pub(super) frame_script: &'static str,
+    /// What keeps a page live.
     pub(super) script: &'static str,
 }
 
@@ -64,6 +67,7 @@ impl PageFrame {
             is_live: false,
             reader: None,
             style: &STYLE.path,
+            frame_script: &FRAME_SCRIPT.path,
             script: &SCRIPT.path,
         }
     }
@@ -80,7 +84,7 @@ impl PageFrame {
         let late = is_late.then(|| format!("Last updated {} ago.", seen.text));
         Self {
             seen: Some(seen),
-            notices: late.into_iter().chain(observation.notices()).collect(),
+            notices: late.into_iter().chain(observation.notices()).map(|one| ProseText::new(&one)).collect(),
             is_live: true,
             reader: observation.reader.name.clone(),
             ..Self::fixed(title, Some(here))
@@ -107,12 +111,16 @@ pub static STYLE: LazyLock<PageAsset> =
 pub static SCRIPT: LazyLock<PageAsset> =
     LazyLock::new(|| asset("live", "js", "text/javascript; charset=utf-8", include_str!("../../assets/live.js")));
 
+/// Theme, keys, ages and copies of every page.
+pub static FRAME_SCRIPT: LazyLock<PageAsset> =
+    LazyLock::new(|| asset("frame", "js", "text/javascript; charset=utf-8", include_str!("../../assets/frame.js")));
+
 /// What keeps the form live.
 pub static FORM_SCRIPT: LazyLock<PageAsset> =
     LazyLock::new(|| asset("form", "js", "text/javascript; charset=utf-8", include_str!("../../assets/form.js")));
 
 /// All of them.
-pub static ASSETS: [&LazyLock<PageAsset>; 3] = [&STYLE, &SCRIPT, &FORM_SCRIPT];
+pub static ASSETS: [&LazyLock<PageAsset>; 4] = [&STYLE, &FRAME_SCRIPT, &SCRIPT, &FORM_SCRIPT];
 
 /// The file at a path.
 pub fn find_asset(path: &str) -> Option<&'static PageAsset> {

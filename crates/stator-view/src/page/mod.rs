@@ -15,7 +15,7 @@ mod text;
 pub use capacity::capacity_page;
 pub use changes::changes_page;
 pub use form::{FormInput, FormPlace, form_page, text_digest};
-pub use frame::{ASSETS, FORM_SCRIPT, PageAsset, SCRIPT, STYLE, find_asset};
+pub use frame::{ASSETS, FORM_SCRIPT, FRAME_SCRIPT, PageAsset, SCRIPT, STYLE, find_asset};
 pub use model::model_page;
 pub use models::{model_address, models_page};
 pub use other::{api_page, problem_kind_page, problem_page, sign_in_page};

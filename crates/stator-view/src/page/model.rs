@@ -3,7 +3,7 @@
 use super::changes::ChangeSetText;
 use super::frame::{PageFrame, PageSection};
 use super::models::{RowText, health_class, model_address};
-use super::text::{CommitText, TimeText, amount_text, print, value_text};
+use super::text::{CommitText, ProseText, TimeText, amount_text, print, value_text};
 use crate::form::FORM_FIELDS;
 use crate::model::{CommandView, EventView, HistoryEntryView, ManifestView, ModelView, ObjectView, manifests};
 use crate::models::{ModelQuery, ModelRow};
@@ -24,7 +24,7 @@ struct ModelPage {
     api_address: String,
     edit_address: String,
     row: RowText,
-    sentence: String,
+    sentence: ProseText,
     facts: Vec<(&'static str, String)>,
     replicas: Vec<ReplicasText>,
     pending: Option<ChangeSetText>,
@@ -36,7 +36,7 @@ struct ModelPage {
     conditions: Vec<ConditionText>,
     commands: Vec<CommandView>,
     manifests: Vec<ManifestView>,
-    withheld: Vec<String>,
+    withheld: Vec<ProseText>,
 }
 
 struct ReplicasText {
@@ -65,7 +65,7 @@ struct ObjectLine {
     health_shape: &'static str,
     health_class: &'static str,
     created: Option<TimeText>,
-    message: String,
+    message: ProseText,
 }
 
 struct HistoryText {
@@ -74,7 +74,7 @@ struct HistoryText {
     /// Where the form starts from the file as it was then.
     revert: Option<String>,
     commit: CommitText,
-    message: String,
+    message: ProseText,
     changes: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ struct ConditionText {
     status: String,
     reason: String,
     since: TimeText,
-    message: String,
+    message: ProseText,
 }
 
 /// The page of the model of a namespace and a name.
@@ -114,7 +114,7 @@ pub fn model_page(
         namespace_href: of_namespace.address("/"),
         api_address: format!("/api/v1{}", model_address(namespace, name)),
         edit_address: format!("{}/edit", model_address(namespace, name)),
-        sentence: sentence(&view, now),
+        sentence: ProseText::new(&sentence(&view, now)),
         facts: facts(&view, &row, now),
         replicas: view
             .status
@@ -153,7 +153,7 @@ pub fn model_page(
         conditions: view.status.conditions.iter().map(|condition| condition_text(condition, now)).collect(),
         commands: view.commands.clone(),
         manifests: manifests(&found),
-        withheld: view.withheld.clone(),
+        withheld: view.withheld.iter().map(|one| ProseText::new(one)).collect(),
         row,
     }))
 }
@@ -204,7 +204,7 @@ fn object_text(object: &ObjectView, now: Timestamp) -> ObjectLine {
         health_shape: health_shape(object.health),
         health_class: health_class(object.health),
         created: object.created.as_ref().map(|created| TimeText::ago(created, now)),
-        message: object.message.clone(),
+        message: ProseText::new(&object.message),
     }
 }
 
@@ -233,8 +233,9 @@ fn history_text(
             title: title.clone().unwrap_or_default(),
             author: author.clone().unwrap_or_default(),
         },
-        message: entry.message.clone(),
-        changes: entry.changes.clone(),
+        message: ProseText::new(&entry.message),
+        // What disrupts nothing needs no word for it.
+        changes: entry.changes.iter().map(|one| one.trim_end_matches(" (none)").to_owned()).collect(),
     }
 }
 
@@ -262,6 +263,6 @@ fn condition_text(condition: &RecordCondition, now: Timestamp) -> ConditionText 
         status: condition.status.clone(),
         reason: condition.reason.clone(),
         since: TimeText::ago(&condition.last_transition_time, now),
-        message: condition.message.clone(),
+        message: ProseText::new(&condition.message),
     }
 }

@@ -1,7 +1,7 @@
 //! The list of models.
 
 use super::frame::{PageFrame, PageSection};
-use super::text::{TimeText, amount_text, number_text, print};
+use super::text::{ProseText, TimeText, amount_text, number_text, print};
 use crate::capacity::capacity;
 use crate::models::{ModelListMetadata, ModelOrder, ModelQuery, ModelRow, SortKey};
 use crate::observation::FleetObservation;
@@ -25,6 +25,8 @@ struct ModelsPage {
     api_address: String,
     range: String,
     rows: Vec<RowText>,
+    /// Where all are in one, it is said once.
+    has_namespaces: bool,
     previous: Option<String>,
     next: Option<String>,
     totals: String,
@@ -71,7 +73,7 @@ pub(super) struct RowText {
     pub(super) rollout: String,
     pub(super) revision: String,
     pub(super) since: Option<TimeText>,
-    pub(super) message: String,
+    pub(super) message: ProseText,
 }
 
 /// The page at `/` with this query.
@@ -99,6 +101,7 @@ pub fn models_page(observation: &FleetObservation, query: &str, now: Timestamp) 
         api_address: query.address("/api/v1/models"),
         range: list_range(&page.metadata, page.rows.len(), page.counts.all),
         rows: page.rows.iter().map(|row| RowText::new(row, now)).collect(),
+        has_namespaces: observation.choices().namespaces.len() > 1,
         previous: turned(&page.metadata.previous),
         next: turned(&page.metadata.next),
         totals: totals(observation),
@@ -138,13 +141,14 @@ fn health_count(
     health: Health,
     counts: &std::collections::BTreeMap<&'static str, usize>,
 ) -> CountLink {
+    let number = counts.get(health.as_str()).copied().unwrap_or_default();
     CountLink {
         id: format!("health-{}", health.as_str()),
         href: changed(query, |query| toggle(&mut query.filter.health, health)),
-        class: health_class(health),
+        class: count_class(health_class(health), number),
         shape: health_shape(health),
         word: health.as_str(),
-        number: number_text(counts.get(health.as_str()).copied().unwrap_or_default()),
+        number: number_text(number),
         is_on: query.filter.health.contains(&health),
     }
 }
@@ -154,15 +158,21 @@ fn sync_count(
     sync: SyncState,
     counts: &std::collections::BTreeMap<&'static str, usize>,
 ) -> CountLink {
+    let number = counts.get(sync.as_str()).copied().unwrap_or_default();
     CountLink {
         id: format!("sync-{}", sync.as_str()),
         href: changed(query, |query| toggle(&mut query.filter.sync, sync)),
-        class: sync_class(sync),
+        class: count_class(sync_class(sync), number),
         shape: sync_shape(sync),
         word: sync.as_str(),
-        number: number_text(counts.get(sync.as_str()).copied().unwrap_or_default()),
+        number: number_text(number),
         is_on: query.filter.sync.contains(&sync),
     }
+}
+
+/// What is not there is no reason for a colour.
+fn count_class(class: &'static str, number: usize) -> &'static str {
+    if number == 0 { "none" } else { class }
 }
 
 fn drift_count(query: &ModelQuery, number: usize) -> CountLink {
@@ -170,7 +180,7 @@ fn drift_count(query: &ModelQuery, number: usize) -> CountLink {
     CountLink {
         id: "drifted".to_owned(),
         href: changed(query, |query| query.filter.drift = (!is_on).then_some(true)),
-        class: if number > 0 { "mild" } else { "" },
+        class: count_class("mild", number),
         shape: "≠",
         word: "drifted",
         number: number_text(number),
@@ -283,7 +293,7 @@ impl RowText {
                 let time = TimeText::ago(&since.time, now);
                 TimeText { text: if since.at_least { format!("≥ {}", time.text) } else { time.text }, ..time }
             }),
-            message: row.message.clone(),
+            message: ProseText::new(&row.message),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The pages that show nothing of the cluster: the description of the API, problems, and where somebody says who they are.
 
 use super::frame::{PageFrame, PageSection};
-use super::text::print;
+use super::text::{ProseText, print};
 use crate::api::{ApiEndpoint, ENDPOINTS, OPENAPI_PATH};
 use crate::problem::{KINDS, ProblemDetails, RequestFault};
 use askama::Template;
@@ -18,9 +18,9 @@ struct ApiPage {
 #[template(path = "problem.html")]
 struct ProblemPage {
     frame: PageFrame,
-    detail: Option<String>,
+    detail: Option<ProseText>,
     errors: Vec<RequestFault>,
-    help: &'static str,
+    help: ProseText,
 }
 
 /// The page at `/api`.
@@ -36,9 +36,9 @@ pub fn api_page() -> String {
 pub fn problem_page(problem: &ProblemDetails) -> String {
     print(&ProblemPage {
         frame: PageFrame::fixed(&problem.title, None),
-        detail: problem.detail.clone(),
+        detail: problem.detail.as_deref().map(ProseText::new),
         errors: problem.errors.clone(),
-        help: problem.of.help(),
+        help: ProseText::new(problem.of.help()),
     })
 }
 

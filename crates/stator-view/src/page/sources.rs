@@ -1,7 +1,7 @@
 //! The page of the sources.
 
 use super::frame::{PageFrame, PageSection};
-use super::text::{CommitText, TimeText, number_text, print};
+use super::text::{CommitText, ProseText, TimeText, number_text, print};
 use crate::models::ModelQuery;
 use crate::observation::FleetObservation;
 use crate::sources::{RevisionView, SourceView, sources};
@@ -27,7 +27,7 @@ struct SourceText {
     models: String,
     /// Where the changes are, and of how many models.
     pending: Option<(String, String)>,
-    lines: Vec<String>,
+    lines: Vec<ProseText>,
 }
 
 struct RevisionText {
@@ -62,6 +62,13 @@ fn source_text(source: &SourceView, now: Timestamp) -> SourceText {
         revisions: vec![revision(&source.seen), revision(&source.attempted), revision(&source.applied)],
         models: number_text(source.models.all),
         pending: (source.pending_models > 0).then(|| (models.address("/changes"), number_text(source.pending_models))),
-        lines: source.problems.iter().chain(&source.held).cloned().chain(window).collect(),
+        lines: source
+            .problems
+            .iter()
+            .chain(&source.held)
+            .cloned()
+            .chain(window)
+            .map(|one| ProseText::new(&one))
+            .collect(),
     }
 }

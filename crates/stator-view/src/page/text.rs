@@ -26,6 +26,35 @@ impl TimeText {
     }
 }
 
+/// A sentence of ours, in which code stands between backticks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Template)]
+#[template(
+    source = "{% for (text, is_code) in parts %}{% if *is_code %}<code>{{ text }}</code>{% else %}{{ text }}{% endif %}{% endfor %}",
+    ext = "html"
+)]
+pub(super) struct ProseText {
+    parts: Vec<(String, bool)>,
+}
+
+// Its template escapes every part.
+impl askama::filters::HtmlSafe for ProseText {}
+
+impl ProseText {
+    pub(super) fn new(text: &str) -> Self {
+        let parts: Vec<&str> = text.split('`').collect();
+        if parts.len().is_multiple_of(2) {
+            // One of them has no other.
+            return Self { parts: vec![(text.to_owned(), false)] };
+        }
+        let parts = parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty());
+        Self { parts: parts.map(|(at, part)| (part.to_owned(), !at.is_multiple_of(2))).collect() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
 /// A commit, with what git tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommitText {
