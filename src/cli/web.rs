@@ -18,6 +18,7 @@ use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -98,14 +99,14 @@ impl WebArgs {
     pub async fn start_with_tokens(
         self,
         sign_in: &SignInArgs,
-        client: kube::Client,
+        cluster: KubeCluster,
         output: &Output,
     ) -> Result<Option<RunningPages>, CliError> {
         let Some(address) = self.address() else {
             sign_in.refuse()?;
             return Ok(None);
         };
-        let listener = WebListener::bind(address, WebAccess::Tokens(Box::new(sign_in.access(client)))).await?;
+        let listener = WebListener::bind(address, WebAccess::Tokens(Box::new(sign_in.access(cluster)))).await?;
         output.note(&format!("Open {} to see the models; sign in with a token of the cluster.", listener.link()));
         if !address.ip().is_loopback() && !sign_in.is_encrypted() {
             output.warn(
@@ -158,10 +159,10 @@ impl SignInArgs {
         self.web_url.clone()
     }
 
-    fn access(&self, client: kube::Client) -> TokenAccess {
+    fn access(&self, cluster: KubeCluster) -> TokenAccess {
         let files = self.web_tls_cert.clone().zip(self.web_tls_key.clone());
         TokenAccess {
-            client,
+            cluster,
             audiences: match self.web_audience.as_slice() {
                 [] => vec![DEFAULT_AUDIENCE.to_owned()],
                 named => named.to_vec(),

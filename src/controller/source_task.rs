@@ -10,12 +10,13 @@ use super::reconcile::{
 use crate::controller::report::commit_statuses::CommitStatuses;
 use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;
 use crate::controller::sources::hints::SourceHints;
-use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::sources::manual_requests::{HoldApproval, ManualRequests};
 use crate::controller::sources::registry::{ProblemReason, ProblemScope, SourceProblem, SourceRegistry, SourceState};
 use crate::controller::sources::resolved_source::ResolvedSource;
 use crate::controller::sources::source_order::SourceOrder;
 use crate::controller::sources::sync_windows::WindowClock;
 use crate::observation::ObservationBoard;
+use crate::observation::{RequestDesk, SourceRequests};
 use stator_cluster::cluster::kube::{ConnectError, ImpersonatedUser, KubeCluster};
 use stator_cluster::cluster::{AnyCluster, Fence};
 use stator_cluster::fleet_policies::FleetPolicyReader;
@@ -68,6 +69,8 @@ pub(super) struct SourceTask {
     pub(super) caches: Arc<IdentityCaches>,
     pub(super) hints: Arc<SourceHints>,
     pub(super) requests: watch::Receiver<ManualRequests>,
+    /// Where people who look at pages ask the same.
+    pub(super) asking: watch::Sender<ManualRequests>,
     pub(super) state: watch::Sender<SourceState>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) window_clock: WindowClock,
@@ -163,6 +166,11 @@ impl SourceTask {
             // Who looks for the pages stops with the reconciler that it looks beside.
             let observing = self.options.observations.clone().map(|board| {
                 let observer = context.clone();
+                if !self.in_cluster {
+                    let desk = FileRequests { requests: self.asking.clone(), state: self.state.clone() };
+                    let (namespace, name) = (&self.source.key.namespace, &self.source.key.name);
+                    board.set_request_desk(namespace, name, RequestDesk(Arc::new(desk)));
+                }
                 AbortOnDropHandle::new(tokio::spawn(async move { observer.observe_models(board).await }))
             });
             let ended = tokio::spawn(async move { context.run(once).await }.in_current_span()).await;
@@ -217,5 +225,26 @@ impl SourceTask {
             Ok(AnyCluster::from(kube))
         };
         self.caches.get_or_connect(&name, connect).await
+    }
+}
+
+/// What people who look at pages ask of a source of a file, whose annotations nobody can set.
+struct FileRequests {
+    requests: watch::Sender<ManualRequests>,
+    state: watch::Sender<SourceState>,
+}
+
+impl SourceRequests for FileRequests {
+    fn sync_now(&self) {
+        self.requests.send_modify(|asked| asked.requested_at = Some(jiff::Timestamp::now().to_string()));
+    }
+
+    fn approve(&self, commit: &str, plan: &str) {
+        let hold = self.state.borrow().hold.clone();
+        let Some(hold) = hold.filter(|hold| hold.revision == commit && hold.plan == plan) else { return };
+        let kinds = hold.guards.into_keys().collect();
+        let approval = HoldApproval { kinds, revision: hold.revision, plan: hold.plan, by: None };
+        self.requests.send_modify(|asked| asked.allow = Some(approval));
+        self.sync_now();
     }
 }

@@ -279,6 +279,7 @@ impl Controller {
             caches: Arc::clone(&self.caches),
             hints,
             requests: asked,
+            asking: requests.clone(),
             state,
             metrics: self.metrics(),
             window_clock: self.window_clock.clone(),

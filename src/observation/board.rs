@@ -2,6 +2,7 @@
 
 use super::draft_basis::DraftBasis;
 use super::proposals::ProposalDesk;
+use super::source_requests::RequestDesk;
 use jiff::Timestamp;
 use stator_view::facts::{FleetFacts, SourceFacts, whole_second};
 use stator_view::observation::FleetObservation;
@@ -41,6 +42,8 @@ struct SharedBoard {
     draft_changes: watch::Sender<()>,
     /// Where pull requests of each source are opened.
     desks: Mutex<BTreeMap<(String, String), ProposalDesk>>,
+    /// Where people ask something of each source that this process follows by itself.
+    requests: Mutex<BTreeMap<(String, String), RequestDesk>>,
 }
 
 impl Default for ObservationBoard {
@@ -52,6 +55,7 @@ impl Default for ObservationBoard {
             drafts: Mutex::default(),
             draft_changes: watch::channel(()).0,
             desks: Mutex::default(),
+            requests: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -166,6 +170,20 @@ impl ObservationBoard {
         self.shared.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_requests(&self) -> MutexGuard<'_, BTreeMap<(String, String), RequestDesk>> {
+        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says where people ask something of a source.
+    pub fn set_request_desk(&self, namespace: &str, name: &str, desk: RequestDesk) {
+        self.lock_requests().insert((namespace.to_owned(), name.to_owned()), desk);
+    }
+
+    /// Where people ask something of a source; `None` where nobody said.
+    pub fn request_desk(&self, namespace: &str, name: &str) -> Option<RequestDesk> {
+        self.lock_requests().get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
     /// Says where pull requests of a source are opened.
     pub fn set_proposal_desk(&self, namespace: &str, name: &str, desk: ProposalDesk) {
         self.lock_desks().insert((namespace.to_owned(), name.to_owned()), desk);
@@ -180,6 +198,7 @@ impl ObservationBoard {
     pub fn remove_source(&self, namespace: &str, name: &str) {
         self.lock_drafts().remove(&(namespace.to_owned(), name.to_owned()));
         self.lock_desks().remove(&(namespace.to_owned(), name.to_owned()));
+        self.lock_requests().remove(&(namespace.to_owned(), name.to_owned()));
         self.change(|facts, next| {
             let before = facts.sources.len();
             facts.sources.retain(|one| (one.namespace.as_str(), one.name.as_str()) != (namespace, name));

@@ -7,9 +7,11 @@ mod commit_notes;
 mod draft_basis;
 mod proposals;
 mod recent_events;
+mod source_requests;
 
 pub use board::ObservationBoard;
 pub use commit_notes::{commit_question, with_commits};
 pub use draft_basis::{DraftBasis, DraftSource};
 pub use proposals::{OpenedProposal, Proposal, ProposalDesk, ProposalHost, ProposalRefusal, ProposalRepository};
 pub use recent_events::RecentEvents;
+pub use source_requests::{RequestDesk, SourceRequests};

@@ -13,6 +13,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 use kube::api::{Api, PostParams};
+use stator_cluster::cluster::kube::ImpersonatedUser;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,14 @@ impl fmt::Debug for AccessReviewer {
 }
 
 impl ReviewedUser {
+    /// The same, for a request in their name. What the API server adds for everybody is left out.
+    pub fn impersonated(&self) -> ImpersonatedUser {
+        let is_given =
+            |group: &&String| *group == "system:authenticated" || group.starts_with("system:serviceaccounts");
+        let groups = self.user.groups.iter().flatten().filter(|group| !is_given(group)).cloned().collect();
+        ImpersonatedUser { user: self.name().to_owned(), groups }
+    }
+
     fn new(user: UserInfo) -> Self {
         // A user has a JSON form, and one alone: its maps are sorted.
         let digest = digest_of(&serde_json::to_vec(&user).unwrap_or_default());

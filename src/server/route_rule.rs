@@ -19,6 +19,8 @@ pub enum Caller {
     Reader,
     /// A reader who may `propose` models of the source.
     Proposer,
+    /// A reader who may use the verb of the action on the source.
+    Actor,
 }
 
 impl Caller {
@@ -31,6 +33,9 @@ impl Caller {
             Self::LinkHolder => "the first to open the printed link",
             Self::Reader => "a browser that opened the link, or a token of the audience; each sees what it may list",
             Self::Proposer => "a reader with the right to `propose`; stator checks it before the body",
+            Self::Actor => {
+                "a reader with the right to the verb of the action on the source; stator checks it before the body"
+            }
         }
     }
 }

@@ -23,6 +23,14 @@ pub(super) struct WebRequest<'a> {
 }
 
 impl WebRequest<'_> {
+    /// Where a model of the API is changed, which is by its form.
+    fn edit_address(&self) -> Option<String> {
+        let rest = self.path.strip_prefix("/api/v1/models/")?;
+        let mut parts = rest.split('/');
+        let (namespace, name) = (parts.next()?, parts.next()?);
+        Some(format!("/models/{namespace}/{name}/edit"))
+    }
+
     /// Whether a program asks.
     pub(super) fn is_for_api(&self) -> bool {
         self.path == "/api/v1" || self.path.starts_with("/api/v1/")
@@ -81,7 +89,12 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
         text(status, HTML, page::problem_page(problem))
     };
     match problem.of {
-        ProblemKind::MethodNotAllowed => insert(&mut response, header::ALLOW, allowed),
+        ProblemKind::MethodNotAllowed => {
+            insert(&mut response, header::ALLOW, allowed);
+            if let Some(edit) = question.edit_address() {
+                insert(&mut response, header::LINK, &format!("<{edit}>; rel=\"edit\""));
+            }
+        }
         // The rest of the body is not read.
         ProblemKind::BodyLate | ProblemKind::BodyTooLarge => insert(&mut response, header::CONNECTION, "close"),
         ProblemKind::TooManyStreams | ProblemKind::OutOfTime | ProblemKind::ReviewFailed => {
@@ -100,6 +113,7 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
         | ProblemKind::InvalidModel
         | ProblemKind::ReplicasNotOwned
         | ProblemKind::NotProposed
+        | ProblemKind::NotPossible
         | ProblemKind::Stale => {}
     }
     if is_logged(problem.of) {
@@ -131,6 +145,7 @@ fn is_logged(kind: ProblemKind) -> bool {
         | ProblemKind::InvalidModel
         | ProblemKind::ReplicasNotOwned
         | ProblemKind::NotProposed
+        | ProblemKind::NotPossible
         | ProblemKind::Stale => false,
     }
 }

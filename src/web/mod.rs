@@ -19,6 +19,7 @@
 //! | `answer` | what every answer has: headers, entity tags, and a problem as a page or as JSON |
 
 mod access;
+mod actions;
 mod answer;
 mod drafts;
 mod forms;

@@ -6,7 +6,8 @@ use super::token_gate::SignedInUser;
 use stator_view::facts::SourceFacts;
 use stator_view::observation::FleetObservation;
 use stator_view::problem::{ProblemDetails, ProblemKind};
-use stator_view::reader::PROPOSE_RIGHT;
+use stator_view::reader::{PROPOSE_RIGHT, RequiredRight};
+use stator_view::source_action::SourceAction;
 
 /// The newest observation, as far as whoever sends a request may see it.
 #[derive(Clone, Debug)]
@@ -40,6 +41,34 @@ impl RequestScope {
     ///
     /// # Errors
     /// Where it may not.
+    /// What whoever looks may ask of a source.
+    pub(super) async fn allowed_actions(&self, source: &SourceFacts) -> Result<Vec<SourceAction>, ProblemDetails> {
+        let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else {
+            return Ok(SourceAction::ALL.to_vec());
+        };
+        let mut allowed = Vec::new();
+        for action in SourceAction::ALL {
+            if gate.may_act(user, source, action).await? {
+                allowed.push(action);
+            }
+        }
+        Ok(allowed)
+    }
+
+    /// That whoever looks may ask this of a source.
+    pub(super) async fn check_action(&self, source: &SourceFacts, action: SourceAction) -> Result<(), ProblemDetails> {
+        let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(()) };
+        if gate.may_act(user, source, action).await? {
+            return Ok(());
+        }
+        let RequiredRight { verb, group, resource } = action.right();
+        Err(ProblemDetails::new(ProblemKind::Forbidden).with_detail(format!(
+            "You need the right to `{verb} {resource}.{group}` in namespace {}, or for the source {}.",
+            source.namespace, source.name
+        )))
+    }
+
+    /// That whoever looks may propose models of a source.
     pub(super) async fn check_propose(&self, source: &SourceFacts) -> Result<(), ProblemDetails> {
         let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(()) };
         let namespace = source.models_namespace.as_deref();

@@ -1,12 +1,14 @@
 //! What an address of the pages is, and what holds for it.
 
 use super::access::AccessGate;
+use super::actions::MAX_ACTION_BYTES;
 use super::drafts::MAX_FORM_BYTES;
 use super::sign_in::{MAX_SIGN_IN_BYTES, SIGN_IN_PATH, SIGN_OUT_PATH};
 use crate::server::{Caller, RouteRule};
-use stator_view::api::{ApiEndpoint, ApiRequest, ENDPOINTS, STREAM_PATH};
+use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, STREAM_PATH};
 use stator_view::draft::MAX_DRAFT_BYTES;
 use stator_view::page::{self, FormPlace, PageAsset};
+use stator_view::source_action::SourceAction;
 
 /// Where the link leads.
 const ENTER_PATH: &str = "/enter";
@@ -33,6 +35,10 @@ pub(super) enum WebRoute<'a> {
     EditModel(&'a str, &'a str),
     /// The list of sources.
     Sources,
+    /// One source, of a namespace and a name.
+    Source(&'a str, &'a str),
+    /// Something that is asked of a source, of a namespace and a name.
+    SourceAction(&'a str, &'a str, SourceAction),
     /// The models that the next sync changes.
     Changes,
     /// GPUs by SKU.
@@ -47,6 +53,8 @@ pub(super) enum WebRoute<'a> {
     Document(&'static ApiEndpoint, ApiRequest),
     /// An endpoint of the API that takes a model.
     Draft(&'static ApiEndpoint, ApiRequest),
+    /// An endpoint of the API that asks something of a source.
+    Action(SourceAction, ApiRequest),
 }
 
 impl<'a> WebRoute<'a> {
@@ -66,9 +74,10 @@ impl<'a> WebRoute<'a> {
         }
         let endpoint = ENDPOINTS.iter().find_map(|one| Some((one, one.request(path, query)?)));
         if let Some((endpoint, request)) = endpoint {
-            return Some(match endpoint.answer.takes_body() {
-                true => Self::Draft(endpoint, request),
-                false => Self::Document(endpoint, request),
+            return Some(match endpoint.answer {
+                ApiAnswer::Action { action, schema: _ } => Self::Action(action, request),
+                ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } => Self::Draft(endpoint, request),
+                ApiAnswer::Json { .. } | ApiAnswer::Stream | ApiAnswer::OpenApi => Self::Document(endpoint, request),
             });
         }
         let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -78,6 +87,10 @@ impl<'a> WebRoute<'a> {
             ["new"] => Some(Self::NewModel),
             ["models", namespace, name, "edit"] => Some(Self::EditModel(namespace, name)),
             ["sources"] => Some(Self::Sources),
+            ["sources", namespace, name] => Some(Self::Source(namespace, name)),
+            ["sources", namespace, name, action] => {
+                Some(Self::SourceAction(namespace, name, SourceAction::parse(action)?))
+            }
             ["changes"] => Some(Self::Changes),
             ["capacity"] => Some(Self::Capacity),
             ["api"] => Some(Self::ApiPage),
@@ -136,6 +149,13 @@ impl WebRouteKind {
             Self::NewModel => form,
             Self::EditModel => RouteRule { path: "/models/{namespace}/{name}/edit", ..form },
             Self::Sources => RouteRule::reading("/sources", Caller::Reader),
+            Self::Source => RouteRule::reading("/sources/{namespace}/{name}", Caller::Reader),
+            Self::SourceAction => RouteRule {
+                path: "/sources/{namespace}/{name}/{action}",
+                methods: "GET, HEAD, POST",
+                caller: Caller::Actor,
+                most_bytes: MAX_ACTION_BYTES,
+            },
             Self::Changes => RouteRule::reading("/changes", Caller::Reader),
             Self::Capacity => RouteRule::reading("/capacity", Caller::Reader),
             Self::ApiPage => RouteRule::reading("/api", Caller::Reader),
@@ -146,6 +166,9 @@ impl WebRouteKind {
             Self::Draft => {
                 RouteRule { path: "", methods: "POST", caller: Caller::Proposer, most_bytes: MAX_DRAFT_BYTES }
             }
+            Self::Action => {
+                RouteRule { path: "", methods: "POST", caller: Caller::Actor, most_bytes: MAX_ACTION_BYTES }
+            }
         }
     }
 }
@@ -154,11 +177,14 @@ impl WebRouteKind {
 pub fn route_rules() -> Vec<RouteRule> {
     use strum::VariantArray as _;
     let of_kind = |kind: &WebRouteKind| -> Vec<RouteRule> {
-        if !matches!(kind, WebRouteKind::Document | WebRouteKind::Draft) {
+        let endpoints = ENDPOINTS.iter().filter(|one| match one.answer {
+            ApiAnswer::Action { .. } => *kind == WebRouteKind::Action,
+            ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } => *kind == WebRouteKind::Draft,
+            ApiAnswer::Json { .. } | ApiAnswer::Stream | ApiAnswer::OpenApi => *kind == WebRouteKind::Document,
+        });
+        if !kind.rule().path.is_empty() {
             return vec![kind.rule()];
         }
-        let takes_body = matches!(kind, WebRouteKind::Draft);
-        let endpoints = ENDPOINTS.iter().filter(|one| one.answer.takes_body() == takes_body);
         let apart = endpoints.filter(|one| one.path != STREAM_PATH);
         apart.map(|one| RouteRule { path: one.path, ..kind.rule() }).collect()
     };

@@ -7,7 +7,7 @@ use super::proposals::{self, ProposalWords};
 use super::request_scope::RequestScope;
 use super::route::WebRoute;
 use super::state::WebState;
-use super::{drafts, forms, sign_in, stream};
+use super::{actions, drafts, forms, sign_in, stream};
 use crate::server::Peer;
 use axum::Router;
 use axum::body::Body;
@@ -19,6 +19,7 @@ use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, openapi};
 use stator_view::draft::DraftTarget;
 use stator_view::page;
 use stator_view::problem::{ProblemDetails, ProblemKind};
+use stator_view::source_action::SourceAction;
 
 /// The methods of what is not there.
 const READING_METHODS: &str = "GET, HEAD";
@@ -80,6 +81,9 @@ async fn answer_checked(
         (Some(_) | None, AccessGate::Link(_) | AccessGate::Tokens(_)) => {}
     }
     let visitor = state.gate.visitor(question.headers, question.peer).await?;
+    if route.is_none() {
+        return Err(ProblemDetails::new(ProblemKind::NotFound));
+    }
     if !is_allowed {
         return Err(ProblemDetails::new(ProblemKind::MethodNotAllowed));
     }
@@ -99,6 +103,20 @@ async fn answer_checked(
     }
     let (observation, now) = (&scope.observation, Timestamp::now());
     let html = match route {
+        WebRoute::SourceAction(namespace, name, action) => {
+            let source = observation.source(namespace, name)?;
+            return actions::answer(state, &scope, question, (source, action), body).await;
+        }
+        WebRoute::Action(action, request) => {
+            let source = request.source(observation)?;
+            return actions::answer_api(state, &scope, question, (source, action), body).await;
+        }
+        WebRoute::Source(namespace, name) => {
+            let source = observation.source(namespace, name)?;
+            let allowed = scope.allowed_actions(source).await?;
+            let done = question.parameter("done").and_then(SourceAction::parse);
+            page::source_page(observation, source, &allowed, done, now)
+        }
         WebRoute::Draft(endpoint, request) => {
             return answer_draft(state, &scope, question, (endpoint, &request), body).await;
         }
@@ -177,7 +195,7 @@ fn answer_document(
         ApiAnswer::Json { schema: _, body } => Ok(answer::tagged(question, JSON, body(&scope.observation, request)?)),
         ApiAnswer::OpenApi => Ok(answer::tagged(question, JSON, openapi(ENDPOINTS).to_string())),
         // Routes of their own.
-        ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } | ApiAnswer::Stream => {
+        ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } | ApiAnswer::Action { .. } | ApiAnswer::Stream => {
             Err(ProblemDetails::new(ProblemKind::NotFound))
         }
     }

@@ -6,8 +6,8 @@ use crate::server::tls::CertificateFiles;
 use crate::server::{AccessQuestion, AccessReviewer, Peer, ReviewError, ReviewedUser, bearer_token};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, header};
-use kube::Client;
 use secrecy::{ExposeSecret as _, SecretString};
+use stator_cluster::cluster::kube::{ConnectError, KubeCluster};
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_view::facts::SourceFacts;
 use stator_view::model::object_kinds;
@@ -16,6 +16,7 @@ use stator_view::problem::{ProblemDetails, ProblemKind};
 use stator_view::reader::{
     EVENTS_RIGHT, FleetReader, MODELS_RIGHT, ModelDetails, NamespaceSet, PROPOSE_RIGHT, RequiredRight, SOURCES_RIGHT,
 };
+use stator_view::source_action::SourceAction;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ const MAX_HOST_BYTES: usize = 255;
 /// How tokens sign in.
 pub struct TokenAccess {
     /// The cluster that knows whose they are.
-    pub client: Client,
+    pub cluster: KubeCluster,
     /// What they have to be for, one of these.
     pub audiences: Vec<String>,
     /// The address that browsers open, where a proxy stands in front.
@@ -55,6 +56,7 @@ pub(super) struct SignedInUser {
 /// Lets in whoever has a token.
 pub(super) struct TokenGate {
     reviewer: AccessReviewer,
+    cluster: KubeCluster,
     sessions: SessionStore,
     /// What tokens have to be for, first of all.
     audience: String,
@@ -75,7 +77,7 @@ struct ReaderView {
 
 impl fmt::Debug for TokenAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client: _, audiences, url, certificate } = self;
+        let Self { cluster: _, audiences, url, certificate } = self;
         let url = url.as_ref().map(Url::as_str);
         f.debug_struct("TokenAccess")
             .field("audiences", audiences)
@@ -93,11 +95,12 @@ impl fmt::Debug for TokenGate {
 
 impl TokenGate {
     pub(super) fn new(access: TokenAccess) -> Self {
-        let TokenAccess { client, audiences, url, certificate } = access;
+        let TokenAccess { cluster, audiences, url, certificate } = access;
         let is_secure = certificate.is_some() || url.as_ref().is_some_and(|url| url.scheme() == "https");
         Self {
             audience: audiences.first().cloned().unwrap_or_default(),
-            reviewer: AccessReviewer::new(client, Some(audiences), ANSWER_LIFETIME),
+            reviewer: AccessReviewer::new(cluster.client(), Some(audiences), ANSWER_LIFETIME),
+            cluster,
             sessions: SessionStore::default(),
             url,
             is_secure,
@@ -259,6 +262,21 @@ impl TokenGate {
     }
 
     /// The namespaces of these in which a user has a right.
+    /// Whether a user may ask something of a source.
+    pub(super) async fn may_act(
+        &self,
+        user: &ReviewedUser,
+        source: &SourceFacts,
+        action: SourceAction,
+    ) -> Result<bool, ProblemDetails> {
+        self.may(user, action.right(), Some(&source.namespace), Some(&source.name)).await
+    }
+
+    /// The cluster in the name of a user, whose rights hold then.
+    pub(super) async fn cluster_as(&self, user: &ReviewedUser) -> Result<KubeCluster, ConnectError> {
+        self.cluster.connect_as(user.impersonated()).await
+    }
+
     async fn namespaces(
         &self,
         user: &ReviewedUser,

@@ -57,12 +57,36 @@ pub struct SourceFacts {
     pub changed_in: u64,
     /// Whether whoever looks may see its models and not itself.
     pub is_withheld: bool,
+    /// Whether it syncs nothing until it is resumed.
+    pub is_suspended: bool,
+    /// Who does what people ask of it.
+    pub control: SourceControl,
     /// Whether a change can be proposed from here.
     pub proposals: ProposalAccess,
     /// What is known of the commits that it and its models name, by commit.
     pub commits: Arc<BTreeMap<String, CommitFacts>>,
     /// Its models, sorted by name; a copy of the facts shares them.
     pub models: Arc<[ModelFacts]>,
+}
+
+/// Who does what people ask of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceControl {
+    /// Nobody from here: a command of a person syncs it.
+    Command {
+        /// What to do instead.
+        reason: String,
+    },
+    /// This process, which follows a file of sources.
+    File,
+    /// Whoever changes its object in the cluster.
+    Object,
+}
+
+impl Default for SourceControl {
+    fn default() -> Self {
+        Self::Command { reason: "run `stator sync`".to_owned() }
+    }
 }
 
 /// Whether pull requests can be opened for a source.
@@ -117,6 +141,8 @@ pub struct HeldFacts {
     pub reasons: Vec<String>,
     /// Of which commit, in full.
     pub commit: String,
+    /// The digest of what is held back.
+    pub plan: String,
 }
 
 /// One model.

@@ -33,5 +33,6 @@ mod query_string;
 pub mod reader;
 #[cfg(test)]
 mod samples;
+pub mod source_action;
 pub mod sources;
 mod words;

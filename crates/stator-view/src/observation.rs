@@ -11,6 +11,9 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// What stands in a path for the namespace of a folder's source, which has none.
+pub(crate) const NO_NAMESPACE: &str = "-";
+
 /// Everything that pages and API answer from.
 #[derive(Clone, Debug)]
 pub struct FleetObservation {
@@ -102,6 +105,17 @@ impl FleetObservation {
     /// The sources that may be seen themselves, and not only their models.
     pub fn listed_sources(&self) -> impl Iterator<Item = &SourceFacts> {
         self.facts.sources.iter().map(|source| &**source).filter(|source| !source.is_withheld)
+    }
+
+    /// The source of a namespace and a name, as paths have them: `-` stands for no namespace.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn source(&self, namespace: &str, name: &str) -> Result<&SourceFacts, ProblemDetails> {
+        let namespace = if namespace == NO_NAMESPACE { "" } else { namespace };
+        let mut sources = self.listed_sources();
+        let found = sources.find(|one| one.namespace == namespace && one.name == name);
+        found.ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))
     }
 
     /// The same, found to be so at a later moment.

@@ -105,6 +105,9 @@ problem_kinds! {
     /// The file was changed since the model was read.
     Stale = 409, "stale", "The file was changed meanwhile",
         "Read the file again, and make the change from there.";
+    /// The source is in another state, or nobody can do it from here.
+    NotPossible = 409, "not-possible", "This is not possible now",
+        "See the page of the source for its state and for what can be done.";
     /// The request timed out.
     OutOfTime = 503, "out-of-time", "The request timed out",
         "Try again in a moment; there were too many requests at once.";

@@ -36,6 +36,12 @@ pub struct SourceView {
     pub problems: Vec<String>,
     /// The changes that guards hold until they are approved.
     pub held: Vec<String>,
+    /// The held commit, in full; absent where nothing is held.
+    pub held_commit: Option<String>,
+    /// The digest of what is held back, as an approval names it.
+    pub held_plan: Option<String>,
+    /// Whether it syncs nothing until it is resumed.
+    pub suspended: bool,
     /// When the next sync window opens, RFC 3339, while none is open.
     pub next_window: Option<String>,
     /// Why the current state of its models is unknown, if it is.
@@ -84,7 +90,8 @@ pub fn sources(observation: &FleetObservation) -> Vec<SourceView> {
     observation.listed_sources().map(source_view).collect()
 }
 
-fn source_view(source: &SourceFacts) -> SourceView {
+/// One source.
+pub fn source_view(source: &SourceFacts) -> SourceView {
     let revision = |one: &Option<RevisionFacts>| {
         one.as_ref().map(|one| RevisionView::new(source, &one.commit, one.at.map(|at| at.to_string())))
     };
@@ -100,6 +107,9 @@ fn source_view(source: &SourceFacts) -> SourceView {
         applied: revision(&source.applied),
         problems: source.problems.clone(),
         held: source.held.as_ref().map(|held| held.reasons.clone()).unwrap_or_default(),
+        held_commit: source.held.as_ref().map(|held| held.commit.clone()),
+        held_plan: source.held.as_ref().map(|held| held.plan.clone()),
+        suspended: source.is_suspended,
         next_window: source.next_window.map(|time| time.to_string()),
         unread: source.unread.clone(),
         pending_models: source.models.iter().filter(|model| !model.pending.is_empty()).count(),

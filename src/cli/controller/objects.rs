@@ -93,7 +93,7 @@ pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<E
     let cluster = AnyCluster::from(kube.clone());
     arguments.simulate.embedded_cluster(&cluster)?;
     connect::preflight(&cluster, output).await?;
-    let pages = arguments.web.start_with_tokens(&arguments.sign_in, kube.client(), output).await?;
+    let pages = arguments.web.start_with_tokens(&arguments.sign_in, kube.clone(), output).await?;
     let feed = arguments.objects.feed_settings(arguments.webhooks);
     let purpose = format!("following {}, as {}", describe_namespaces(&feed.namespaces), feed.identity);
     let options = ObjectControllerOptions {

@@ -18,7 +18,9 @@ use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_git::forge::commit_page;
 use stator_git::source::commit_log::CommitAnswer;
 use stator_model::plan::{PlanInput, PlanScope, SyncState};
-use stator_view::facts::{CommitFacts, HeldFacts, ModelFacts, ProposalAccess, RevisionFacts, SourceFacts, model_facts};
+use stator_view::facts::{
+    CommitFacts, HeldFacts, ModelFacts, ProposalAccess, RevisionFacts, SourceControl, SourceFacts, model_facts,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -255,6 +257,7 @@ impl ReconcileContext {
                     .map(|(guard, reason)| format!("held back ({}): {reason}", guard.as_str()))
                     .collect(),
                 commit: hold.revision.clone(),
+                plan: hold.plan.clone(),
             }),
             next_window: state.next_window,
             command_options: Vec::new(),
@@ -265,6 +268,8 @@ impl ReconcileContext {
                 .or_else(|| memory.commit.is_none().then(|| "no commit was read yet".to_owned())),
             changed_in: 0,
             is_withheld: false,
+            is_suspended: state.phase == SourcePhase::Suspended || self.source.spec.suspend,
+            control: if self.board.in_cluster { SourceControl::Object } else { SourceControl::File },
             proposals: ProposalAccess::default(),
             commits: Arc::clone(&memory.commits),
             models: Arc::clone(&memory.models),

@@ -99,7 +99,7 @@ impl<'a> Fleet<'a> {
 
 fn everything() -> Vec<PolicyRule> {
     vec![
-        rule(&["list", "propose"], "stator.dev", &["models", "modelsources"]),
+        rule(&["list", "propose", "sync", "suspend", "resume", "approve"], "stator.dev", &["models", "modelsources"]),
         rule(&["get"], "nvidia.com", &["*"]),
         rule(&["list"], "", &["events"]),
     ]
@@ -373,6 +373,62 @@ fn over_tls_a_cookie_goes_nowhere_else() {
     assert_eq!(pages.end().code(), Some(0));
 }
 
+/// Whoever asks something of a source does so in their own name: the rights of the controller, which may do all, are of no
+/// use to them.
+#[test]
+fn actions_are_the_persons_own() {
+    let Some(plane) = testbed::shared() else { return };
+    let stage = Stage::on(plane);
+    let fleet = Fleet::start(&stage, "actions");
+    let Fleet { pages, blue, .. } = &fleet;
+    let verbs = ["list", "sync", "suspend", "resume", "approve"];
+    let with = |more: &[&str]| vec![rule(&[&verbs[..], more].concat(), "stator.dev", &["models", "modelsources"])];
+    let alice = token(&stage, blue, "alice", with(&["get", "patch"]), "stator");
+    let carol = token(&stage, blue, "carol", with(&["get"]), "stator");
+    let bob = token(&stage, blue, "bob", vec![rule(&["list"], "stator.dev", &["models", "modelsources"])], "stator");
+    fleet.settled(&alice, 2);
+    let path = format!("/sources/{blue}/fleet");
+    let ask = |token: &str, action: &str, body: &str| {
+        let login = format!("Bearer {token}");
+        let headers =
+            [("Host", pages.address.as_str()), ("Authorization", login.as_str()), ("Content-Type", "application/json")];
+        pages.post_bare(&format!("/api/v1{path}/{action}"), &headers, body)
+    };
+    // A button that may not be pressed is not there.
+    let page = read(pages, &bob, &path).body;
+    assert!(!page.contains("Sync now") && !page.contains("Suspend"), "{page}");
+    let page = read(pages, &alice, &path).body;
+    assert!(page.contains("Sync now") && page.contains("Suspend") && !page.contains("Resume"), "{page}");
+    for action in ["sync", "suspend", "approve"] {
+        let refused = ask(&bob, action, "");
+        assert_eq!(
+            (refused.status, refused.json()["type"].as_str()),
+            (403, Some("/problems/forbidden")),
+            "{refused:?}"
+        );
+        assert_eq!(read(pages, &bob, &format!("{path}/{action}")).status, 403);
+    }
+    // The verb alone changes nothing: the API server knows who asks.
+    let refused = ask(&carol, "suspend", "");
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert!(refused.body.contains("carol"), "{refused:?}");
+
+    let suspended = |wanted: bool| {
+        until("the source says so", || read(pages, &alice, &format!("/api/v1{path}")).json()["suspended"] == wanted);
+    };
+    assert_eq!(ask(&alice, "suspend", "").status, 202);
+    suspended(true);
+    assert_eq!(ask(&alice, "suspend", "").status, 409);
+    assert_eq!(ask(&alice, "resume", "{}").status, 202);
+    suspended(false);
+    assert_eq!(ask(&alice, "sync", "").status, 202);
+    let object = stage.runtime.block_on(stage.objects(blue, "ModelSource").get("fleet")).unwrap();
+    let object = serde_json::to_value(object).unwrap();
+    let managers = object["metadata"]["managedFields"].as_array().unwrap();
+    assert!(managers.iter().any(|entry| entry["manager"] == "stator-pages"), "{object}");
+    assert!(object["metadata"]["annotations"]["stator.dev/requestedAt"].is_string(), "{object}");
+}
+
 /// Rights come before bodies: whoever may not is told so while the body has still to come.
 #[test]
 fn nothing_is_read_of_who_may_not_and_wrong_tokens_are_soon_refused() {
@@ -396,8 +452,13 @@ fn nothing_is_read_of_who_may_not_and_wrong_tokens_are_soon_refused() {
     let (alice, bob, nobody) = (login(&alice), login(&bob), login(&nobody));
     let (begin, alice) = (&begin, alice.as_str());
     std::thread::scope(|scope| {
-        for rule in stator::web::route_rules().into_iter().filter(|rule| rule.caller == Caller::Proposer) {
-            let path = rule.path.replace("{namespace}", blue).replace("{name}", "mock-0");
+        for rule in stator::web::route_rules() {
+            let name = match rule.caller {
+                Caller::Proposer => "mock-0",
+                Caller::Actor => "fleet",
+                _ => continue,
+            };
+            let path = rule.path.replace("{namespace}", blue).replace("{name}", name).replace("{action}", "sync");
             assert_eq!(begin("Bearer made-up", &path, (1000, 1)), Some(401), "{path}");
             for login in [&bob, &nobody] {
                 let status = begin(login, &path, (1000, 1));

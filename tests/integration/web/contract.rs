@@ -13,14 +13,16 @@ const FORMS: [&str; 2] = ["/new", "/models/models/alpha/edit"];
 /// Every path that is read, with a model that there is.
 fn paths() -> Vec<String> {
     let api = ENDPOINTS.iter().filter(|one| !one.answer.takes_body()).map(|endpoint| filled(endpoint.path));
-    let pages = ["/", "/models/models/alpha", "/sources", "/capacity", "/api", "/problems/not-found"];
+    let pages = ["/", "/models/models/alpha", "/sources", "/sources/-/fleet", "/changes", "/capacity", "/api", "/problems/not-found"];
     let pages = pages.into_iter().chain(FORMS).map(str::to_owned);
     let assets = ASSETS.iter().map(|asset| asset.path.clone());
     pages.into_iter().chain(api).chain(assets).collect()
 }
 
 fn filled(path: &str) -> String {
-    path.replace("{namespace}", "models").replace("{name}", "alpha")
+    // The source of a folder has no namespace.
+    let (namespace, name) = if path.contains("/sources/") { ("-", "fleet") } else { ("models", "alpha") };
+    path.replace("{namespace}", namespace).replace("{name}", name)
 }
 
 #[track_caller]
@@ -42,7 +44,7 @@ fn every_answer_closes_the_doors_and_only_reading_is_possible() {
     let bench = bench();
     let pages = Pages::open(&mut sync(&bench));
     settled(&pages);
-    let gone = ["/nothing", "/api/v1/nothing", "/models/models/nobody", "/api/v1/models/models/nobody", "/problems/x"];
+    let gone = ["/nothing", "/api/v1/nothing", "/models/models/nobody", "/api/v1/models/models/nobody", "/sources/-/nobody"];
     for path in paths().iter().map(String::as_str).filter(|path| *path != "/api/v1/stream").chain(gone) {
         let answer = pages.get(path);
         is_closed(&answer, path);
@@ -57,7 +59,15 @@ fn every_answer_closes_the_doors_and_only_reading_is_possible() {
         {
             let refused = pages.send(method, path, &[]);
             is_closed(&refused, path);
+            if gone.contains(&path) {
+                assert_eq!(refused.status, 404, "{method} {path}: {refused:?}");
+                continue;
+            }
             assert_eq!((refused.status, refused.header("allow")), (405, allowed), "{method} {path}: {refused:?}");
+            // Where to change it, for whoever tried to.
+            let is_model = path.starts_with("/api/v1/models/models/");
+            let edit = if is_model { "</models/models/alpha/edit>; rel=\"edit\"" } else { "" };
+            assert_eq!(refused.header("link"), edit, "{method} {path}: {refused:?}");
             if path.starts_with("/api/v1/") {
                 assert_eq!(refused.header("content-type"), "application/problem+json", "{path}");
                 assert_eq!(refused.json()["type"], "/problems/method-not-allowed");
@@ -69,7 +79,7 @@ fn every_answer_closes_the_doors_and_only_reading_is_possible() {
         is_closed(&pages.send_bare("GET", path, &[("Host", "evil.example.com")]), path);
     }
     is_closed(&pages.send("HEAD", "/api/v1/stream", &[]), "the stream");
-    for path in ["/api/v1/render", "/api/v1/plan"] {
+    for path in ["/api/v1/render", "/api/v1/plan", "/api/v1/proposals", "/api/v1/sources/-/fleet/sync"] {
         for method in ["GET", "HEAD", "PUT", "DELETE"] {
             let refused = pages.send(method, path, &[]);
             is_closed(&refused, path);
@@ -92,6 +102,8 @@ fn a_page_names_only_what_is_here() {
         "/",
         "/models/models/gamma",
         "/sources",
+        "/sources/-/fleet",
+        "/changes",
         "/capacity",
         "/api",
         "/?q=x",
@@ -115,7 +127,7 @@ fn a_page_names_only_what_is_here() {
             assert!(status == 200 || path == "/nothing", "{path} leads to {link}: {status}");
         }
         // No inline style, no inline script.
-        assert!(!page.contains("style=") && !page.contains("<style") && page.matches("<script").count() <= 1, "{path}");
+        assert!(!page.contains("style=") && !page.contains("<style") && page.matches("<script").count() <= 2, "{path}");
     }
 }
 

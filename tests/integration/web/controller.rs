@@ -108,3 +108,61 @@ fn pages_need_a_file_of_sources_that_is_followed() {
         assert!(refused.starts_with("exit 2") && refused.contains(fault), "{refused}");
     }
 }
+
+/// The interval is an hour: what happens, somebody asked for.
+#[test]
+fn a_source_is_synced_and_a_held_plan_approved_from_its_page() {
+    let bench = bench();
+    bench.commit("first");
+    let folder = tempfile::tempdir().unwrap();
+    let text = source(&bench, "fleet", "  guards: {maxGpus: 2}\n").replace("interval: 1s", "interval: 1h");
+    fs_err::write(folder.path().join("sources.yaml"), text).unwrap();
+    let pages = Pages::open(&mut controller(&bench, folder.path()));
+    let healthy = "/api/v1/models?health=Healthy&sync=Synced";
+    pages.shows(healthy, "three models", |answer| answer.json()["metadata"]["total"] == 3);
+    let page = pages.get("/sources/default/fleet").body;
+    for word in ["Sync now", "Suspend", "Approve", "Resume"] {
+        assert_eq!(page.contains(&format!(">{word}</a>")), word == "Sync now", "{word}: {page}");
+    }
+
+    bench.replace("models/gamma/model.yaml", "replicas: 2", "replicas: 4");
+    let commit = bench.commit("Scale gamma to four");
+    let confirm = pages.get("/sources/default/fleet/sync");
+    assert!(confirm.status == 200 && confirm.body.contains("method=\"post\""), "{confirm:?}");
+    let asked = pages.submit("/sources/default/fleet/sync", &[]);
+    assert_eq!((asked.status, asked.header("location")), (303, "/sources/default/fleet?done=sync"), "{asked:?}");
+    assert!(pages.get("/sources/default/fleet?done=sync").body.contains("The sync was requested."));
+    pages.shows("/api/v1/sources/default/fleet", "what is held", |answer| {
+        answer.json()["heldCommit"] == commit.as_str()
+    });
+    pages.shows("/changes", "what the next sync does", |answer| {
+        answer.body.contains("Scale gamma to four") && answer.body.contains("2 → 4")
+    });
+    assert!(pages.get(&format!("/changes?commit={}", &commit[..8])).body.contains("models/gamma"));
+
+    let source = pages.get("/api/v1/sources/default/fleet").json();
+    let plan = source["heldPlan"].as_str().unwrap().to_owned();
+    let page = pages.get("/sources/default/fleet/approve").body;
+    assert!(page.contains(&commit) && page.contains(&plan), "{page}");
+    // Another plan or commit is not what was shown.
+    for (commit, plan) in [(commit.as_str(), "0".repeat(64)), ("0000000", plan.clone()), ("", String::new())] {
+        let stale = pages.submit("/sources/default/fleet/approve", &[("commit", commit), ("plan", &plan)]);
+        assert_eq!(stale.status, 409, "{stale:?}");
+    }
+    let body = serde_json::json!({"commit": commit, "plan": plan}).to_string();
+    let approved = pages.post("/api/v1/sources/default/fleet/approve", "application/json", &body);
+    assert_eq!((approved.status, approved.json()["action"].as_str()), (202, Some("approve")), "{approved:?}");
+    pages.shows("/api/v1/models/models/gamma", "four workers", |answer| {
+        answer.json()["replicas"].as_array().is_some_and(|all| all.iter().any(|one| one["ready"] == 4))
+    });
+    pages.shows("/api/v1/sources/default/fleet", "nothing held", |answer| answer.json().get("heldPlan").is_none());
+
+    // What a file says, nobody changes from here.
+    let refused = pages.post("/api/v1/sources/default/fleet/suspend", "application/json", "");
+    assert_eq!((refused.status, refused.json()["type"].as_str()), (409, Some("/problems/not-possible")), "{refused:?}");
+    assert_eq!(pages.get("/sources/default/fleet/suspend").status, 409);
+    assert_eq!(pages.get("/sources/default/nothing").status, 404);
+    assert_eq!(pages.get("/sources/default/fleet/explode").status, 404);
+    let odd = pages.post("/api/v1/sources/default/fleet/sync", "application/json", "{\"comit\": 1}");
+    assert_eq!(odd.status, 400, "{odd:?}");
+}

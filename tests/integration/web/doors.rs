@@ -31,10 +31,13 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], length: usize
 
 /// A path of a rule, with its parameters filled in.
 fn filled(rule: &RouteRule) -> String {
+    // The source of a folder has no namespace.
+    let (namespace, name) = if rule.path.contains("/sources/") { ("-", "fleet") } else { ("models", "alpha") };
     let parameters = [
         ("/assets/{file}", stator_view::page::ASSETS[0].path.as_str()),
-        ("{namespace}", "models"),
-        ("{name}", "alpha"),
+        ("{namespace}", namespace),
+        ("{name}", name),
+        ("{action}", "sync"),
         ("{kind}", "not-found"),
     ];
     parameters.iter().fold(rule.path.to_owned(), |path, (name, value)| path.replace(name, value))
@@ -120,7 +123,9 @@ fn every_route_of_the_listener_holds_its_rule() {
                     let status = knock(address, &request("GET", &path, &json, 64 << 20, 1));
                     assert_eq!(status, Some(200), "{path}");
                 }
-                Caller::LinkHolder | Caller::Reader | Caller::Proposer => panic!("{path} is of the pages"),
+                Caller::LinkHolder | Caller::Reader | Caller::Proposer | Caller::Actor => {
+                    panic!("{path} is of the pages")
+                }
             }
         }
     });

@@ -119,7 +119,7 @@ fn a_model_is_changed_by_its_form_without_a_script() {
     pages.shows(EDIT, "the newer file", |answer| answer.body.contains("# typed"));
     let stale = pages.submit(EDIT, &with(&fields, &[("/spec/serving/worker/replicas", "1"), ("action", "patch")]));
     assert_eq!(stale.status, 409, "{stale:?}");
-    assert!(stale.body.contains("was changed by both: it is `4` in git now, and `1` here"), "{stale:?}");
+    assert!(stale.body.contains("was changed by both: it is <code>4</code> in git now"), "{stale:?}");
     let merged = filled(&stale);
     assert!(value(&merged, "yaml").contains("# typed") && value(&merged, "yaml").contains("replicas: 1"), "{merged:?}");
     let patch = pages.submit(EDIT, &with(&merged, &[("action", "patch")]));
@@ -150,7 +150,7 @@ fn errors_stand_at_their_fields() {
     assert_eq!((no_patch.status, no_patch.header("content-type")), (422, "text/html; charset=utf-8"));
     let typed = bench.read("models/gamma/model.yaml").replace("worker:", "wroker:");
     let typed = pages.submit(EDIT, &with(&fields, &[("yaml", &typed)]));
-    assert!(typed.status == 422 && typed.body.contains("Did you mean `worker`"), "{typed:?}");
+    assert!(typed.status == 422 && typed.body.contains("Did you mean <code>worker</code>"), "{typed:?}");
     let broken = pages.submit(EDIT, &with(&fields, &[("yaml", "a: ["), ("/spec/servedName", "kept")]));
     assert_eq!(
         (broken.status, value(&filled(&broken), "yaml"), value(&filled(&broken), "/spec/servedName")),

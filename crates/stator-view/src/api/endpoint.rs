@@ -1,9 +1,11 @@
 //! What one endpoint of the API is.
 
 use crate::draft::JudgedDraft;
+use crate::facts::SourceFacts;
 use crate::observation::{FleetObservation, FoundModel};
 use crate::problem::{ProblemDetails, RequestFault};
 use crate::query_string;
+use crate::source_action::SourceAction;
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 
@@ -41,6 +43,13 @@ pub enum ApiAnswer {
     },
     /// A pull request with a model that is sent, asked with POST. It is written to the git host, and nowhere else.
     Proposal {
+        /// Its schema.
+        schema: fn(&mut SchemaGenerator) -> Schema,
+    },
+    /// Something that is asked of a source, with POST.
+    Action {
+        /// What.
+        action: SourceAction,
         /// Its schema.
         schema: fn(&mut SchemaGenerator) -> Schema,
     },
@@ -89,7 +98,7 @@ impl ApiAnswer {
     /// Whether it is asked by sending something.
     pub fn takes_body(&self) -> bool {
         match self {
-            Self::Draft { .. } | Self::Proposal { .. } => true,
+            Self::Draft { .. } | Self::Proposal { .. } | Self::Action { .. } => true,
             Self::Json { .. } | Self::Stream | Self::OpenApi => false,
         }
     }
@@ -132,6 +141,15 @@ impl ApiRequest {
     pub fn model<'a>(&self, observation: &'a FleetObservation) -> Result<FoundModel<'a>, ProblemDetails> {
         let at = |at: usize| self.path.get(at).map(String::as_str).unwrap_or_default();
         observation.model(at(0), at(1))
+    }
+
+    /// The source that `{namespace}` and `{name}` of the path mean.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn source<'a>(&self, observation: &'a FleetObservation) -> Result<&'a SourceFacts, ProblemDetails> {
+        let at = |at: usize| self.path.get(at).map(String::as_str).unwrap_or_default();
+        observation.source(at(0), at(1))
     }
 
     /// That there is no query, for endpoints that know no parameter.

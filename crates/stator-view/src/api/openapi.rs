@@ -2,6 +2,7 @@
 
 use super::endpoint::{ApiAnswer, ApiEndpoint, ApiParameter, ParameterPlace};
 use crate::problem::{ProblemDetails, ProblemKind};
+use crate::source_action::{SourceAction, SourceActionRequest};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -110,6 +111,16 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             ProblemKind::NotProposed,
             ProblemKind::OutOfTime,
         ]),
+        ApiAnswer::Action { .. } => problems.extend([
+            ProblemKind::InvalidParameter,
+            ProblemKind::CrossOrigin,
+            ProblemKind::BodyLate,
+            ProblemKind::NotPossible,
+            ProblemKind::BodyTooLarge,
+            ProblemKind::MediaType,
+            ProblemKind::NotProposed,
+            ProblemKind::OutOfTime,
+        ]),
         ApiAnswer::Stream => problems.push(ProblemKind::TooManyStreams),
         ApiAnswer::OpenApi => {
             answers
@@ -136,7 +147,13 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
         "parameters": endpoint.parameters.iter().map(parameter).collect::<Vec<_>>(),
         "responses": answers,
     });
-    if endpoint.answer.takes_body() {
+    if let ApiAnswer::Action { action, schema: _ } = endpoint.answer {
+        let request = generator.subschema_for::<SourceActionRequest>().to_value();
+        operation["requestBody"] = json!({
+            "required": action == SourceAction::Approve,
+            "content": {"application/json": {"schema": request}},
+        });
+    } else if endpoint.answer.takes_body() {
         operation["requestBody"] = json!({
             "required": true,
             "description": "The content of a `model.yaml`, at most 1 MiB. Lines and columns in the answer refer to this text.",
@@ -152,6 +169,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
 fn success_status(answer: ApiAnswer) -> &'static str {
     match answer {
         ApiAnswer::Proposal { .. } => "201",
+        ApiAnswer::Action { .. } => "202",
         ApiAnswer::Json { .. } | ApiAnswer::Draft { .. } | ApiAnswer::Stream | ApiAnswer::OpenApi => "200",
     }
 }
@@ -162,6 +180,10 @@ fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
         ApiAnswer::Json { schema, body: _ } => json!({
             "description": "OK",
             "headers": etag,
+            "content": {"application/json": {"schema": schema(generator).to_value()}},
+        }),
+        ApiAnswer::Action { action: _, schema } => json!({
+            "description": "Asked; the source shows what comes of it.",
             "content": {"application/json": {"schema": schema(generator).to_value()}},
         }),
         ApiAnswer::Proposal { schema } => json!({

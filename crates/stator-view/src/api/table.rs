@@ -13,7 +13,8 @@ use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::proposal::ProposalView;
-use crate::sources::{SourceView, sources};
+use crate::source_action::{SourceAction, SourceActionView};
+use crate::sources::{SourceView, source_view, sources};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
@@ -82,6 +83,16 @@ const ONE: &[ApiParameter] = &[
     ApiParameter { name: "name", place: ParameterPlace::Path, description: "The model's name.", allowed: &[] },
 ];
 
+const ONE_SOURCE: &[ApiParameter] = &[
+    ApiParameter {
+        name: "namespace",
+        place: ParameterPlace::Path,
+        description: "The namespace of the source; `-` for the source of a folder, which has none.",
+        allowed: &[],
+    },
+    ApiParameter { name: "name", place: ParameterPlace::Path, description: "The name of the source.", allowed: &[] },
+];
+
 const SOURCE: ApiParameter =
     query("source", "The source of the model, as rows name it. Optional if there is only one.");
 const FILE: ApiParameter = query(
@@ -116,6 +127,15 @@ const fn of_model(
     answer: ApiAnswer,
 ) -> ApiEndpoint {
     ApiEndpoint { path, operation, summary, parameters: ONE, answer }
+}
+
+const fn of_source(
+    path: &'static str,
+    operation: &'static str,
+    summary: &'static str,
+    answer: ApiAnswer,
+) -> ApiEndpoint {
+    ApiEndpoint { path, operation, summary, parameters: ONE_SOURCE, answer }
 }
 
 const fn of_all(path: &'static str, operation: &'static str, summary: &'static str, answer: ApiAnswer) -> ApiEndpoint {
@@ -199,6 +219,40 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
             asked.refuse_query()?;
             Ok(document(&ItemList { items: sources(all) }))
         }),
+    ),
+    of_source(
+        "/api/v1/sources/{namespace}/{name}",
+        "getSource",
+        "One source.",
+        json::<SourceView>(|all, asked| {
+            let source = asked.source(all)?;
+            asked.refuse_query()?;
+            Ok(document(&source_view(source)))
+        }),
+    ),
+    of_source(
+        "/api/v1/sources/{namespace}/{name}/sync",
+        "syncSource",
+        "Asks for a look and a sync now. The right is the verb `sync` on the source; the change is made as the person who asks.",
+        ApiAnswer::Action { action: SourceAction::Sync, schema: schema_of::<SourceActionView> },
+    ),
+    of_source(
+        "/api/v1/sources/{namespace}/{name}/suspend",
+        "suspendSource",
+        "Stops syncs of one source until it is resumed. The right is the verb `suspend` on the source; the change is made as the person who asks.",
+        ApiAnswer::Action { action: SourceAction::Suspend, schema: schema_of::<SourceActionView> },
+    ),
+    of_source(
+        "/api/v1/sources/{namespace}/{name}/resume",
+        "resumeSource",
+        "Resumes one source. The right is the verb `resume` on the source; the change is made as the person who asks.",
+        ApiAnswer::Action { action: SourceAction::Resume, schema: schema_of::<SourceActionView> },
+    ),
+    of_source(
+        "/api/v1/sources/{namespace}/{name}/approve",
+        "approveSource",
+        "Approves what guards hold back: exactly this plan of this commit. The right is the verb `approve` on the source; the change is made as the person who asks.",
+        ApiAnswer::Action { action: SourceAction::Approve, schema: schema_of::<SourceActionView> },
     ),
     of_all(
         "/api/v1/capacity",

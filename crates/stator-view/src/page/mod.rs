@@ -9,6 +9,7 @@ mod model;
 mod models;
 mod other;
 mod proposed;
+mod source;
 mod sources;
 mod text;
 
@@ -20,6 +21,7 @@ pub use model::model_page;
 pub use models::{model_address, models_page};
 pub use other::{api_page, problem_kind_page, problem_page, sign_in_page};
 pub use proposed::proposed_page;
+pub use source::{action_page, source_address, source_page};
 pub use sources::sources_page;
 pub use text::is_shown_as_it_is;
 

@@ -3,6 +3,7 @@
 use super::changes::ChangeSetText;
 use super::frame::{PageFrame, PageSection};
 use super::models::{RowText, health_class, model_address};
+use super::source::source_address;
 use super::text::{CommitText, ProseText, TimeText, amount_text, print, value_text};
 use crate::form::FORM_FIELDS;
 use crate::model::{CommandView, EventView, HistoryEntryView, ManifestView, ModelView, ObjectView, manifests};
@@ -23,6 +24,7 @@ struct ModelPage {
     namespace_href: String,
     api_address: String,
     edit_address: String,
+    source_address: Option<String>,
     row: RowText,
     sentence: ProseText,
     facts: Vec<(&'static str, String)>,
@@ -113,6 +115,7 @@ pub fn model_page(
         frame: PageFrame::live(format!("{namespace}/{name}"), PageSection::Models, observation, now),
         namespace_href: of_namespace.address("/"),
         api_address: format!("/api/v1{}", model_address(namespace, name)),
+        source_address: (!found.source.is_withheld).then(|| source_address(found.source)),
         edit_address: format!("{}/edit", model_address(namespace, name)),
         sentence: ProseText::new(&sentence(&view, now)),
         facts: facts(&view, &row, now),

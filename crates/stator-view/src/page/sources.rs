@@ -3,7 +3,8 @@
 use super::frame::{PageFrame, PageSection};
 use super::text::{CommitText, ProseText, TimeText, number_text, print};
 use crate::models::ModelQuery;
-use crate::observation::FleetObservation;
+use crate::observation::{FleetObservation, NO_NAMESPACE};
+use crate::query_string::encode;
 use crate::sources::{RevisionView, SourceView, sources};
 use askama::Template;
 use jiff::Timestamp;
@@ -16,23 +17,27 @@ struct SourcesPage {
     sources: Vec<SourceText>,
 }
 
-struct SourceText {
-    label: String,
-    href: String,
-    origin: String,
-    environment: String,
-    phase: String,
+/// A source as pages show it.
+pub(super) struct SourceText {
+    /// Its own page.
+    pub(super) page: String,
+    pub(super) label: String,
+    pub(super) href: String,
+    pub(super) origin: String,
+    pub(super) environment: String,
+    pub(super) phase: String,
     /// Seen, attempted and applied.
-    revisions: Vec<Option<RevisionText>>,
-    models: String,
+    pub(super) revisions: Vec<Option<RevisionText>>,
+    pub(super) models: String,
     /// Where the changes are, and of how many models.
-    pending: Option<(String, String)>,
-    lines: Vec<ProseText>,
+    pub(super) pending: Option<(String, String)>,
+    pub(super) lines: Vec<ProseText>,
 }
 
-struct RevisionText {
-    commit: CommitText,
-    time: Option<TimeText>,
+/// A commit, and when something became of it.
+pub(super) struct RevisionText {
+    pub(super) commit: CommitText,
+    pub(super) time: Option<TimeText>,
 }
 
 /// The page at `/sources`.
@@ -43,7 +48,20 @@ pub fn sources_page(observation: &FleetObservation, now: Timestamp) -> String {
     })
 }
 
-fn source_text(source: &SourceView, now: Timestamp) -> SourceText {
+/// The path of a source's page.
+pub(super) fn source_path(namespace: &str, name: &str) -> String {
+    let namespace = if namespace.is_empty() { NO_NAMESPACE } else { namespace };
+    format!("/sources/{}/{}", encode(namespace), encode(name))
+}
+
+impl SourceText {
+    /// Its commits with what became of them.
+    pub(super) fn named_revisions(&self) -> impl Iterator<Item = (&'static str, &Option<RevisionText>)> {
+        ["Seen", "Attempted", "Applied"].into_iter().zip(&self.revisions)
+    }
+}
+
+pub(super) fn source_text(source: &SourceView, now: Timestamp) -> SourceText {
     let mut models = ModelQuery::default();
     models.filter.source = BTreeSet::from([source.label.clone()]);
     let revision = |one: &Option<RevisionView>| {
@@ -54,6 +72,7 @@ fn source_text(source: &SourceView, now: Timestamp) -> SourceText {
     };
     let window = source.next_window.iter().map(|time| format!("waits for the sync window at {time}"));
     SourceText {
+        page: source_path(&source.namespace, &source.name),
         label: source.label.clone(),
         href: models.address("/"),
         origin: source.origin.clone(),

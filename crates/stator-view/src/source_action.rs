@@ -1,0 +1,151 @@
+//! What a person may ask of a source beside what git says, each with a right of its own.
+
+use crate::facts::{SourceControl, SourceFacts};
+use crate::problem::{ProblemDetails, ProblemKind};
+use crate::reader::RequiredRight;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is asked of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceAction {
+    /// To look and to sync now.
+    Sync,
+    /// To sync nothing until it is resumed.
+    Suspend,
+    /// To go on.
+    Resume,
+    /// To let go what guards hold back.
+    Approve,
+}
+
+/// What an action is about; nothing for most of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SourceActionRequest {
+    /// For `approve`: the held commit, in full.
+    #[schemars(length(max = 64), regex(pattern = "^[0-9a-f]*$"))]
+    #[serde(default)]
+    pub commit: String,
+    /// For `approve`: the digest of what is held back of it.
+    #[schemars(length(max = 64), regex(pattern = "^[0-9a-f]*$"))]
+    #[serde(default)]
+    pub plan: String,
+}
+
+/// That an action was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SourceActionResult")]
+pub struct SourceActionView {
+    /// The source, as lists name it.
+    pub source: String,
+    /// What was asked.
+    pub action: SourceAction,
+    /// What happens next, in a sentence.
+    pub message: String,
+}
+
+impl SourceAction {
+    /// Every action, in the order of pages.
+    pub const ALL: [Self; 4] = [Self::Sync, Self::Approve, Self::Suspend, Self::Resume];
+
+    /// Its word in addresses, and its verb as a right on `modelsources`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Suspend => "suspend",
+            Self::Resume => "resume",
+            Self::Approve => "approve",
+        }
+    }
+
+    /// The action of a word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == word)
+    }
+
+    /// What it takes.
+    pub fn right(self) -> RequiredRight {
+        RequiredRight { verb: self.as_str(), group: "stator.dev", resource: "modelsources" }
+    }
+
+    /// What its button says.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sync => "Sync now",
+            Self::Suspend => "Suspend",
+            Self::Resume => "Resume",
+            Self::Approve => "Approve",
+        }
+    }
+
+    /// What it does, for whoever confirms it.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::Sync => "stator looks for a new commit, and repairs drift, at once.",
+            Self::Suspend => "stator goes on to look, and writes nothing to the cluster until the source is resumed.",
+            Self::Resume => "stator syncs the newest commit again.",
+            Self::Approve => "stator carries out exactly this plan of this commit. Another plan is held back again.",
+        }
+    }
+
+    /// What was done, once it was.
+    pub fn result(self) -> &'static str {
+        match self {
+            Self::Sync => "The sync was requested.",
+            Self::Suspend => "The source is suspended.",
+            Self::Resume => "The source is resumed.",
+            Self::Approve => "The plan is approved.",
+        }
+    }
+
+    /// Whether a source is in a state in which it means something, and is controlled by who can do it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(self, source: &SourceFacts) -> Result<(), ProblemDetails> {
+        let refused = |detail: String| Err(ProblemDetails::new(ProblemKind::NotPossible).with_detail(detail));
+        match (&source.control, self) {
+            (SourceControl::Command { reason }, _) => refused(format!("{}: {reason}.", source.label())),
+            (SourceControl::File, Self::Suspend | Self::Resume) => {
+                refused(format!("{} is of a file: set `spec.suspend` there.", source.label()))
+            }
+            (SourceControl::Object, Self::Suspend) if source.is_suspended => {
+                refused(format!("{} is suspended already.", source.label()))
+            }
+            (SourceControl::Object, Self::Resume) if !source.is_suspended => {
+                refused(format!("{} is not suspended.", source.label()))
+            }
+            (SourceControl::File | SourceControl::Object, Self::Approve) if source.held.is_none() => {
+                refused(format!("{} holds nothing back.", source.label()))
+            }
+            (SourceControl::File | SourceControl::Object, _) => Ok(()),
+        }
+    }
+}
+
+impl SourceActionRequest {
+    /// That what is held back is what the request names.
+    ///
+    /// # Errors
+    /// Where it is something else by now, or nothing.
+    pub fn check_held(&self, source: &SourceFacts) -> Result<(), ProblemDetails> {
+        match &source.held {
+            Some(held) if held.commit == self.commit && held.plan == self.plan && !held.plan.is_empty() => Ok(()),
+            Some(held) => Err(ProblemDetails::new(ProblemKind::Stale).with_detail(format!(
+                "{} holds back plan {} of commit {} now.",
+                source.label(),
+                held.plan,
+                held.commit
+            ))),
+            None => Self::nothing_held(source),
+        }
+    }
+
+    fn nothing_held(source: &SourceFacts) -> Result<(), ProblemDetails> {
+        let detail = format!("{} holds nothing back.", source.label());
+        Err(ProblemDetails::new(ProblemKind::Stale).with_detail(detail))
+    }
+}
