@@ -77,6 +77,8 @@ impl PlanTargetArgs {
         let cluster = connect::open(&self.cluster, ClusterAccess::Read, &opened.checkout.root, context, output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
+        stator_cluster::sync::desired::read_gpus(&cluster, selection.environment.platform.get_or_insert_default())
+            .await;
         repository::note_assumed_release(selection.environment.platform.as_ref(), output);
         let policies = self.policies.read(&cluster).await?;
         let selected = live_plan::plan_selected(&cluster, &opened, &selection, &policies, &self.changes).await;

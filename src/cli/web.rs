@@ -419,6 +419,8 @@ impl RepositoryObserver {
         let policies = Arc::new(opened.held_to(policies));
         let source = DraftSource::new(label, opened.checkout.tree.clone(), &desired, policies);
         let mut input = live_plan::status_input(&opened, desired, &self.cluster).await?;
+        sync::desired::read_gpus(&self.cluster, &mut input.platform).await;
+        let allocatable = input.platform.gpus.clone().map(Arc::new);
         let basis = DraftBasis::new(source, &mut input);
         let now = jiff::Timestamp::now();
         let status = sync::read_environment_status(&self.cluster, &mut input, now).await;
@@ -427,6 +429,7 @@ impl RepositoryObserver {
         let facts = SourceFacts {
             origin,
             models_namespace: Some(self.namespace.clone()),
+            allocatable,
             seen: (!revision.is_empty()).then_some(RevisionFacts { commit: revision, at: None }),
             models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
             ..self.empty_facts()

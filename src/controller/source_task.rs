@@ -154,6 +154,7 @@ impl SourceTask {
                     registry: Arc::clone(&self.registry),
                     state: self.state.clone(),
                     statuses,
+                    previews: watch::Sender::default(),
                     metrics: Arc::clone(&self.metrics),
                     spans: SpanParent::default(),
                     in_cluster: self.in_cluster,

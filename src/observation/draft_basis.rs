@@ -60,11 +60,16 @@ pub struct DraftBasis {
 #[derive(Debug)]
 struct LiveObject {
     text: ObjectText,
-    gpus: u64,
+    gpus: BTreeMap<String, u64>,
 }
 
-fn gpus_of(text: &ObjectText) -> u64 {
-    gpus::gpu_use(&text.parse()).total()
+fn gpus_of(text: &ObjectText) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::<String, u64>::new();
+    for component in gpus::gpu_use(&text.parse()).components {
+        *sums.entry(component.sku().to_owned()).or_default() += component.total();
+    }
+    sums.retain(|_, count| *count > 0);
+    sums
 }
 
 /// What was made of a model's file.
@@ -223,6 +228,7 @@ impl DraftBasis {
             strays: self.input.strays.clone(),
             unreadable: self.input.unreadable.clone(),
             unlisted: self.input.unlisted.clone(),
+            platform: self.input.platform.clone(),
             unchanged: UnchangedSummary { models: others, totals },
             ..desired.into_plan_input(stator_cluster::sync::GatheredState::default(), parameters)
         };
@@ -237,8 +243,11 @@ impl DraftBasis {
             is(LABEL_REPOSITORY, &self.input.repository) && is(LABEL_ENVIRONMENT, &self.input.environment)
         };
         for object in objects.iter().filter(is_here) {
-            let count = object.gpus;
-            totals.gpus.add(GpuTotals { before: count, after: count, peak: count });
+            for (sku, count) in &object.gpus {
+                let same = GpuTotals { before: *count, after: *count, peak: *count };
+                totals.gpus.add(same);
+                totals.gpus_by_sku.entry(sku.clone()).or_default().add(same);
+            }
             totals.objects += 1;
         }
         totals

@@ -41,6 +41,8 @@ pub(super) enum WebRoute<'a> {
     SourceAction(&'a str, &'a str, SourceAction),
     /// The models that the next sync changes.
     Changes,
+    /// The open pull requests.
+    Previews,
     /// GPUs by SKU.
     Capacity,
     /// The page about the API.
@@ -92,6 +94,7 @@ impl<'a> WebRoute<'a> {
                 Some(Self::SourceAction(namespace, name, SourceAction::parse(action)?))
             }
             ["changes"] => Some(Self::Changes),
+            ["previews"] => Some(Self::Previews),
             ["capacity"] => Some(Self::Capacity),
             ["api"] => Some(Self::ApiPage),
             ["problems", slug] => Some(Self::Problem(slug)),
@@ -157,6 +160,7 @@ impl WebRouteKind {
                 most_bytes: MAX_ACTION_BYTES,
             },
             Self::Changes => RouteRule::reading("/changes", Caller::Reader),
+            Self::Previews => RouteRule::reading("/previews", Caller::Reader),
             Self::Capacity => RouteRule::reading("/capacity", Caller::Reader),
             Self::ApiPage => RouteRule::reading("/api", Caller::Reader),
             Self::Problem => RouteRule::reading("/problems/{kind}", Caller::Reader),

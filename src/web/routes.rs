@@ -127,6 +127,7 @@ async fn answer_checked(
         WebRoute::Model(namespace, name) => page::model_page(observation, namespace, name, now)?,
         WebRoute::Sources => page::sources_page(observation, now),
         WebRoute::Changes => page::changes_page(observation, question.query, now)?,
+        WebRoute::Previews => page::previews_page(observation, now),
         WebRoute::Capacity => page::capacity_page(observation, now),
         WebRoute::ApiPage => page::api_page(),
         WebRoute::Problem(slug) => {

@@ -14,7 +14,8 @@ use stator_view::model::object_kinds;
 use stator_view::observation::{FleetObservation, FoundModel};
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use stator_view::reader::{
-    EVENTS_RIGHT, FleetReader, MODELS_RIGHT, ModelDetails, NamespaceSet, PROPOSE_RIGHT, RequiredRight, SOURCES_RIGHT,
+    EVENTS_RIGHT, FleetReader, MODELS_RIGHT, ModelDetails, NODES_RIGHT, NamespaceSet, PROPOSE_RIGHT, RequiredRight,
+    SOURCES_RIGHT,
 };
 use stator_view::source_action::SourceAction;
 use std::collections::BTreeSet;
@@ -209,13 +210,14 @@ impl TokenGate {
         whole: &FleetObservation,
     ) -> Result<FleetObservation, ProblemDetails> {
         let of = whole.namespaces();
-        let (sources, models) = tokio::try_join!(
+        let (sources, models, nodes) = tokio::try_join!(
             self.namespaces(user, SOURCES_RIGHT, &of.sources),
-            self.namespaces(user, MODELS_RIGHT, &of.models)
+            self.namespaces(user, MODELS_RIGHT, &of.models),
+            self.may(user, NODES_RIGHT, None, None)
         )?;
         let seen = self.view(whole, &sources, &models);
         let details = ModelDetails { objects: false, events: false };
-        let reader = FleetReader { name: Some(user.name().to_owned()), sources, models, details };
+        let reader = FleetReader { name: Some(user.name().to_owned()), sources, models, nodes, details };
         let mut seen = (*seen).clone();
         seen.reader = reader;
         Ok(seen)

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const THEMES = ["auto", "light", "dark"];
-  const GO = { m: "/", s: "/sources", c: "/changes", p: "/capacity", n: "/new" };
+  const GO = { m: "/", s: "/sources", c: "/changes", v: "/previews", p: "/capacity", n: "/new" };
   const root = document.documentElement;
 
   const stored = () => {

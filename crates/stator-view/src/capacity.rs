@@ -5,10 +5,13 @@ use crate::observation::FleetObservation;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
+use stator_core::dynamo::gpus::UNKNOWN_SKU;
 use std::collections::BTreeMap;
 
 /// Why nobody says how many GPUs there are.
-const ALLOCATABLE_UNKNOWN: &str = "nodes are not read, so the number of GPUs is unknown";
+const ALLOCATABLE_UNKNOWN: &str =
+    "stator may not list nodes here, and `platform.gpus` of the environment in stator.yaml does not say";
+const NODES_WITHHELD: &str = "only those may see it who may `list nodes`";
 
 /// The GPUs of all models.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -35,10 +38,25 @@ pub struct SkuView {
     pub used: u64,
     /// Models that hold some.
     pub models: usize,
-    /// GPUs that exist; `null` where that is not known.
+    /// The most that models hold at once while pending changes roll out.
+    pub peak: u64,
+    /// GPUs that open pull requests would add.
+    pub reserved: u64,
+    /// GPUs that can be allocated; absent where that is not known.
     pub allocatable: Option<u64>,
+    /// Whether pending changes and open pull requests need more than there is.
+    pub exceeded: bool,
     /// Why the number of existing GPUs is unknown, if it is.
     pub allocatable_unknown: Option<String>,
+}
+
+/// What is counted of one SKU.
+#[derive(Clone, Copy, Default)]
+struct SkuSums {
+    used: u64,
+    models: usize,
+    rising: u64,
+    reserved: u64,
 }
 
 /// Without the dust of sums in binary, as plans have it.
@@ -48,26 +66,63 @@ fn rounded(amount: f64) -> f64 {
 
 /// The GPUs of all models.
 pub fn capacity(observation: &FleetObservation) -> CapacityView {
-    let mut skus: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    let mut skus: BTreeMap<&str, SkuSums> = BTreeMap::new();
     let mut costs: BTreeMap<&str, f64> = BTreeMap::new();
     let mut unpriced_models = 0;
     for row in observation.rows() {
         for gpu in &row.gpus {
-            let (used, models) = skus.entry(&gpu.sku).or_default();
-            *used = used.saturating_add(gpu.count);
-            *models += 1;
+            let sums = skus.entry(&gpu.sku).or_default();
+            sums.used = sums.used.saturating_add(gpu.count);
+            sums.models += 1;
         }
         match &row.cost {
             Some(cost) => *costs.entry(&cost.currency).or_default() += cost.per_hour,
             None => unpriced_models += usize::from(!row.gpus.is_empty()),
         }
     }
-    let items = skus.into_iter().map(|(sku, (used, models))| SkuView {
-        sku: sku.to_owned(),
-        used,
-        models,
-        allocatable: None,
-        allocatable_unknown: Some(ALLOCATABLE_UNKNOWN.to_owned()),
+    for source in &observation.facts.sources {
+        let pending = source.models.iter().flat_map(|model| model.pending.iter()).flat_map(|one| &one.gpus_by_sku);
+        for (sku, totals) in pending {
+            let sums = skus.entry(sku).or_default();
+            sums.rising = sums.rising.saturating_add(totals.peak.saturating_sub(totals.before));
+        }
+        for (sku, totals) in source.previews.values().flat_map(|preview| &preview.gpus_by_sku) {
+            let sums = skus.entry(sku).or_default();
+            sums.reserved = sums.reserved.saturating_add(totals.after.saturating_sub(totals.before));
+        }
+    }
+    let is_seen = observation.reader.nodes;
+    // Sources of one process write to one cluster.
+    let known: Option<BTreeMap<&str, u64>> = is_seen.then(|| {
+        let all = observation.facts.sources.iter().filter_map(|source| source.allocatable.as_deref()).flatten();
+        all.fold(BTreeMap::new(), |mut known: BTreeMap<&str, u64>, (sku, count)| {
+            let most = known.entry(sku).or_default();
+            *most = (*most).max(*count);
+            known
+        })
+    });
+    let says_any = observation.facts.sources.iter().any(|source| source.allocatable.is_some());
+    for sku in known.iter().flat_map(BTreeMap::keys) {
+        skus.entry(sku).or_default();
+    }
+    let items = skus.into_iter().map(|(sku, sums)| {
+        let allocatable = known.as_ref().filter(|_| says_any).map(|known| known.get(sku).copied().unwrap_or_default());
+        let peak = sums.used.saturating_add(sums.rising);
+        SkuView {
+            sku: sku.to_owned(),
+            used: sums.used,
+            models: sums.models,
+            peak,
+            reserved: sums.reserved,
+            exceeded: allocatable
+                .is_some_and(|exists| peak.saturating_add(sums.reserved) > exists && sku != UNKNOWN_SKU),
+            allocatable,
+            allocatable_unknown: match (allocatable, is_seen) {
+                (Some(_), _) => None,
+                (None, true) => Some(ALLOCATABLE_UNKNOWN.to_owned()),
+                (None, false) => Some(NODES_WITHHELD.to_owned()),
+            },
+        }
     });
     let cost: Vec<CostView> = costs
         .into_iter()

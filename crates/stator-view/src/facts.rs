@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::{Object, ObjectIdentity, ObjectText};
-use stator_model::plan::{Action, Change, ModelStatus, Plan, Record, commit_of_revision};
+use stator_model::plan::{Action, Change, GpuTotals, ModelStatus, Plan, Record, commit_of_revision};
 use stator_model::present::history::ClusterEvent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,6 +59,10 @@ pub struct SourceFacts {
     pub is_withheld: bool,
     /// Whether it syncs nothing until it is resumed.
     pub is_suspended: bool,
+    /// GPUs that its cluster can allocate, by SKU; `None` where nobody says.
+    pub allocatable: Option<Arc<BTreeMap<String, u64>>>,
+    /// The open pull requests that were planned, by number.
+    pub previews: Arc<BTreeMap<u64, PreviewFacts>>,
     /// Who does what people ask of it.
     pub control: SourceControl,
     /// Whether a change can be proposed from here.
@@ -67,6 +71,23 @@ pub struct SourceFacts {
     pub commits: Arc<BTreeMap<String, CommitFacts>>,
     /// Its models, sorted by name; a copy of the facts shares them.
     pub models: Arc<[ModelFacts]>,
+}
+
+/// An open pull request, and what it would change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreviewFacts {
+    /// Its title.
+    pub title: String,
+    /// Its page.
+    pub url: String,
+    /// The commit that was planned, in full.
+    pub head: String,
+    /// What was found, in a sentence.
+    pub summary: String,
+    /// Its changes; fewer than all where there are very many.
+    pub changes: Arc<[Change]>,
+    /// GPUs of its environment with it, by SKU.
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
 }
 
 /// Who does what people ask of a source.

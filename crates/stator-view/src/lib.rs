@@ -27,6 +27,7 @@ pub mod model;
 pub mod models;
 pub mod observation;
 pub mod page;
+pub mod previews;
 pub mod problem;
 pub mod proposal;
 mod query_string;

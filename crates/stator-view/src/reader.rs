@@ -32,6 +32,8 @@ pub struct FleetReader {
     pub sources: NamespaceSet,
     /// Namespaces whose models they may list.
     pub models: NamespaceSet,
+    /// Whether they may list nodes, and so know how many GPUs there are.
+    pub nodes: bool,
     /// What they may see of the one model that is asked for.
     pub details: ModelDetails,
 }
@@ -42,6 +44,7 @@ impl FleetReader {
         name: None,
         sources: NamespaceSet::All,
         models: NamespaceSet::All,
+        nodes: true,
         details: ModelDetails { objects: true, events: true },
     };
 }
@@ -61,6 +64,8 @@ pub struct RequiredRight {
 pub const MODELS_RIGHT: RequiredRight = RequiredRight { verb: "list", group: "stator.dev", resource: "models" };
 /// What it takes to see sources of a namespace.
 pub const SOURCES_RIGHT: RequiredRight = RequiredRight { verb: "list", group: "stator.dev", resource: "modelsources" };
+/// What it takes to know how many GPUs the cluster has.
+pub const NODES_RIGHT: RequiredRight = RequiredRight { verb: "list", group: "", resource: "nodes" };
 /// What it takes to see events of a model.
 pub const EVENTS_RIGHT: RequiredRight = RequiredRight { verb: "list", group: "", resource: "events" };
 /// What it takes to write a model of a source in the form, and to have it planned: a verb of its own, as the form shows what

@@ -51,7 +51,7 @@ impl SourceAction {
     /// Every action, in the order of pages.
     pub const ALL: [Self; 4] = [Self::Sync, Self::Approve, Self::Suspend, Self::Resume];
 
-    /// Its word in addresses, and its verb as a right on `modelsources`.
+    /// Its word in addresses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sync => "sync",
@@ -66,9 +66,10 @@ impl SourceAction {
         Self::ALL.into_iter().find(|action| action.as_str() == word)
     }
 
-    /// What it takes.
+    /// What it takes. Whoever may suspend may resume.
     pub fn right(self) -> RequiredRight {
-        RequiredRight { verb: self.as_str(), group: "stator.dev", resource: "modelsources" }
+        let verb = if self == Self::Resume { Self::Suspend } else { self }.as_str();
+        RequiredRight { verb, group: "stator.dev", resource: "modelsources" }
     }
 
     /// What its button says.

@@ -32,6 +32,8 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 /// How often is looked again at models that are not well, or were different a moment ago: Events and pods of the cluster are
 /// not watched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+/// How long the GPUs of the nodes are known before they are read again.
+const NODES_LIFETIME: Duration = Duration::from_secs(60);
 /// A look is followed by so many times what it took without one: pages are no reason to be busy.
 const REST_FACTOR: u32 = 4;
 
@@ -56,6 +58,9 @@ struct ObserverMemory {
     models: Arc<[ModelFacts]>,
     /// What git told of commits.
     commits: Arc<BTreeMap<String, CommitFacts>>,
+    /// GPUs of the cluster's nodes, or of the environment's settings, and when they were read.
+    allocatable: Option<Arc<BTreeMap<String, u64>>>,
+    nodes_read: Option<Instant>,
     /// Of the last look.
     commit: Option<String>,
     namespace: Option<String>,
@@ -88,6 +93,7 @@ impl ReconcileContext {
         let desk = self.proposal_desk();
         let proposals = desk.access();
         board.set_proposal_desk(namespace, name, desk);
+        let mut previews = self.board.previews.subscribe();
         let (mut states, mut drafts) = (self.board.state.subscribe(), board.draft_changes());
         let (mut watched, mut memory): (Option<WatchedNamespace>, _) = (None, ObserverMemory::default());
         let mut look_at: Option<Instant> = None;
@@ -143,6 +149,7 @@ impl ReconcileContext {
             };
             tokio::select! {
                 _ = states.changed() => {}
+                _ = previews.changed() => {}
                 () = drafting => {}
                 is_open = change => {
                     look_at = Some(Instant::now());
@@ -170,7 +177,7 @@ impl ReconcileContext {
         &self,
         commit: &str,
         is_drafted: bool,
-        ObserverMemory { cache, events, models: known, .. }: &mut ObserverMemory,
+        ObserverMemory { cache, events, models: known, allocatable, nodes_read, .. }: &mut ObserverMemory,
     ) -> Result<(LookedModels, Option<DraftBasis>), AttemptFailure> {
         if is_drafted {
             cache.planner = SharedPlanner::default();
@@ -189,6 +196,14 @@ impl ReconcileContext {
             scope: PlanScope::All,
         };
         let mut input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
+        match nodes_read.filter(|read| read.elapsed() < NODES_LIFETIME) {
+            Some(_) => input.platform.gpus = allocatable.as_deref().cloned(),
+            None => {
+                sync::desired::read_gpus(self.target.cluster.cluster(), &mut input.platform).await;
+                *allocatable = input.platform.gpus.clone().map(Arc::new);
+                *nodes_read = Some(Instant::now());
+            }
+        }
         let basis = source.map(|source| DraftBasis::new(source, &mut input));
         let now = Timestamp::now();
         let status = sync::read_environment_status(&self.target.cluster, &mut input, now).boxed().await;
@@ -270,6 +285,8 @@ impl ReconcileContext {
             is_withheld: false,
             is_suspended: state.phase == SourcePhase::Suspended || self.source.spec.suspend,
             control: if self.board.in_cluster { SourceControl::Object } else { SourceControl::File },
+            allocatable: memory.allocatable.clone(),
+            previews: Arc::new(self.board.previews.borrow().clone()),
             proposals: ProposalAccess::default(),
             commits: Arc::clone(&memory.commits),
             models: Arc::clone(&memory.models),

@@ -110,7 +110,8 @@ async fn run_previews(
     loop {
         let SourceForge { forge, poster, budget, fence: _, metrics } = host.clone();
         let git = context.repository.git.clone();
-        let previews = PreviewRunner::new(forge, git, poster, budget, settings.clone(), metrics);
+        let previews = PreviewRunner::new(forge, git, poster, budget, settings.clone(), metrics)
+            .publish_to(context.board.previews.clone());
         let mut task = JoinSet::new();
         task.spawn(
             previews

@@ -7,7 +7,8 @@ use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceSt
 use crate::controller::sources::resolved_source::ResolvedSource;
 use crate::controller::status_wording::CommitStage;
 use crate::telemetry::traces::TraceContext;
-use std::collections::BTreeSet;
+use stator_view::facts::PreviewFacts;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -20,6 +21,8 @@ pub(in crate::controller) struct SourceBoard {
     pub(in crate::controller) state: watch::Sender<SourceState>,
     /// What is reported of its commits.
     pub(in crate::controller) statuses: CommitStatuses,
+    /// The open pull requests that were planned, by number.
+    pub(in crate::controller) previews: watch::Sender<BTreeMap<u64, PreviewFacts>>,
     pub(in crate::controller) metrics: Arc<Metrics>,
     /// Where its spans belong now.
     pub(in crate::controller) spans: SpanParent,

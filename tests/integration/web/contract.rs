@@ -13,7 +13,16 @@ const FORMS: [&str; 2] = ["/new", "/models/models/alpha/edit"];
 /// Every path that is read, with a model that there is.
 fn paths() -> Vec<String> {
     let api = ENDPOINTS.iter().filter(|one| !one.answer.takes_body()).map(|endpoint| filled(endpoint.path));
-    let pages = ["/", "/models/models/alpha", "/sources", "/sources/-/fleet", "/changes", "/capacity", "/api", "/problems/not-found"];
+    let pages = [
+        "/",
+        "/models/models/alpha",
+        "/sources",
+        "/sources/-/fleet",
+        "/changes",
+        "/capacity",
+        "/api",
+        "/problems/not-found",
+    ];
     let pages = pages.into_iter().chain(FORMS).map(str::to_owned);
     let assets = ASSETS.iter().map(|asset| asset.path.clone());
     pages.into_iter().chain(api).chain(assets).collect()
@@ -44,7 +53,8 @@ fn every_answer_closes_the_doors_and_only_reading_is_possible() {
     let bench = bench();
     let pages = Pages::open(&mut sync(&bench));
     settled(&pages);
-    let gone = ["/nothing", "/api/v1/nothing", "/models/models/nobody", "/api/v1/models/models/nobody", "/sources/-/nobody"];
+    let gone =
+        ["/nothing", "/api/v1/nothing", "/models/models/nobody", "/api/v1/models/models/nobody", "/sources/-/nobody"];
     for path in paths().iter().map(String::as_str).filter(|path| *path != "/api/v1/stream").chain(gone) {
         let answer = pages.get(path);
         is_closed(&answer, path);

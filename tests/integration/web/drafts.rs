@@ -206,3 +206,29 @@ fn only_these_pages_may_send_and_only_so_much() {
     is_described(&pages, "/api/v1/plan", &pages.post("/api/v1/plan", YAML, &"#".repeat((1 << 20) + 1)));
     is_described(&pages, "/api/v1/plan", &pages.post_bare("/api/v1/plan", &with_cookie, &text));
 }
+
+/// What cannot fit is said before it is in git: in the form's plan, by `stator plan`, and on the page of the GPUs.
+#[test]
+fn a_plan_that_needs_more_gpus_than_there_are_says_so() {
+    let bench = bench();
+    bench.replace("stator.yaml", "{namespace: models}", "{namespace: models, platform: {gpus: {l40s: 3}}}");
+    let pages = Pages::open(&mut sync(&bench));
+    settled(&pages);
+    let known = pages.get("/api/v1/capacity").json()["items"][0].clone();
+    assert_eq!(
+        (&known["used"], &known["allocatable"], &known["exceeded"]),
+        (&2.into(), &3.into(), &false.into()),
+        "{known}"
+    );
+    let wanted = bench.read("models/gamma/model.yaml").replace("replicas: 2", "replicas: 4");
+    let plan = pages.post("/api/v1/plan?file=models%2Fgamma%2Fmodel.yaml", "application/yaml", &wanted);
+    assert!(
+        plan.status == 200 && plan.body.contains("up to 4 l40s GPUs are needed at once, and the cluster has 3"),
+        "{plan:?}"
+    );
+    bench.write("models/gamma/model.yaml", wanted);
+    let told = bench.run(["plan", "--cluster", "embedded"]).to_string();
+    assert!(told.contains("warning[plan/capacity]") && told.contains("the cluster has 3; 2 are in use"), "{told}");
+    pages.shows("/capacity", "that it does not fit", |answer| answer.body.contains("does not fit"));
+    pages.shows("/changes", "what changes", |answer| answer.body.contains("l40s: 2 now, 4 after"));
+}

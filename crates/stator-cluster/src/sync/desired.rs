@@ -3,7 +3,8 @@
 use super::gather::{find_strays, gather_models, gather_namespace};
 use super::list_scope::ListScope;
 use super::{GatherError, GatheredState};
-use crate::cluster::Cluster;
+use crate::cluster::{AnyCluster, Cluster};
+use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::{gpus, kinds};
 use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
 use stator_core::finding::{self, Finding, Location};
@@ -195,6 +196,15 @@ pub fn target_of(selection: &ResolvedEnvironment) -> RenderTarget {
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
         platform: selection.environment.platform.clone().unwrap_or_default(),
+    }
+}
+
+/// Adds the GPUs of the cluster's nodes to what is known of it, where they may be listed.
+pub async fn read_gpus(cluster: &AnyCluster, platform: &mut Platform) {
+    let Some(kube) = cluster.as_kubernetes() else { return };
+    match kube.allocatable_gpus().await {
+        Ok(gpus) => platform.gpus = Some(gpus),
+        Err(error) => tracing::debug!(%error, "the GPUs of the nodes are not known"),
     }
 }
 

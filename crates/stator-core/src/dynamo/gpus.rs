@@ -110,6 +110,19 @@ pub fn gpu_use(object: &Object) -> GpuUse {
     }
 }
 
+/// The GPUs of a node that pods can be given: their SKU and their number. `None` for a node that has none, or is not ready.
+pub fn node_gpus(node: &Value) -> Option<(String, u64)> {
+    let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
+    let is_unready =
+        |one: &Value| one.get("type") == Some(&Value::from("Ready")) && one.get("status") != Some(&Value::from("True"));
+    if conditions.into_iter().flatten().any(is_unready) {
+        return None;
+    }
+    let count = node.pointer("/status/allocatable").and_then(Value::as_object).map_or(0, gpu_sum);
+    let sku = node.pointer("/metadata/labels").and_then(sku::label_sku);
+    (count > 0).then(|| (sku.unwrap_or_else(|| UNKNOWN_SKU.to_owned()), count))
+}
+
 fn graph_gpu_use(object: &Object) -> GpuUse {
     let mut components: Vec<ComponentGpus> = components(object.spec()).map(component_gpus).collect();
     if let Some(declared) = object.annotations().get(ANNOTATION_GPU) {

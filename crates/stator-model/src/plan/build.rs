@@ -169,6 +169,9 @@ fn finish_plan(context: &PlanContext<'_>, mut decided: Vec<PlannedChange>) -> Pl
     let left_behind = left_behind::find_left_behind(context, &changes);
     changes.extend(left_behind);
     totals::price_changes(&mut changes, input.prices.as_ref());
+    let summary = totals::summarize_changes(&changes, Some(&input.unchanged.totals), input.prices.as_ref());
+    findings.extend(totals::capacity_findings(&summary, &input.platform));
+    finding::sort_and_dedup(&mut findings);
     masking::mask_changes(&mut changes);
     let shown: BTreeSet<String> = changes.iter().map(|change| change.model.clone()).collect();
     Plan {
@@ -179,7 +182,7 @@ fn finish_plan(context: &PlanContext<'_>, mut decided: Vec<PlannedChange>) -> Pl
         revision: input.revision.clone(),
         base: "live".to_owned(),
         digest,
-        summary: totals::summarize_changes(&changes, Some(&input.unchanged.totals), input.prices.as_ref()),
+        summary,
         changes,
         holds,
         held,

@@ -114,6 +114,9 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
     let holds = expected_holds(comparison, &changes);
     let digest = totals::plan_digest(&changes, &holds);
     totals::price_changes(&mut changes, comparison.prices);
+    let summary = totals::summarize_changes(&changes, Some(&comparison.unchanged), comparison.prices);
+    findings.extend(totals::capacity_findings(&summary, &comparison.platform));
+    finding::sort_and_dedup(&mut findings);
     masking::mask_changes(&mut changes);
     Plan {
         api_version: "stator.dev/v1alpha1",
@@ -123,7 +126,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
         revision: comparison.head_revision.to_owned(),
         base: comparison.base_revision.to_owned(),
         digest,
-        summary: totals::summarize_changes(&changes, Some(&comparison.unchanged), comparison.prices),
+        summary,
         changes,
         holds,
         held: HeldChanges::default(),

@@ -1,6 +1,7 @@
 //! The findings that a plan makes.
 
 stator_core::rules! {
+    CAPACITY = "plan/capacity", "The cluster has as many GPUs as a plan needs at once.";
     DUPLICATE_OBJECT = "plan/duplicate-object", "Two models must not render the same object, unless it is one volume that both render alike.";
     LEFTOVER = "plan/leftover", "stator reports the objects that it leaves in place: one that git no longer has and that may not be stator's keeps its GPUs.";
     LOST_SETTINGS = "plan/lost-settings", "A repository that had a `stator.yaml` at its root keeps it: without it, its models would be synced once more, as `default` and without guards.";

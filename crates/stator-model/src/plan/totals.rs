@@ -1,10 +1,13 @@
 //! Sums over all changes: counts, GPUs, cost, and the digest of what a sync would do.
 //! What a plan leaves out has its share of them.
 
-use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, PlanStep, PlannedWrite, Summary};
+use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, PlanStep, PlannedWrite, Summary, rules};
 use crate::intent::repository::Prices;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::gpus::UNKNOWN_SKU;
+use stator_core::finding::{Finding, Location};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Hours in a month, as cloud price lists count: 365 × 24 / 12.
@@ -197,6 +200,26 @@ pub(super) fn write_digest_input(write: &PlannedWrite) -> Value {
             Some(after) => json!({"delete": delete.uid, "after": after}),
         },
     }
+}
+
+/// SKUs of which a plan needs more GPUs at once than the cluster has, and than are in use: one warning each.
+pub(super) fn capacity_findings<'a>(
+    summary: &'a Summary,
+    platform: &'a Platform,
+) -> impl Iterator<Item = Finding> + use<'a> {
+    let has = |sku: &str| platform.gpus.as_ref().map(|gpus| gpus.get(sku).copied().unwrap_or_default());
+    let known = summary.gpus_by_sku.iter().filter(|(sku, _)| *sku != UNKNOWN_SKU);
+    known.filter_map(move |(sku, totals)| {
+        let exists = has(sku).filter(|exists| totals.peak > *exists && totals.peak > totals.before)?;
+        let (peak, before) = (totals.peak, totals.before);
+        Some(Finding::warning(
+            rules::CAPACITY,
+            Location::default(),
+            format!("up to {peak} {sku} GPUs are needed at once, and the cluster has {exists}; {before} are in use"),
+            "scale something down first, set `rollout` to surge 0, or add nodes: otherwise pods wait for a GPU"
+                .to_owned(),
+        ))
+    })
 }
 
 /// What is the same in both revisions and not compared: its share of sums and guards.

@@ -70,6 +70,8 @@ pub struct ApiParameter {
     pub description: &'static str,
     /// Values that are allowed, where these are a list.
     pub allowed: &'static [&'static str],
+    /// What a value has to look like, as a regular expression; empty where anything goes.
+    pub pattern: &'static str,
 }
 
 /// Where a parameter stands.

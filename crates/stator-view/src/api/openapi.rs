@@ -6,6 +6,7 @@ use crate::source_action::{SourceAction, SourceActionRequest};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+use stator_model::intent::schema::{SchemaKind, document_schema};
 
 /// Where it is served.
 pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
@@ -29,7 +30,8 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
             )
         })
         .collect();
-    let schemas = generator.take_definitions(true);
+    let mut schemas = generator.take_definitions(true);
+    add_model_file(&mut schemas);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -67,6 +69,39 @@ pub fn openapi(endpoints: &[ApiEndpoint]) -> Value {
             },
         },
     })
+}
+
+/// The schema of a `model.yaml`, with its parts under names of their own.
+fn add_model_file(schemas: &mut Map<String, Value>) {
+    let mut root = document_schema(SchemaKind::Intent);
+    let parts = root.as_object_mut().and_then(|root| {
+        root.remove("$schema");
+        root.remove("definitions")
+    });
+    let own = |name: &str| format!("ModelFile.{name}");
+    let rename = |schema: &mut Value| point_to(schema, &|name| format!("#/components/schemas/{}", own(name)));
+    for (name, mut part) in parts.and_then(|parts| parts.as_object().cloned()).unwrap_or_default() {
+        rename(&mut part);
+        schemas.insert(own(&name), part);
+    }
+    rename(&mut root);
+    schemas.insert("ModelFile".to_owned(), root);
+}
+
+/// Points references of a draft-07 schema to where its parts are.
+fn point_to(schema: &mut Value, address: &impl Fn(&str) -> String) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get_mut("$ref")
+                && let Some(name) = reference.strip_prefix("#/definitions/")
+            {
+                *reference = address(name);
+            }
+            map.values_mut().for_each(|value| point_to(value, address));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| point_to(value, address)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGenerator) -> Value {
@@ -159,7 +194,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             "description": "The content of a `model.yaml`, at most 1 MiB. Lines and columns in the answer refer to this text.",
             "content": {
                 "application/yaml": {"schema": {"type": "string"}},
-                "application/json": {"schema": {"type": "object"}},
+                "application/json": {"schema": {"$ref": "#/components/schemas/ModelFile"}},
             },
         });
     }
@@ -207,8 +242,9 @@ fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
 }
 
 fn parameter(parameter: &ApiParameter) -> Value {
-    let ApiParameter { name, place, description, allowed } = parameter;
+    let ApiParameter { name, place, description, allowed, pattern } = parameter;
     let text = match allowed {
+        [] if !pattern.is_empty() => json!({"type": "string", "pattern": pattern, "maxLength": 1000}),
         [] => json!({"type": "string"}),
         allowed => json!({"type": "string", "enum": allowed}),
     };

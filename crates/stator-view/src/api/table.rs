@@ -11,6 +11,7 @@ use crate::model::{
 };
 use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
+use crate::previews::{PreviewView, previews};
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::proposal::ProposalView;
 use crate::source_action::{SourceAction, SourceActionView};
@@ -22,11 +23,11 @@ use serde::Serialize;
 pub const STREAM_PATH: &str = "/api/v1/stream";
 
 const fn query(name: &'static str, description: &'static str) -> ApiParameter {
-    ApiParameter { name, place: ParameterPlace::Query, description, allowed: &[] }
+    ApiParameter { name, place: ParameterPlace::Query, description, allowed: &[], pattern: "" }
 }
 
 const fn repeated(name: &'static str, description: &'static str, allowed: &'static [&'static str]) -> ApiParameter {
-    ApiParameter { name, place: ParameterPlace::RepeatedQuery, description, allowed }
+    ApiParameter { name, place: ParameterPlace::RepeatedQuery, description, allowed, pattern: "" }
 }
 
 /// The parameters of the list. Their values are read by [`ModelQuery`], which a test compares with this.
@@ -49,14 +50,19 @@ const LIST: &[ApiParameter] = &[
         place: ParameterPlace::Query,
         description: "Models with drifted fields (`true`), or without (`false`).",
         allowed: &["true", "false"],
+        pattern: "",
     },
     ApiParameter {
         name: "pending",
         place: ParameterPlace::Query,
         description: "Models with objects that the next sync changes (`true`), or without (`false`).",
         allowed: &["true", "false"],
+        pattern: "",
     },
-    query("commit", "The first digits of a commit: models that its sync changed last, or is about to change."),
+    ApiParameter {
+        pattern: "^[0-9A-Fa-f]{1,64}$",
+        ..query("commit", "The first digits of a commit: models that its sync changed last, or is about to change.")
+    },
     query(
         "sort",
         "Comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `disruption`, `since`.",
@@ -66,6 +72,7 @@ const LIST: &[ApiParameter] = &[
         place: ParameterPlace::NumberQuery,
         description: "Rows of a page, from 1 to 500; 100 by default.",
         allowed: &[],
+        pattern: "",
     },
     query(
         "continue",
@@ -79,8 +86,15 @@ const ONE: &[ApiParameter] = &[
         place: ParameterPlace::Path,
         description: "The namespace of its objects.",
         allowed: &[],
+        pattern: "",
     },
-    ApiParameter { name: "name", place: ParameterPlace::Path, description: "The model's name.", allowed: &[] },
+    ApiParameter {
+        name: "name",
+        place: ParameterPlace::Path,
+        description: "The model's name.",
+        allowed: &[],
+        pattern: "",
+    },
 ];
 
 const ONE_SOURCE: &[ApiParameter] = &[
@@ -89,16 +103,28 @@ const ONE_SOURCE: &[ApiParameter] = &[
         place: ParameterPlace::Path,
         description: "The namespace of the source; `-` for the source of a folder, which has none.",
         allowed: &[],
+        pattern: "",
     },
-    ApiParameter { name: "name", place: ParameterPlace::Path, description: "The name of the source.", allowed: &[] },
+    ApiParameter {
+        name: "name",
+        place: ParameterPlace::Path,
+        description: "The name of the source.",
+        allowed: &[],
+        pattern: "",
+    },
 ];
 
 const SOURCE: ApiParameter =
     query("source", "The source of the model, as rows name it. Optional if there is only one.");
-const FILE: ApiParameter = query(
-    "file",
-    "The path of the `model.yaml` from the repository's root. Defaults to the file of the model of this name, or `models/NAME/model.yaml` for a new one.",
-);
+const FILE: ApiParameter = ApiParameter {
+    pattern: FILE_PATTERN,
+    ..query(
+        "file",
+        "The path of the `model.yaml` from the repository's root. Defaults to the file of the model of this name, or `models/NAME/model.yaml` for a new one.",
+    )
+};
+/// A path from the repository's root, none of whose parts is hidden.
+const FILE_PATTERN: &str = r"^([^./\\\x00-\x1f\x7f-\x9f][^/\\\x00-\x1f\x7f-\x9f]*/)*model\.yaml$";
 
 const RENDERED: &[ApiParameter] = &[SOURCE, FILE];
 
@@ -117,6 +143,7 @@ const PLANNED: &[ApiParameter] = &[
         place: ParameterPlace::Query,
         description: "How to plan: against the last observation of the cluster, which is the default. The API server is not asked.",
         allowed: &["client"],
+        pattern: "",
     },
 ];
 
@@ -245,7 +272,7 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
     of_source(
         "/api/v1/sources/{namespace}/{name}/resume",
         "resumeSource",
-        "Resumes one source. The right is the verb `resume` on the source; the change is made as the person who asks.",
+        "Resumes one source. The right is the verb `suspend` on the source; the change is made as the person who asks.",
         ApiAnswer::Action { action: SourceAction::Resume, schema: schema_of::<SourceActionView> },
     ),
     of_source(
@@ -255,9 +282,18 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         ApiAnswer::Action { action: SourceAction::Approve, schema: schema_of::<SourceActionView> },
     ),
     of_all(
+        "/api/v1/previews",
+        "listPreviews",
+        "Open pull requests, and what each would change.",
+        json::<ItemList<PreviewView>>(|all, asked| {
+            asked.refuse_query()?;
+            Ok(document(&ItemList { items: previews(all) }))
+        }),
+    ),
+    of_all(
         "/api/v1/capacity",
         "getCapacity",
-        "GPUs that models hold by SKU, and their cost.",
+        "GPUs by SKU: those that models hold, the peak of pending changes, those that pull requests add, and those that can be allocated; and their cost.",
         json::<CapacityView>(|all, asked| {
             asked.refuse_query()?;
             Ok(document(&capacity(all)))

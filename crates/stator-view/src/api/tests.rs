@@ -264,7 +264,8 @@ fn what_is_not_there_is_not_found_whatever_else_is_asked() {
             "page": "https://git.example.com/team/models/commit/3f2a91c0000000000000000000000000000000ab",
             "time": "2026-01-04T00:40:00Z",
             "title": "Scale llama to two replicas"
-          }
+          },
+          "suspended": false
         }
       ]
     }
@@ -279,8 +280,11 @@ fn what_is_not_there_is_not_found_whatever_else_is_asked() {
       ],
       "items": [
         {
-          "allocatableUnknown": "nodes are not read, so the number of GPUs is unknown",
+          "allocatableUnknown": "stator may not list nodes here, and `platform.gpus` of the environment in stator.yaml does not say",
+          "exceeded": false,
           "models": 1,
+          "peak": 12,
+          "reserved": 0,
           "sku": "h200_sxm",
           "used": 12
         }

@@ -1,7 +1,7 @@
 //! The page of the GPUs.
 
 use super::frame::{PageFrame, PageSection};
-use super::text::{amount_text, number_text, print};
+use super::text::{ProseText, amount_text, number_text, print};
 use crate::capacity::{SkuView, capacity};
 use crate::models::ModelQuery;
 use crate::observation::FleetObservation;
@@ -21,7 +21,11 @@ struct SkuText {
     sku: String,
     href: String,
     used: u64,
+    peak: u64,
+    reserved: u64,
     allocatable: String,
+    unknown: ProseText,
+    is_exceeded: bool,
     models: String,
 }
 
@@ -46,12 +50,15 @@ pub fn capacity_page(observation: &FleetObservation, now: Timestamp) -> String {
 fn sku_text(one: &SkuView) -> SkuText {
     let mut models = ModelQuery::default();
     models.filter.gpu = BTreeSet::from([one.sku.clone()]);
-    let unknown = one.allocatable_unknown.as_ref().map(|reason| format!("not known: {reason}"));
     SkuText {
         sku: one.sku.clone(),
         href: models.address("/"),
         used: one.used,
-        allocatable: one.allocatable.map(|number| number.to_string()).or(unknown).unwrap_or_default(),
+        peak: one.peak,
+        reserved: one.reserved,
+        allocatable: one.allocatable.map(|number| number.to_string()).unwrap_or_default(),
+        unknown: ProseText::new(one.allocatable_unknown.as_deref().unwrap_or_default()),
+        is_exceeded: one.exceeded,
         models: number_text(one.models),
     }
 }

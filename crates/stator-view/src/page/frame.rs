@@ -13,15 +13,17 @@ pub(super) enum PageSection {
     Models,
     Sources,
     Changes,
+    Previews,
     Capacity,
     New,
     Api,
 }
 
-const SECTIONS: [(PageSection, &str, &str); 6] = [
+const SECTIONS: [(PageSection, &str, &str); 7] = [
     (PageSection::Models, "/", "Models"),
     (PageSection::Sources, "/sources", "Sources"),
     (PageSection::Changes, "/changes", "Changes"),
+    (PageSection::Previews, "/previews", "Previews"),
     (PageSection::Capacity, "/capacity", "Capacity"),
     (PageSection::New, "/new", "New model"),
     (PageSection::Api, "/api", "API"),

@@ -8,6 +8,7 @@ mod frame;
 mod model;
 mod models;
 mod other;
+mod previews;
 mod proposed;
 mod source;
 mod sources;
@@ -20,6 +21,7 @@ pub use frame::{ASSETS, FORM_SCRIPT, FRAME_SCRIPT, PageAsset, SCRIPT, STYLE, fin
 pub use model::model_page;
 pub use models::{model_address, models_page};
 pub use other::{api_page, problem_kind_page, problem_page, sign_in_page};
+pub use previews::previews_page;
 pub use proposed::proposed_page;
 pub use source::{action_page, source_address, source_page};
 pub use sources::sources_page;

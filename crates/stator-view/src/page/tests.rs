@@ -89,7 +89,7 @@ fn a_model_is_told_on_one_page() {
     prod/llama
     Updated 0s ago .
     Models / prod / llama
-    Edit its model.yaml
+    Edit model.yaml Its source
     ◌ Progressing and OutOfSync for 10m: waiting for decode (2 of 3 ready): its pods are not available yet
     Components 1 of 2 ready
     GPUs 12 h200_sxm
@@ -183,9 +183,9 @@ fn sources_capacity_and_problems_have_pages() {
     insta::assert_snapshot!(text_of(&capacity_page(&fleet(), now())), @"
     Capacity
     Updated 0s ago .
-    GPUs in use now
-    SKU Used Total Models
-    h200_sxm 12 not known: nodes are not read, so the number of GPUs is unknown 1
+    GPUs by SKU
+    SKU Used Peak of pending changes Added by pull requests Allocatable Models What to know
+    h200_sxm 12 12 0 – 1 not known: stator may not list nodes here, and platform.gpus of the environment in stator.yaml does not say
     Cost now: $45.60/h
     ");
     let problem = ModelQuery::parse("helth=Failed").unwrap_err();

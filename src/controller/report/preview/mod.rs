@@ -28,7 +28,9 @@ use stator_cluster::fleet_policies::SourcePolicyReader;
 use stator_core::dynamo::admission::Platform;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, StatusState};
 use stator_model::intent::scalar::DnsName;
+use stator_model::plan::{Action, Change};
 use stator_model::present::preview::{self, PreviewComment, PreviewContent};
+use stator_view::facts::PreviewFacts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -71,6 +73,9 @@ pub struct PreviewSettings {
     pub policies: SourcePolicyReader,
 }
 
+/// The most changes of one pull request that pages show.
+const MAX_SHOWN_CHANGES: usize = 500;
+
 /// What is remembered of an open pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct KnownPullRequest {
@@ -102,6 +107,8 @@ pub struct PreviewRunner<F, C> {
     /// How the last one ended, until it is counted.
     last_outcome: Option<PreviewOutcome>,
     metrics: Arc<Metrics>,
+    /// Where pages read what was planned.
+    shown: watch::Sender<BTreeMap<u64, PreviewFacts>>,
     /// Set when the process ends: nothing is waited for any more.
     shutdown: CancellationToken,
 }
@@ -144,8 +151,38 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             environment_name: None,
             last_outcome: None,
             metrics,
+            shown: watch::Sender::default(),
             shutdown: CancellationToken::new(),
         }
+    }
+
+    /// The same, and pages show what it plans.
+    #[must_use]
+    pub fn publish_to(self, shown: watch::Sender<BTreeMap<u64, PreviewFacts>>) -> Self {
+        Self { shown, ..self }
+    }
+
+    /// Shows a pull request's plan on pages, or why there is none.
+    fn show(
+        &self,
+        pull: &PullRequest,
+        head: &str,
+        planned: &Result<PullRequestPlan, PullRequestPlanError>,
+        summary: &str,
+    ) {
+        let plan = planned.as_ref().ok().map(|planned| &planned.plan);
+        let changes = plan.into_iter().flat_map(|plan| &plan.changes).filter(|one| one.action != Action::Keep);
+        let changes =
+            changes.take(MAX_SHOWN_CHANGES).map(|change| Change { before: None, after: None, ..change.clone() });
+        let facts = PreviewFacts {
+            title: pull.title.clone(),
+            url: pull.url.clone(),
+            head: head.to_owned(),
+            summary: summary.to_owned(),
+            changes: changes.collect(),
+            gpus_by_sku: plan.map(|plan| plan.summary.gpus_by_sku.clone()).unwrap_or_default(),
+        };
+        self.shown.send_modify(|shown| drop(shown.insert(pull.number, facts)));
     }
 
     /// Runs until it is asked to stop: on hints, when the base branch moves (`tip` is its newest commit), and every few
@@ -282,7 +319,11 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
     async fn served_platform(&self) -> Platform {
         let cluster = self.settings.policies.reader.cluster.as_ref().and_then(AnyCluster::as_kubernetes);
         match cluster {
-            Some(cluster) => cluster.platform(&Platform::default()).await.unwrap_or_default(),
+            Some(cluster) => {
+                let platform = cluster.platform(&Platform::default()).await.unwrap_or_default();
+                let gpus = cluster.allocatable_gpus().await.ok();
+                Platform { gpus, ..platform }
+            }
             None => Platform::default(),
         }
     }
@@ -293,6 +334,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             Ok(pull) => pull,
             Err(ForgeError::NotFound { .. }) => {
                 self.known.remove(&number);
+                self.shown.send_modify(|shown| drop(shown.remove(&number)));
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -392,6 +434,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         };
         let body = preview::render_comment(&preview, self.comment_budget());
         let (state, description) = preview_status(&planned);
+        self.show(pull, head, &planned, &description);
         // The status first: it costs the host less, and a comment that fails is reported by the next poll.
         self.post_status(head, environment, state, description);
         // Where nothing changes and nothing was ever reported, nothing is.
@@ -418,6 +461,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         if let Some(fetch) = &pull.fetch {
             self.commits.forget_ref(fetch.clone()).await;
         }
+        self.shown.send_modify(|shown| drop(shown.remove(&pull.number)));
         self.known.remove(&pull.number);
         Ok(())
     }

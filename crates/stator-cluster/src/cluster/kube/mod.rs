@@ -15,6 +15,7 @@ mod events;
 mod field_paths;
 mod kube_cluster;
 mod list_watch;
+mod nodes;
 mod owned_objects;
 mod ownership_transfer;
 mod paged_list;

@@ -33,6 +33,9 @@ pub struct Platform {
     pub checkpoints: Option<bool>,
     /// Grove's cluster topologies: name → its domains, the broadest first (`[zone, rack, host]`).
     pub topologies: Option<BTreeMap<String, Vec<String>>>,
+    /// GPUs that can be allocated, by SKU (`{h200_sxm: 64}`). On Kubernetes, the nodes decide if stator may list them.
+    /// A plan that needs more at once gets a warning.
+    pub gpus: Option<BTreeMap<String, u64>>,
     /// The definitions that the cluster serves.
     #[serde(skip)]
     pub served: Option<Definitions>,
@@ -148,7 +151,8 @@ impl Platform {
             gpu_discovery: self.gpu_discovery.or(other.gpu_discovery),
             checkpoints: self.checkpoints.or(other.checkpoints),
             topologies: self.topologies.or_else(|| other.topologies.clone()),
-            // What a cluster serves is what it served last.
+            // What a cluster has and serves is what it had last.
+            gpus: other.gpus.clone().or(self.gpus),
             served: other.served.clone().or(self.served),
         }
     }

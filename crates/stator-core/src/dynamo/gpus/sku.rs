@@ -39,6 +39,11 @@ pub fn is_known_sku(name: &str) -> bool {
     ["t4", "l4"].contains(&name) || SKU_BY_PRODUCT.iter().any(|(_, sku)| *sku == name)
 }
 
+/// The SKU of a node's GPUs, by its labels.
+pub(super) fn label_sku(labels: &Value) -> Option<String> {
+    GPU_LABELS.iter().find_map(|label| labels.get(label).and_then(Value::as_str)).map(sku_name)
+}
+
 /// The SKU of a request: it says so itself.
 pub(super) fn request_sku(object: &Object) -> Option<String> {
     object.spec().pointer("/hardware/gpuSku").and_then(Value::as_str).map(str::to_owned)

@@ -80,7 +80,7 @@ fn status_tells_drift_from_a_change_in_git() {
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     "held" "Blocked" "Unknown" 4 [{"have":4,"object":"DynamoGraphDeployment prod/held","owner":"kubectl-edit","path":"spec.components[name=decode].replicas","want":1}] "held: spec.components[name=decode].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back"
-    "llama" "OutOfSync" "Unknown" 7 [{"have":7,"object":"DynamoGraphDeployment prod/llama","owner":"stator","path":"spec.components[name=decode].replicas","want":1}] "the operator has not observed it yet"
+    "llama" "OutOfSync" "Unknown" 7 [{"have":7,"object":"DynamoGraphDeployment prod/llama","owner":"","path":"spec.components[name=decode].replicas","want":1}] "the operator has not observed it yet"
     "qwen" "OutOfSync" "Unknown" 1 [] "the operator has not observed it yet"
     "#);
 }

@@ -1,0 +1,53 @@
+//! Open pull requests, and what each would change.
+
+use crate::changes::ChangeSet;
+use crate::facts::{PreviewFacts, SourceFacts};
+use crate::observation::FleetObservation;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+/// An open pull request of a source.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Preview")]
+pub struct PreviewView {
+    /// The source, as lists name it.
+    pub source: String,
+    /// Its number at the git host.
+    pub number: u64,
+    /// Its title.
+    pub title: String,
+    /// Its page; absent where it has none.
+    pub url: Option<String>,
+    /// The commit that was planned, in full.
+    pub head: String,
+    /// What was found, in a sentence.
+    pub summary: String,
+    /// What it would change.
+    #[serde(flatten)]
+    pub changes: ChangeSet,
+}
+
+/// Every open pull request that was planned, sorted by source and number, the newest first.
+pub fn previews(observation: &FleetObservation) -> Vec<PreviewView> {
+    let of_source = |source: &SourceFacts| -> Vec<PreviewView> {
+        let all = source.previews.iter().rev();
+        all.map(|(number, preview)| preview_view(source, *number, preview)).collect()
+    };
+    observation.listed_sources().flat_map(of_source).collect()
+}
+
+fn preview_view(source: &SourceFacts, number: u64, preview: &PreviewFacts) -> PreviewView {
+    let is_web = |url: &&String| url.starts_with("https://") || url.starts_with("http://");
+    PreviewView {
+        source: source.label(),
+        number,
+        title: preview.title.clone(),
+        url: Some(&preview.url).filter(is_web).cloned(),
+        head: preview.head.clone(),
+        summary: preview.summary.clone(),
+        changes: ChangeSet::new(&preview.changes),
+    }
+}
