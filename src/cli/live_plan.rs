@@ -115,6 +115,15 @@ async fn input_of_selected(
     Some(plan_input(opened, desired, live, arguments))
 }
 
+/// What the status of the selected models is made of, where they can be looked at without the others.
+pub async fn input_of_few(
+    opened: &OpenedRepository,
+    selection: &ResolvedEnvironment,
+    cluster: &AnyCluster,
+) -> Option<PlanInput> {
+    input_of_selected(cluster, opened, selection, &FleetPolicies::default(), &ChangeArgs::for_status()).await
+}
+
 /// Every selected model's status, and what it was read from.
 pub async fn read_statuses(
     opened: &OpenedRepository,

@@ -26,6 +26,7 @@ mod policy;
 mod progress;
 mod render;
 mod repository;
+mod repository_observer;
 mod revisions;
 mod rollback;
 mod saved_plan;

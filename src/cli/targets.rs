@@ -109,6 +109,11 @@ pub struct NamedModel {
 }
 
 impl NamedModel {
+    /// Of a name alone.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), namespace: None }
+    }
+
     /// Says so when the namespace is not one of an environment that is looked at.
     ///
     /// # Errors

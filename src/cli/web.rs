@@ -1,50 +1,24 @@
 //! `--web`: pages beside a command that looks at models, for as long as it runs.
 
-use super::args::{ClusterArgs, EnvironmentArgs, PolicyArgs};
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
-use super::rollback::pull_request::proposal_host;
+use super::repository_observer::RepositoryObserver;
 use super::signals::wait_for_interrupt;
-use super::targets::TargetArgs;
-use super::{connect, live_plan, repository};
-use crate::controller::sources::folder_watch::FolderWatch;
-use crate::observation::{
-    DraftBasis, DraftSource, ObservationBoard, ProposalDesk, ProposalRepository, RecentEvents, commit_question,
-    with_commits,
-};
+use crate::observation::ObservationBoard;
 use crate::server::tls::CertificateFiles;
 use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
 use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueHint};
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use stator_cluster::cluster::kube::KubeCluster;
-use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
-use stator_cluster::sync;
-use stator_core::dynamo::kinds::{self, ObjectKind};
-use stator_git::forge::commit_page;
-use stator_git::source::commit_log::read_commit_log;
-use stator_git::source::proposal::{self, ProposalAuthor, ProposalError, ProposedCommit, ProposedFile};
-use stator_git::source::restore::PushRemote;
-use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
-use stator_model::intent::ResolvedEnvironment;
-use stator_view::facts::{RevisionFacts, SourceFacts, model_facts};
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::{Position, Url};
 
 /// What tokens that sign in have to be for, where nothing else is said.
 const DEFAULT_AUDIENCE: &str = "stator";
-/// Changes that come this close together are looked at once.
-const DEBOUNCE: Duration = Duration::from_millis(200);
-/// How often is looked all the same.
-const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Whether there are pages, and where.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -247,218 +221,5 @@ impl RunningPages {
         let Self { ending, serving, .. } = self;
         drop(ending);
         let _ = serving.await;
-    }
-}
-
-/// An environment of a repository, as options name it.
-#[derive(Clone, Debug)]
-pub struct EnvironmentPlace {
-    /// The root of the repository.
-    pub root: PathBuf,
-    /// Its models.
-    pub targets: TargetArgs,
-    /// The policies that they are held to.
-    pub policies: PolicyArgs,
-    /// The environment.
-    pub environment: EnvironmentArgs,
-    /// Its cluster.
-    pub cluster: ClusterArgs,
-}
-
-impl EnvironmentPlace {
-    /// The options with which commands of one model find it again.
-    fn command_options(&self, environment: &str) -> Vec<String> {
-        let ClusterArgs { cluster, context, kubeconfig, impersonate, timeout: _ } = &self.cluster;
-        let path = self.targets.paths().first_path();
-        let path = (path != Path::new(".")).then(|| path.display().to_string());
-        let options = [
-            ("--path", path),
-            ("-e", Some(environment.to_owned())),
-            ("-n", self.environment.namespace.clone()),
-            ("--cluster", cluster.clone()),
-            ("--context", context.clone()),
-            ("--kubeconfig", kubeconfig.as_ref().map(|file| file.display().to_string())),
-            ("--as", impersonate.clone()),
-        ];
-        options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
-    }
-}
-
-/// A repository of this machine, as far as pull requests need it.
-struct CheckoutProposals {
-    root: PathBuf,
-}
-
-impl ProposalRepository for CheckoutProposals {
-    fn commit(
-        &self,
-        base: String,
-        file: ProposedFile,
-        message: String,
-        author: ProposalAuthor,
-    ) -> BoxFuture<'_, Result<ProposedCommit, ProposalError>> {
-        let root = self.root.clone();
-        in_git(move || proposal::commit_in_checkout(&root, &base, &file, &message, &author))
-    }
-
-    fn files_at(
-        &self,
-        commit: String,
-        folder: String,
-    ) -> BoxFuture<'_, Result<BTreeMap<String, Vec<u8>>, ProposalError>> {
-        let root = self.root.clone();
-        in_git(move || proposal::read_files_at(&root, &commit, &folder))
-    }
-}
-
-/// Works with git on a thread of its own.
-fn in_git<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ProposalError> + Send + 'static,
-) -> BoxFuture<'static, Result<T, ProposalError>> {
-    let stopped = |_| Err(ProposalError::Git("reading the repository was stopped".to_owned()));
-    tokio::task::spawn_blocking(work).map(move |done| done.unwrap_or_else(stopped)).boxed()
-}
-
-/// Looks at an environment of a repository of this machine whenever its files or the cluster change.
-#[derive(Debug)]
-pub struct RepositoryObserver {
-    place: EnvironmentPlace,
-    repository: String,
-    environment: String,
-    namespace: String,
-    cluster: AnyCluster,
-    output: Output,
-}
-
-impl RepositoryObserver {
-    /// Of an environment that was read once.
-    pub fn new(place: EnvironmentPlace, read: &ResolvedEnvironment, cluster: AnyCluster, output: &Output) -> Self {
-        Self {
-            place,
-            repository: read.repository.clone(),
-            environment: read.name.clone(),
-            namespace: read.environment.namespace.to_string(),
-            cluster,
-            output: output.without_notes(),
-        }
-    }
-
-    /// Puts on the board what it sees, for as long as it is not dropped.
-    async fn observe(self, board: ObservationBoard) {
-        let files = FolderWatch::new(&self.place.root, true, |path| {
-            // The embedded cluster and git keep their files in hidden folders.
-            !path.components().any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'))
-        });
-        let (mut changes, mut events) = (None, RecentEvents::default());
-        let desk = ProposalDesk::new(
-            Arc::new(CheckoutProposals { root: self.place.root.clone() }),
-            proposal_host(&self.place.root),
-        );
-        let proposals = desk.access();
-        board.set_proposal_desk("", &self.repository, desk);
-        board.set_source(SourceFacts { unread: Some("they are being read".to_owned()), ..self.empty_facts() });
-        loop {
-            if changes.is_none() {
-                changes = self.watch().await;
-            }
-            let began = Instant::now();
-            let known = board.source("", &self.repository);
-            let facts = match self.look(known.as_deref(), &mut events).await {
-                Ok((facts, basis)) => {
-                    board.set_draft_basis("", &self.repository, Some(basis));
-                    facts
-                }
-                Err(error) => {
-                    let known = known.map(|known| (*known).clone());
-                    SourceFacts { unread: Some(error.to_string()), ..known.unwrap_or_else(|| self.empty_facts()) }
-                }
-            };
-            board.set_source(SourceFacts { proposals: proposals.clone(), ..facts });
-            // Looking takes half of the time at most.
-            tokio::time::sleep(DEBOUNCE.max(began.elapsed())).await;
-            match &mut changes {
-                Some(receiver) => {
-                    let is_open = tokio::select! {
-                        event = receiver.recv() => event.is_some(),
-                        () = files.changed() => true,
-                        () = tokio::time::sleep(LOOK_INTERVAL) => true,
-                    };
-                    while receiver.try_recv().is_ok() {}
-                    if !is_open {
-                        changes = None;
-                    }
-                }
-                None => {
-                    tokio::select! {
-                        () = files.changed() => {}
-                        () = tokio::time::sleep(LOOK_INTERVAL) => {}
-                    }
-                }
-            }
-        }
-    }
-
-    async fn watch(&self) -> Option<mpsc::Receiver<WatchEvent>> {
-        let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
-        self.cluster.watch(&watched, Some(&self.namespace)).await.ok()
-    }
-
-    async fn look(
-        &self,
-        known: Option<&SourceFacts>,
-        events: &mut RecentEvents,
-    ) -> Result<(SourceFacts, DraftBasis), CliError> {
-        let mut opened = repository::open_targets(&self.place.targets, &self.output)?;
-        let mut selection = opened.select(&self.place.environment, &self.output)?;
-        connect::detect_platform(&self.cluster, &mut selection).await;
-        let revision = opened.checkout.revision.clone();
-        let origin = opened.checkout.root.display().to_string();
-        let policies = self.place.policies.read(&self.cluster).await?;
-        let desired = opened.render_selection(selection, policies.clone());
-        let label = self.empty_facts().label();
-        let policies = Arc::new(opened.held_to(policies));
-        let source = DraftSource::new(label, opened.checkout.tree.clone(), &desired, policies);
-        let mut input = live_plan::status_input(&opened, desired, &self.cluster).await?;
-        sync::desired::read_gpus(&self.cluster, &mut input.platform).await;
-        let allocatable = input.platform.gpus.clone().map(Arc::new);
-        let basis = DraftBasis::new(source, &mut input);
-        let now = jiff::Timestamp::now();
-        let status = sync::read_environment_status(&self.cluster, &mut input, now).await;
-        let earlier = known.map(|known| &*known.models).unwrap_or_default();
-        let events = events.of_models(&self.cluster, &self.namespace, &status.models).await;
-        let facts = SourceFacts {
-            origin,
-            models_namespace: Some(self.namespace.clone()),
-            allocatable,
-            seen: (!revision.is_empty()).then_some(RevisionFacts { commit: revision, at: None }),
-            models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
-            ..self.empty_facts()
-        };
-        Ok((self.ask_git(facts, known).await, basis))
-    }
-
-    /// The source with what git tells of the commits that it names.
-    async fn ask_git(&self, source: SourceFacts, known: Option<&SourceFacts>) -> SourceFacts {
-        let known = known.map(|known| Arc::clone(&known.commits)).unwrap_or_default();
-        let head = source.seen.as_ref().map(|seen| seen.commit.clone()).unwrap_or_default();
-        let question = commit_question(&source, &known, &head).unwrap_or_default();
-        let root = self.place.root.clone();
-        let asking = move || (read_commit_log(&root, &question), PushRemote::of(&root));
-        let (answer, remote) = tokio::task::spawn_blocking(asking).await.unwrap_or_default();
-        let schemes = AllowedSchemes { insecure: true, local: true };
-        let url = remote.and_then(|remote| RepositoryUrl::parse(&remote.url, schemes).ok());
-        with_commits(source, &known, answer, |commit| commit_page(None, url.as_ref()?, commit))
-    }
-
-    fn empty_facts(&self) -> SourceFacts {
-        SourceFacts {
-            name: self.repository.clone(),
-            origin: self.place.root.display().to_string(),
-            environment: Some(self.environment.clone()),
-            phase: "Files of this machine".to_owned(),
-            command_options: self.place.command_options(&self.environment),
-            is_kubernetes: self.cluster.as_kubernetes().is_some(),
-            ..SourceFacts::default()
-        }
     }
 }

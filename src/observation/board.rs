@@ -2,11 +2,11 @@
 
 use super::draft_basis::DraftBasis;
 use super::proposals::ProposalDesk;
-use super::source_requests::RequestDesk;
 use jiff::Timestamp;
 use stator_view::facts::{FleetFacts, SourceFacts, whole_second};
 use stator_view::observation::FleetObservation;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -16,6 +16,25 @@ use tokio::time::Instant;
 const DRAFT_INTEREST: Duration = Duration::from_secs(60);
 /// The longest that a draft waits for what it is held against.
 const DRAFT_WAIT: Duration = Duration::from_secs(20);
+
+/// Takes what people ask of one source.
+pub trait SourceRequests: Send + Sync {
+    /// Looks and syncs now.
+    fn sync_now(&self);
+
+    /// Lets go what is held back, as a commit and the digest of a plan name it.
+    fn approve(&self, commit: &str, plan: &str);
+}
+
+/// Where people ask. Clones are of the same.
+#[derive(Clone)]
+pub struct RequestDesk(pub Arc<dyn SourceRequests>);
+
+impl fmt::Debug for RequestDesk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RequestDesk")
+    }
+}
 
 /// What drafts of one source are held against.
 #[derive(Debug, Default)]
@@ -218,7 +237,7 @@ impl ObservationBoard {
         let now = whole_second(Timestamp::now());
         let version = before.version.wrapping_add(1);
         let next = match change(&mut facts, version) {
-            true => FleetObservation::new(version, now, facts),
+            true => before.next(version, now, facts),
             false => before.seen_again(now),
         };
         self.shared.observations.send_replace(Arc::new(next));

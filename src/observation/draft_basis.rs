@@ -12,7 +12,7 @@ use stator_model::intent::repository::{Environment, Guards};
 use stator_model::intent::yaml::parse_yaml;
 use stator_model::intent::{FileRole, Intent, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
 use stator_model::plan::{
-    self, GpuTotals, Plan, PlanInput, PlanScope, UnchangedSummary, UnchangedTotals, alternate_graph_name,
+    self, GpuTotals, Plan, PlanInput, PlanScope, UnchangedSummary, UnchangedTotals, alternate_graph_name, rules,
 };
 use stator_view::draft::{JudgedDraft, MergedModel, ModelDraft};
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,7 +138,9 @@ impl DraftBasis {
         judged.objects = rendered.iter().flat_map(|one| &one.objects).map(|one| one.object.clone()).collect();
         judged.merged = intent.map(|Intent { model, origins, .. }| MergedModel { model, origins });
         let plan = self.plan(desired, name.into_iter().chain(stored_name).collect());
-        let said = plan.findings.iter().filter(|finding| is_about(finding) && !judged.findings.contains(finding));
+        // What does not fit is said of no file.
+        let is_said = |finding: &&Finding| is_about(finding) || finding.rule.id == rules::CAPACITY.id;
+        let said = plan.findings.iter().filter(is_said).filter(|finding| !judged.findings.contains(finding));
         let said: Vec<Finding> = said.cloned().collect();
         judged.findings.extend(said);
         judged.plan = Some(plan);

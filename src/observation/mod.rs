@@ -3,15 +3,11 @@
 //! Drafts of models are held against what is there.
 
 mod board;
-mod commit_notes;
 mod draft_basis;
 mod proposals;
-mod recent_events;
-mod source_requests;
+mod shown_beside;
 
-pub use board::ObservationBoard;
-pub use commit_notes::{commit_question, with_commits};
+pub use board::{ObservationBoard, RequestDesk, SourceRequests};
 pub use draft_basis::{DraftBasis, DraftSource};
 pub use proposals::{OpenedProposal, Proposal, ProposalDesk, ProposalHost, ProposalRefusal, ProposalRepository};
-pub use recent_events::RecentEvents;
-pub use source_requests::{RequestDesk, SourceRequests};
+pub use shown_beside::{RecentEvents, commit_question, with_commits};

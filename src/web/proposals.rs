@@ -9,7 +9,7 @@ use stator_model::present::{escape, preview};
 use stator_view::draft::JudgedDraft;
 use stator_view::facts::{ProposalAccess, SourceFacts};
 use stator_view::problem::{ProblemDetails, ProblemKind};
-use stator_view::proposal::ProposalView;
+use stator_view::pull_requests::ProposalView;
 
 /// The longest title, which some hosts cut at less.
 const MAX_TITLE_CHARACTERS: usize = 200;

@@ -37,10 +37,6 @@ impl RequestScope {
         Ok(Self { visitor, observation })
     }
 
-    /// That a model of a source may be written in the form, and planned.
-    ///
-    /// # Errors
-    /// Where it may not.
     /// What whoever looks may ask of a source.
     pub(super) async fn allowed_actions(&self, source: &SourceFacts) -> Result<Vec<SourceAction>, ProblemDetails> {
         let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else {
@@ -68,7 +64,10 @@ impl RequestScope {
         )))
     }
 
-    /// That whoever looks may propose models of a source.
+    /// That a model of a source may be written in the form, and planned.
+    ///
+    /// # Errors
+    /// Where it may not.
     pub(super) async fn check_propose(&self, source: &SourceFacts) -> Result<(), ProblemDetails> {
         let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(()) };
         let namespace = source.models_namespace.as_deref();

@@ -20,13 +20,15 @@ use stator_view::draft::DraftTarget;
 use stator_view::page;
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use stator_view::source_action::SourceAction;
+use tower_http::compression::CompressionLayer;
 
 /// The methods of what is not there.
 const READING_METHODS: &str = "GET, HEAD";
 
 /// The routes of the listener. There is one for everything, so that nothing is answered without the checks.
 pub(super) fn routes(state: WebState) -> Router {
-    Router::new().fallback(answer_request).with_state(state)
+    // Streams are not compressed: their events go out one by one.
+    Router::new().fallback(answer_request).with_state(state).layer(CompressionLayer::new())
 }
 
 async fn answer_request(State(state): State<WebState>, request: Request) -> Response {

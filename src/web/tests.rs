@@ -99,8 +99,14 @@ async fn ten_thousand_models_are_answered_from_memory_a_page_at_a_time() {
     reader.board.set_source(crowd(10_000));
     let page = reader.text("/").await;
     assert_eq!(page.matches("<tr id=").count(), 100);
-    assert!(page.contains("1–100 of 10,000") && page.len() < 60 << 10, "{}", page.len());
+    assert!(page.contains("1–100 of 10,000") && page.len() < 72 << 10, "{}", page.len());
     assert!(page.find("model-00000") < page.find("model-00001"), "the worst come first");
+    let zipped =
+        Request::get("/").header("Host", HOST).header("Cookie", &reader.cookie).header("Accept-Encoding", "gzip");
+    let zipped = reader.routes.clone().oneshot(zipped.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(zipped.headers()["content-encoding"], "gzip");
+    let bytes = zipped.into_body().collect().await.unwrap().to_bytes().len();
+    assert!(bytes < 8 << 10, "{bytes}");
     let mut path = "/api/v1/models?sort=-gpus,name&limit=500".to_owned();
     let (mut seen, mut pages) = (0, 0);
     loop {
@@ -113,6 +119,21 @@ async fn ten_thousand_models_are_answered_from_memory_a_page_at_a_time() {
     assert_eq!((seen, pages), (10_000, 20));
     let found: Value = serde_json::from_str(&reader.text("/api/v1/models?q=model-04711").await).unwrap();
     assert_eq!((found["metadata"]["total"].as_u64(), found["counts"]["all"].as_u64()), (Some(1), Some(10_000)));
+}
+
+/// What is not known yet is not counted: zeros would say that all is well.
+#[tokio::test]
+async fn nothing_is_counted_while_models_are_loaded() {
+    let reader = Reader::new();
+    let unread = Some("10000 models were read; the cluster is being read".to_owned());
+    reader.board.set_source(SourceFacts { name: "fleet".to_owned(), unread, ..SourceFacts::default() });
+    let page = reader.text("/").await;
+    assert!(page.contains("Models are being loaded.") && page.contains("10000 models were read"), "{page}");
+    assert!(!page.contains("Healthy") && !page.contains("GPUs now"), "{page}");
+    reader.board.set_source(crowd(3));
+    assert!(reader.text("/").await.contains("1–3 of 3"));
+    reader.board.set_source(SourceFacts { name: "fleet".to_owned(), ..SourceFacts::default() });
+    assert!(reader.text("/").await.contains("There are no models."));
 }
 
 #[tokio::test]

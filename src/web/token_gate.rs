@@ -263,7 +263,6 @@ impl TokenGate {
         self.may(user, PROPOSE_RIGHT, Some(&source.namespace), Some(&source.name)).await
     }
 
-    /// The namespaces of these in which a user has a right.
     /// Whether a user may ask something of a source.
     pub(super) async fn may_act(
         &self,
@@ -279,6 +278,7 @@ impl TokenGate {
         self.cluster.connect_as(user.impersonated()).await
     }
 
+    /// The namespaces of these in which a user has a right.
     async fn namespaces(
         &self,
         user: &ReviewedUser,

@@ -93,7 +93,7 @@ impl ChangeSet {
             gpus,
             gpus_by_sku,
             cost: total_cost(changes),
-            disruption: worst_disruption(changes),
+            disruption: changes.iter().map(|one| one.disruption).max().unwrap_or(Disruption::None),
         }
     }
 
@@ -101,11 +101,6 @@ impl ChangeSet {
     pub fn changed_objects(&self) -> usize {
         self.changes.iter().filter(|one| one.action != Action::Keep).count()
     }
-}
-
-/// The worst that changes do to running pods.
-pub(crate) fn worst_disruption(changes: &[Change]) -> Disruption {
-    changes.iter().map(|one| one.disruption).max().unwrap_or(Disruption::None)
 }
 
 fn object_change(change: &Change) -> ObjectChange {

@@ -27,9 +27,8 @@ pub mod model;
 pub mod models;
 pub mod observation;
 pub mod page;
-pub mod previews;
 pub mod problem;
-pub mod proposal;
+pub mod pull_requests;
 mod query_string;
 pub mod reader;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::models::{ModelQuery, ModelRow, ModelSelection};
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::reader::{FleetReader, ModelDetails, NamespaceSet, visible_facts};
 use jiff::Timestamp;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// What stands in a path for the namespace of a folder's source, which has none.
@@ -25,7 +25,7 @@ pub struct FleetObservation {
     pub facts: FleetFacts,
     /// Whoever looks.
     pub reader: FleetReader,
-    rows: Arc<[IndexedRow]>,
+    rows: Arc<[Arc<IndexedRow>]>,
     namespaces: Arc<FleetNamespaces>,
 }
 
@@ -62,16 +62,51 @@ pub struct FilterChoices {
     pub gpus: BTreeSet<String>,
 }
 
+/// A source as it was, with the rows of its models.
+type KnownSource<'a> = (&'a SourceFacts, Vec<&'a Arc<IndexedRow>>);
+
+/// The rows of a source's models; of those that are as they were, the rows that they had.
+fn rows_of(source: &SourceFacts, before: Option<&KnownSource<'_>>) -> Vec<Arc<IndexedRow>> {
+    let of_name: HashMap<&str, (&ModelFacts, &Arc<IndexedRow>)> = before
+        .into_iter()
+        .flat_map(|(known, rows)| known.models.iter().zip(rows))
+        .map(|(model, row)| (model.status.name.as_str(), (model, *row)))
+        .collect();
+    let row = |model: &ModelFacts| match of_name.get(model.status.name.as_str()) {
+        Some((known, row)) if *known == model => Arc::clone(row),
+        Some(_) | None => {
+            let row = ModelRow::new(source, model);
+            Arc::new(IndexedRow { words: search_words(&row), row })
+        }
+    };
+    source.models.iter().map(row).collect()
+}
+
 impl FleetObservation {
     /// Of what was seen at a moment.
     pub fn new(version: u64, as_of: Timestamp, facts: FleetFacts) -> Self {
-        let models = facts.sources.iter().flat_map(|source| source.models.iter().map(move |model| (source, model)));
-        let rows = models
-            .map(|(source, model)| {
-                let row = ModelRow::new(source, model);
-                IndexedRow { words: search_words(&row), row }
-            })
+        Self::after(&[], version, as_of, facts)
+    }
+
+    /// Of what was seen later: only rows of models that are different are made.
+    #[must_use]
+    pub fn next(&self, version: u64, as_of: Timestamp, facts: FleetFacts) -> Self {
+        let mut rows = self.rows.iter();
+        let known: Vec<KnownSource<'_>> = self
+            .facts
+            .sources
+            .iter()
+            .map(|source| (&**source, rows.by_ref().take(source.models.len()).collect()))
             .collect();
+        Self::after(&known, version, as_of, facts)
+    }
+
+    fn after(known: &[KnownSource<'_>], version: u64, as_of: Timestamp, facts: FleetFacts) -> Self {
+        let rows = facts.sources.iter().flat_map(|source| {
+            let before = known.iter().find(|(one, _)| (&one.namespace, &one.name) == (&source.namespace, &source.name));
+            rows_of(source, before)
+        });
+        let rows = rows.collect();
         let mut namespaces = FleetNamespaces::default();
         for source in &facts.sources {
             namespaces.sources.insert(source.namespace.clone());
@@ -166,6 +201,12 @@ impl FleetObservation {
             }
         });
         unread.chain(nothing).collect()
+    }
+
+    /// Whether no model is known yet because sources are still being read.
+    pub fn is_loading(&self) -> bool {
+        let is_unread = |source: &SourceFacts| source.unread.is_some() && source.models.is_empty();
+        self.rows.is_empty() && (self.facts.sources.is_empty() || self.listed_sources().any(is_unread))
     }
 
     /// What filters can be set to.

@@ -92,7 +92,9 @@ fn visible_source(source: &Arc<SourceFacts>, reader: &FleetReader) -> Option<Arc
     let is_visible = |model: &&ModelFacts| reader.models.contains(&model.status.namespace);
     let is_listed = reader.sources.contains(&source.namespace);
     let count = source.models.iter().filter(is_visible).count();
-    if is_listed && count == source.models.len() {
+    // Pull requests show objects of models that are there, and of others.
+    let sees_previews = source.models_namespace.as_ref().is_none_or(|namespace| reader.models.contains(namespace));
+    if is_listed && count == source.models.len() && (sees_previews || source.previews.is_empty()) {
         return Some(Arc::clone(source));
     }
     if !is_listed && count == 0 {
@@ -100,7 +102,8 @@ fn visible_source(source: &Arc<SourceFacts>, reader: &FleetReader) -> Option<Arc
     }
     let models = source.models.iter().filter(is_visible).cloned().collect();
     if is_listed {
-        return Some(Arc::new(SourceFacts { models, ..(**source).clone() }));
+        let previews = if sees_previews { Arc::clone(&source.previews) } else { Arc::default() };
+        return Some(Arc::new(SourceFacts { models, previews, ..(**source).clone() }));
     }
     // What models say of their source in their own records.
     Some(Arc::new(SourceFacts {

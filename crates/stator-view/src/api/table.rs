@@ -11,9 +11,8 @@ use crate::model::{
 };
 use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
-use crate::previews::{PreviewView, previews};
 use crate::problem::{ProblemDetails, ProblemKind};
-use crate::proposal::ProposalView;
+use crate::pull_requests::{PreviewView, ProposalView, previews};
 use crate::source_action::{SourceAction, SourceActionView};
 use crate::sources::{SourceView, source_view, sources};
 use schemars::{JsonSchema, Schema, SchemaGenerator};

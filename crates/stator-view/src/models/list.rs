@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One page of a list of models, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -87,7 +88,10 @@ impl ModelSelection<'_> {
 }
 
 /// Filters, sorts and cuts.
-pub(crate) fn select<'a>(rows: &'a [IndexedRow], query: &ModelQuery) -> Result<ModelSelection<'a>, ProblemDetails> {
+pub(crate) fn select<'a>(
+    rows: &'a [Arc<IndexedRow>],
+    query: &ModelQuery,
+) -> Result<ModelSelection<'a>, ProblemDetails> {
     let list = query.digest();
     let cursor = query.cursor.as_deref().map(|text| PageCursor::parse(text, &list)).transpose()?;
     let (counts, found) = filter(rows, &query.filter);
@@ -120,7 +124,7 @@ pub(crate) fn select<'a>(rows: &'a [IndexedRow], query: &ModelQuery) -> Result<M
     Ok(ModelSelection { rows: page.iter().map(|(_, row)| *row).collect(), metadata, counts })
 }
 
-fn filter<'a>(rows: &'a [IndexedRow], filter: &ModelFilter) -> (HealthCounts, Vec<&'a ModelRow>) {
+fn filter<'a>(rows: &'a [Arc<IndexedRow>], filter: &ModelFilter) -> (HealthCounts, Vec<&'a ModelRow>) {
     let mut counts = HealthCounts {
         all: rows.len(),
         health: HEALTHS.iter().map(|one| (one.as_str(), 0)).collect(),
@@ -128,7 +132,7 @@ fn filter<'a>(rows: &'a [IndexedRow], filter: &ModelFilter) -> (HealthCounts, Ve
         drifted: 0,
     };
     let mut found = Vec::new();
-    for IndexedRow { row, words } in rows {
+    for IndexedRow { row, words } in rows.iter().map(|one| &**one) {
         if !filter.has_rest(row, words) {
             continue;
         }

@@ -1,6 +1,5 @@
 //! One model in one row.
 
-use crate::changes::worst_disruption;
 use crate::facts::{ModelFacts, SourceFacts};
 use crate::words::{health_schema, sync_schema};
 use schemars::JsonSchema;
@@ -129,7 +128,7 @@ impl ModelRow {
             rollout: rollout(&components),
             drifted_fields: status.drift.len(),
             pending_objects: model.pending.len(),
-            disruption: (!model.pending.is_empty()).then(|| worst_disruption(&model.pending)),
+            disruption: model.pending.iter().map(|change| change.disruption).max(),
             pending_commit: model.changed_by.clone(),
             gpus: model.gpus.iter().map(|(sku, count)| GpuCount { sku: sku.clone(), count: *count }).collect(),
             cost: model.cost.as_ref().map(|cost| CostView { currency: cost.currency.clone(), per_hour: cost.amount }),

@@ -85,26 +85,35 @@ pub fn models_page(observation: &FleetObservation, query: &str, now: Timestamp) 
     let page = observation.models(&query)?;
     let mut frame = PageFrame::live("Models", PageSection::Models, observation, now);
     frame.search = query.filter.search.clone().unwrap_or_default();
+    // What is not known yet is not counted.
+    let is_loading = observation.is_loading();
     let chosen = ["namespace", "source", "gpu", "sort"];
     let turned = |cursor: &Option<String>| cursor.as_ref().map(|cursor| query.page_address("/", cursor));
     Ok(print(&ModelsPage {
         frame,
-        health: HEALTHS.iter().rev().map(|health| health_count(&query, *health, &page.counts.health)).collect(),
+        health: match is_loading {
+            true => Vec::new(),
+            false => HEALTHS.iter().rev().map(|health| health_count(&query, *health, &page.counts.health)).collect(),
+        },
         sync: SYNC_STATES
             .iter()
             .rev()
             .map(|sync| sync_count(&query, *sync, &page.counts.sync))
             .chain([drift_count(&query, page.counts.drifted)])
+            .filter(|_| !is_loading)
             .collect(),
         kept: query.parameters().into_iter().filter(|(name, _)| !chosen.contains(name)).collect(),
         choices: choices(observation, &query),
         api_address: query.address("/api/v1/models"),
-        range: list_range(&page.metadata, page.rows.len(), page.counts.all),
+        range: match is_loading {
+            true => "Models are being loaded.".to_owned(),
+            false => list_range(&page.metadata, page.rows.len(), page.counts.all),
+        },
         rows: page.rows.iter().map(|row| RowText::new(row, now)).collect(),
         has_namespaces: observation.choices().namespaces.len() > 1,
         previous: turned(&page.metadata.previous),
         next: turned(&page.metadata.next),
-        totals: totals(observation),
+        totals: if is_loading { String::new() } else { totals(observation) },
     }))
 }
 

@@ -368,7 +368,7 @@ fn the_form_says_what_a_model_is() {
 
 #[test]
 fn a_pull_request_that_was_opened_says_what_is_next() {
-    let proposal = crate::proposal::ProposalView {
+    let proposal = crate::pull_requests::ProposalView {
         number: 7,
         url: "https://git.example.com/team/models/pulls/7".into(),
         title: "Change <llama>".into(),
@@ -387,7 +387,7 @@ fn a_pull_request_that_was_opened_says_what_is_next() {
     Nothing has changed in the cluster. When the pull request is merged, stator syncs it. Follow it on the page of the model .
     ");
     let elsewhere =
-        proposed_page(&crate::proposal::ProposalView { url: "javascript:alert(1)".into(), ..proposal }, None);
+        proposed_page(&crate::pull_requests::ProposalView { url: "javascript:alert(1)".into(), ..proposal }, None);
     assert!(!elsewhere.contains("href=\"javascript:"), "{elsewhere}");
 }
 

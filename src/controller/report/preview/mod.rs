@@ -28,7 +28,6 @@ use stator_cluster::fleet_policies::SourcePolicyReader;
 use stator_core::dynamo::admission::Platform;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, StatusState};
 use stator_model::intent::scalar::DnsName;
-use stator_model::plan::{Action, Change};
 use stator_model::present::preview::{self, PreviewComment, PreviewContent};
 use stator_view::facts::PreviewFacts;
 use std::collections::BTreeMap;
@@ -72,9 +71,6 @@ pub struct PreviewSettings {
     /// What administrators allow the source.
     pub policies: SourcePolicyReader,
 }
-
-/// The most changes of one pull request that pages show.
-const MAX_SHOWN_CHANGES: usize = 500;
 
 /// What is remembered of an open pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -160,29 +156,6 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
     #[must_use]
     pub fn publish_to(self, shown: watch::Sender<BTreeMap<u64, PreviewFacts>>) -> Self {
         Self { shown, ..self }
-    }
-
-    /// Shows a pull request's plan on pages, or why there is none.
-    fn show(
-        &self,
-        pull: &PullRequest,
-        head: &str,
-        planned: &Result<PullRequestPlan, PullRequestPlanError>,
-        summary: &str,
-    ) {
-        let plan = planned.as_ref().ok().map(|planned| &planned.plan);
-        let changes = plan.into_iter().flat_map(|plan| &plan.changes).filter(|one| one.action != Action::Keep);
-        let changes =
-            changes.take(MAX_SHOWN_CHANGES).map(|change| Change { before: None, after: None, ..change.clone() });
-        let facts = PreviewFacts {
-            title: pull.title.clone(),
-            url: pull.url.clone(),
-            head: head.to_owned(),
-            summary: summary.to_owned(),
-            changes: changes.collect(),
-            gpus_by_sku: plan.map(|plan| plan.summary.gpus_by_sku.clone()).unwrap_or_default(),
-        };
-        self.shown.send_modify(|shown| drop(shown.insert(pull.number, facts)));
     }
 
     /// Runs until it is asked to stop: on hints, when the base branch moves (`tip` is its newest commit), and every few
@@ -434,7 +407,8 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         };
         let body = preview::render_comment(&preview, self.comment_budget());
         let (state, description) = preview_status(&planned);
-        self.show(pull, head, &planned, &description);
+        let facts = planner::shown_facts(pull, head, planned.as_ref().ok(), &description);
+        self.shown.send_modify(|shown| drop(shown.insert(pull.number, facts)));
         // The status first: it costs the host less, and a comment that fails is reported by the next poll.
         self.post_status(head, environment, state, description);
         // Where nothing changes and nothing was ever reported, nothing is.

@@ -15,15 +15,19 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::release::Definitions;
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
+use stator_git::forge::PullRequest;
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::scalar::DnsName;
 use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, UnreadPlace, Workspace};
 use stator_model::plan::UpgradeForesight;
-use stator_model::plan::{self, Plan, RevisionComparison, UnchangedTotals};
+use stator_model::plan::{self, Action, Change, Plan, RevisionComparison, UnchangedTotals};
+use stator_view::facts::PreviewFacts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::Arc;
 
+/// The most changes of one pull request that pages show.
+const MAX_SHOWN_CHANGES: usize = 500;
 /// The name of settings, at the root and below.
 const SETTINGS_FILE: &str = "stator.yaml";
 /// Lines of models that are kept. A repository has at most some ten thousand models, and two sides of each.
@@ -456,6 +460,20 @@ fn plan_error(error: &EnvironmentError, by_head: bool) -> PullRequestPlanError {
         EnvironmentError::Unknown { .. } | EnvironmentError::Unreadable { .. } => error.to_string(),
     };
     PullRequestPlanError { reason, help, is_head_at_fault: by_head }
+}
+
+/// What pages show of a pull request: of very many changes, the first.
+pub fn shown_facts(pull: &PullRequest, head: &str, planned: Option<&PullRequestPlan>, summary: &str) -> PreviewFacts {
+    let changes = planned.into_iter().flat_map(|planned| &planned.plan.changes);
+    let changes = changes.filter(|one| one.action != Action::Keep).take(MAX_SHOWN_CHANGES);
+    PreviewFacts {
+        title: pull.title.clone(),
+        url: pull.url.clone(),
+        head: head.to_owned(),
+        summary: summary.to_owned(),
+        changes: changes.map(|change| Change { before: None, after: None, ..change.clone() }).collect(),
+        gpus_by_sku: planned.map(|planned| planned.plan.summary.gpus_by_sku.clone()).unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The page of the open pull requests.
+//! The page of the open pull requests, and the one after a pull request was opened.
 
 use super::changes::ChangeSetText;
 use super::frame::{PageFrame, PageSection};
 use super::text::{ProseText, print};
 use crate::observation::FleetObservation;
-use crate::previews::{PreviewView, previews};
+use crate::pull_requests::{PreviewView, ProposalView, previews};
 use askama::Template;
 use jiff::Timestamp;
 use stator_core::commit::short_commit;
@@ -46,4 +46,21 @@ fn preview_text(at: usize, preview: &PreviewView) -> PreviewText {
         summary: ProseText::new(&preview.summary),
         set: ChangeSetText::new(&preview.changes, None),
     }
+}
+
+#[derive(Template)]
+#[template(path = "proposed.html")]
+struct ProposedPage<'a> {
+    frame: PageFrame,
+    proposal: &'a ProposalView,
+    is_web: bool,
+    model_href: Option<&'a str>,
+}
+
+/// The page after a pull request was opened. `model_href` is the page of its model, where there is one already.
+pub fn proposed_page(proposal: &ProposalView, model_href: Option<&str>) -> String {
+    let is_web = proposal.url.starts_with("https://") || proposal.url.starts_with("http://");
+    let verb = if proposal.is_new { "is open" } else { "was open already" };
+    let frame = PageFrame::fixed(format!("Pull request {} {verb}", proposal.number), None);
+    print(&ProposedPage { frame, proposal, is_web, model_href })
 }

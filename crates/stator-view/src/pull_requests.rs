@@ -1,4 +1,4 @@
-//! Open pull requests, and what each would change.
+//! Pull requests: what each open one would change, and the one that was opened from here.
 
 use crate::changes::ChangeSet;
 use crate::facts::{PreviewFacts, SourceFacts};
@@ -28,6 +28,29 @@ pub struct PreviewView {
     /// What it would change.
     #[serde(flatten)]
     pub changes: ChangeSet,
+}
+
+/// A pull request that was opened from here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Proposal")]
+pub struct ProposalView {
+    /// Its number at the git host.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// The branch with the change.
+    pub branch: String,
+    /// The branch that it goes into.
+    pub base: String,
+    /// The git host.
+    pub host: String,
+    /// The path of the changed file from the repository's root.
+    pub file: String,
+    /// False where the same change was proposed before.
+    pub is_new: bool,
 }
 
 /// Every open pull request that was planned, sorted by source and number, the newest first.

@@ -1,0 +1,353 @@
+//! What pages show of an environment of a repository of this machine: looked at whenever its files or the cluster change. A
+//! change of a few models' objects is looked at with these alone.
+
+use super::args::{ClusterArgs, EnvironmentArgs, PolicyArgs};
+use super::error::CliError;
+use super::output::Output;
+use super::repository::OpenedRepository;
+use super::rollback::pull_request::proposal_host;
+use super::selected_part;
+use super::targets::{NamedModel, TargetArgs, TargetedModels};
+use super::{connect, live_plan, repository};
+use crate::controller::sources::folder_watch::FolderWatch;
+use crate::observation::{
+    DraftBasis, DraftSource, ObservationBoard, ProposalDesk, ProposalRepository, RecentEvents, commit_question,
+    with_commits,
+};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use stator_cluster::sync;
+use stator_core::dynamo::kinds::{self, LABEL_MODEL, ObjectKind};
+use stator_git::forge::commit_page;
+use stator_git::source::RepositoryScope;
+use stator_git::source::commit_log::read_commit_log;
+use stator_git::source::proposal::{self, ProposalAuthor, ProposalError, ProposedCommit, ProposedFile};
+use stator_git::source::restore::PushRemote;
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
+use stator_model::intent::ResolvedEnvironment;
+use stator_view::facts::{ModelFacts, RevisionFacts, SourceFacts, model_facts};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Changes that come this close together are looked at once.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// How often is looked all the same.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+/// As many models are looked at by themselves; more are looked at with all others.
+const MAX_FEW: usize = 50;
+
+/// An environment of a repository, as options name it.
+#[derive(Clone, Debug)]
+pub struct EnvironmentPlace {
+    /// The root of the repository.
+    pub root: PathBuf,
+    /// Its models.
+    pub targets: TargetArgs,
+    /// The policies that they are held to.
+    pub policies: PolicyArgs,
+    /// The environment.
+    pub environment: EnvironmentArgs,
+    /// Its cluster.
+    pub cluster: ClusterArgs,
+}
+
+impl EnvironmentPlace {
+    /// The options with which commands of one model find it again.
+    fn command_options(&self, environment: &str) -> Vec<String> {
+        let ClusterArgs { cluster, context, kubeconfig, impersonate, timeout: _ } = &self.cluster;
+        let path = self.targets.paths().first_path();
+        let path = (path != Path::new(".")).then(|| path.display().to_string());
+        let options = [
+            ("--path", path),
+            ("-e", Some(environment.to_owned())),
+            ("-n", self.environment.namespace.clone()),
+            ("--cluster", cluster.clone()),
+            ("--context", context.clone()),
+            ("--kubeconfig", kubeconfig.as_ref().map(|file| file.display().to_string())),
+            ("--as", impersonate.clone()),
+        ];
+        options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
+    }
+}
+
+/// A repository of this machine, as far as pull requests need it.
+struct CheckoutProposals {
+    root: PathBuf,
+}
+
+impl ProposalRepository for CheckoutProposals {
+    fn commit(
+        &self,
+        base: String,
+        file: ProposedFile,
+        message: String,
+        author: ProposalAuthor,
+    ) -> BoxFuture<'_, Result<ProposedCommit, ProposalError>> {
+        let root = self.root.clone();
+        in_git(move || proposal::commit_in_checkout(&root, &base, &file, &message, &author))
+    }
+
+    fn files_at(
+        &self,
+        commit: String,
+        folder: String,
+    ) -> BoxFuture<'_, Result<BTreeMap<String, Vec<u8>>, ProposalError>> {
+        let root = self.root.clone();
+        in_git(move || proposal::read_files_at(&root, &commit, &folder))
+    }
+}
+
+/// Works with git on a thread of its own.
+fn in_git<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProposalError> + Send + 'static,
+) -> BoxFuture<'static, Result<T, ProposalError>> {
+    let stopped = |_| Err(ProposalError::Git("reading the repository was stopped".to_owned()));
+    tokio::task::spawn_blocking(work).map(move |done| done.unwrap_or_else(stopped)).boxed()
+}
+
+/// A repository as it was read at the last whole look.
+#[derive(Debug)]
+struct ReadRepository {
+    opened: OpenedRepository,
+    selection: ResolvedEnvironment,
+    /// Whether administrators limit its models, which takes all of them to tell.
+    has_policies: bool,
+}
+
+/// What was heard of the cluster since the last look.
+#[derive(Debug, Default)]
+struct HeardChanges {
+    /// Models that something happened to.
+    models: BTreeSet<String>,
+    /// Whether something happened that names no model.
+    may_have_missed: bool,
+}
+
+impl HeardChanges {
+    fn take_in(&mut self, event: Option<WatchEvent>) {
+        let object = match event {
+            Some(WatchEvent::Applied(object) | WatchEvent::Deleted(object)) => Some(object),
+            Some(WatchEvent::Resync) | None => None,
+        };
+        let name = object.as_ref().and_then(|object| match object.kind() {
+            kind if kind == kinds::RECORD.kind => Some(object.name().to_owned()),
+            _ => object.labels().get(LABEL_MODEL).map(|model| (*model).to_owned()),
+        });
+        match name {
+            Some(name) => drop(self.models.insert(name)),
+            None => self.may_have_missed = true,
+        }
+    }
+}
+
+/// Looks at an environment of a repository of this machine whenever its files or the cluster change.
+#[derive(Debug)]
+pub struct RepositoryObserver {
+    place: EnvironmentPlace,
+    repository: String,
+    environment: String,
+    namespace: String,
+    cluster: AnyCluster,
+    output: Output,
+}
+
+impl RepositoryObserver {
+    /// Of an environment that was read once.
+    pub fn new(place: EnvironmentPlace, read: &ResolvedEnvironment, cluster: AnyCluster, output: &Output) -> Self {
+        Self {
+            place,
+            repository: read.repository.clone(),
+            environment: read.name.clone(),
+            namespace: read.environment.namespace.to_string(),
+            cluster,
+            output: output.without_notes(),
+        }
+    }
+
+    /// Puts on the board what it sees, for as long as it is not dropped.
+    pub async fn observe(self, board: ObservationBoard) {
+        let files = FolderWatch::new(&self.place.root, true, |path| {
+            // The embedded cluster and git keep their files in hidden folders.
+            !path.components().any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'))
+        });
+        let repository = Arc::new(CheckoutProposals { root: self.place.root.clone() });
+        let desk = ProposalDesk::new(repository, proposal_host(&self.place.root));
+        let proposals = desk.access();
+        board.set_proposal_desk("", &self.repository, desk);
+        board.set_source(SourceFacts { unread: Some("they are being read".to_owned()), ..self.empty_facts() });
+        let mut drafts = board.draft_changes();
+        let (mut changes, mut events, mut read) = (None, RecentEvents::default(), None::<ReadRepository>);
+        let mut heard = HeardChanges::default();
+        loop {
+            if changes.is_none() {
+                changes = self.watch().await;
+                heard.may_have_missed = true;
+            }
+            let began = Instant::now();
+            drafts.mark_unchanged();
+            let known = board.source("", &self.repository);
+            let few = match (&mut read, &known) {
+                (Some(read), Some(known))
+                    if !heard.may_have_missed && !board.lacks_draft_basis("", &self.repository) =>
+                {
+                    self.look_at_few(read, &heard.models, known, &mut events).await
+                }
+                _ => None,
+            };
+            let is_drafted = board.is_drafted("", &self.repository);
+            heard = HeardChanges::default();
+            let facts = match few {
+                Some(facts) => {
+                    // Drafts are judged against all of what is there now.
+                    board.set_draft_basis("", &self.repository, None);
+                    facts
+                }
+                None => match self.look(known.as_deref(), &mut events, is_drafted, &board).await {
+                    Ok((facts, basis, now)) => {
+                        read = Some(now);
+                        board.set_draft_basis("", &self.repository, basis);
+                        facts
+                    }
+                    Err(error) => {
+                        read = None;
+                        let known = known.map(|known| (*known).clone());
+                        SourceFacts { unread: Some(error.to_string()), ..known.unwrap_or_else(|| self.empty_facts()) }
+                    }
+                },
+            };
+            board.set_source(SourceFacts { proposals: proposals.clone(), ..facts });
+            // Looking takes half of the time at most.
+            tokio::time::sleep(DEBOUNCE.max(began.elapsed())).await;
+            let drafting = async {
+                while !board.lacks_draft_basis("", &self.repository) || read.is_none() {
+                    let _ = drafts.changed().await;
+                }
+            };
+            let change = async {
+                match &mut changes {
+                    Some(receiver) => receiver.recv().await.map(Some),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                event = change => match event {
+                    Some(event) => heard.take_in(event),
+                    None => changes = None,
+                },
+                () = files.changed() => heard.may_have_missed = true,
+                () = drafting => heard.may_have_missed = true,
+                () = tokio::time::sleep(LOOK_INTERVAL) => heard.may_have_missed = true,
+            }
+            while let Some(Ok(event)) = changes.as_mut().map(mpsc::Receiver::try_recv) {
+                heard.take_in(Some(event));
+            }
+        }
+    }
+
+    /// Looks at a few models of a repository whose files are as they were. `None` where others may be concerned as well.
+    async fn look_at_few(
+        &self,
+        read: &mut ReadRepository,
+        models: &BTreeSet<String>,
+        known: &SourceFacts,
+        events: &mut RecentEvents,
+    ) -> Option<SourceFacts> {
+        if models.is_empty() || models.len() > MAX_FEW || read.has_policies {
+            return None;
+        }
+        let names = models.iter().map(|name| NamedModel::new(name)).collect();
+        read.opened.models = TargetedModels::of_names(RepositoryScope::default(), names);
+        read.opened.checkout.scope = read.opened.models.scope_in(&[&read.selection]);
+        let mut input = live_plan::input_of_few(&read.opened, &read.selection, &self.cluster).await?;
+        input.platform.gpus = known.allocatable.as_deref().cloned();
+        let now = jiff::Timestamp::now();
+        let status = sync::read_environment_status(&self.cluster, &mut input, now).await;
+        if !selected_part::is_self_contained(&status.plan) {
+            return None;
+        }
+        let events = events.of_models(&self.cluster, &self.namespace, &status.models).await;
+        let looked = model_facts(status.models, &status.plan, status.records, status.live, events, &known.models, now);
+        let names: BTreeSet<&str> = looked.iter().map(|model| model.status.name.as_str()).collect();
+        let is_other = |model: &&ModelFacts| !names.contains(model.status.name.as_str());
+        let mut all: Vec<ModelFacts> = known.models.iter().filter(is_other).cloned().collect();
+        all.extend(looked);
+        all.sort_by(|a, b| a.status.name.cmp(&b.status.name));
+        let facts = SourceFacts { models: all.into(), ..known.clone() };
+        Some(self.ask_git(facts, Some(known)).await)
+    }
+
+    async fn watch(&self) -> Option<mpsc::Receiver<WatchEvent>> {
+        let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
+        self.cluster.watch(&watched, Some(&self.namespace)).await.ok()
+    }
+
+    async fn look(
+        &self,
+        known: Option<&SourceFacts>,
+        events: &mut RecentEvents,
+        is_drafted: bool,
+        board: &ObservationBoard,
+    ) -> Result<(SourceFacts, Option<DraftBasis>, ReadRepository), CliError> {
+        let mut opened = repository::open_targets(&self.place.targets, &self.output)?;
+        let mut selection = opened.select(&self.place.environment, &self.output)?;
+        connect::detect_platform(&self.cluster, &mut selection).await;
+        let revision = opened.checkout.revision.clone();
+        let origin = opened.checkout.root.display().to_string();
+        let policies = self.place.policies.read(&self.cluster).await?;
+        if known.is_none_or(|known| known.models.is_empty()) {
+            let unread = format!("{} models were read; the cluster is being read", selection.intents.len());
+            board.set_source(SourceFacts { unread: Some(unread), ..self.empty_facts() });
+        }
+        let (read, has_policies) = (selection.clone(), !policies.is_empty());
+        let desired = opened.render_selection(selection, policies.clone());
+        let label = self.empty_facts().label();
+        let policies = Arc::new(opened.held_to(policies));
+        let source = is_drafted.then(|| DraftSource::new(label, opened.checkout.tree.clone(), &desired, policies));
+        let mut input = live_plan::status_input(&opened, desired, &self.cluster).await?;
+        sync::desired::read_gpus(&self.cluster, &mut input.platform).await;
+        let allocatable = input.platform.gpus.clone().map(Arc::new);
+        let basis = source.map(|source| DraftBasis::new(source, &mut input));
+        let now = jiff::Timestamp::now();
+        let status = sync::read_environment_status(&self.cluster, &mut input, now).await;
+        let earlier = known.map(|known| &*known.models).unwrap_or_default();
+        let events = events.of_models(&self.cluster, &self.namespace, &status.models).await;
+        let facts = SourceFacts {
+            origin,
+            models_namespace: Some(self.namespace.clone()),
+            allocatable,
+            seen: (!revision.is_empty()).then_some(RevisionFacts { commit: revision, at: None }),
+            models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
+            ..self.empty_facts()
+        };
+        Ok((self.ask_git(facts, known).await, basis, ReadRepository { opened, selection: read, has_policies }))
+    }
+
+    /// The source with what git tells of the commits that it names.
+    async fn ask_git(&self, source: SourceFacts, known: Option<&SourceFacts>) -> SourceFacts {
+        let known = known.map(|known| Arc::clone(&known.commits)).unwrap_or_default();
+        let head = source.seen.as_ref().map(|seen| seen.commit.clone()).unwrap_or_default();
+        let question = commit_question(&source, &known, &head).unwrap_or_default();
+        let root = self.place.root.clone();
+        let asking = move || (read_commit_log(&root, &question), PushRemote::of(&root));
+        let (answer, remote) = tokio::task::spawn_blocking(asking).await.unwrap_or_default();
+        let schemes = AllowedSchemes { insecure: true, local: true };
+        let url = remote.and_then(|remote| RepositoryUrl::parse(&remote.url, schemes).ok());
+        with_commits(source, &known, answer, |commit| commit_page(None, url.as_ref()?, commit))
+    }
+
+    fn empty_facts(&self) -> SourceFacts {
+        SourceFacts {
+            name: self.repository.clone(),
+            origin: self.place.root.display().to_string(),
+            environment: Some(self.environment.clone()),
+            phase: "Files of this machine".to_owned(),
+            command_options: self.place.command_options(&self.environment),
+            is_kubernetes: self.cluster.as_kubernetes().is_some(),
+            ..SourceFacts::default()
+        }
+    }
+}
