@@ -6,6 +6,8 @@
     reason = "a test that cannot go on must stop, in its helpers too"
 )]
 
+#[path = "../support/browser.rs"]
+mod browser;
 mod canaries;
 mod chaos;
 mod cli;

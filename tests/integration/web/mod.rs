@@ -1,5 +1,6 @@
 //! Pages and API, as somebody reads them who opened the link: the real program on an embedded cluster.
 
+mod browser;
 mod contract;
 mod controller;
 pub mod doors;

@@ -144,7 +144,7 @@ pub fn model_page(
                 have: value_text(&field.have),
                 owner: match field.owner.as_str() {
                     "" if found.source.is_kubernetes => "not recorded".to_owned(),
-                    "" => "whoever edited its file".to_owned(),
+                    "" => "an edit of its file".to_owned(),
                     owner => owner.to_owned(),
                 },
                 since: field.since.as_ref().map(|since| TimeText::ago(since, now)),

@@ -1,0 +1,172 @@
+//! Pages in a real Chromium: a person at a desk, on a phone, and with the keyboard alone.
+
+use super::scene::Pages;
+use super::{bench, settled, sync};
+use crate::browser::{self, Browser};
+use crate::workbench::Workbench;
+
+fn address(pages: &Pages, path: &str) -> String {
+    format!("http://{}{path}", pages.address)
+}
+
+/// Pages of the three models, and a browser that opened the link.
+fn scene() -> Option<(Workbench, Pages, Browser)> {
+    let browser = Browser::start()?;
+    let bench = bench();
+    bench.commit("Serve three models");
+    let mut pages = Pages::start(&mut sync(&bench));
+    let link = pages.links().remove(0);
+    browser.open(&link);
+    let cookie = browser.wait_for_script("cookieStore.getAll().then(() => done(document.title))");
+    assert!(cookie.as_str().is_some_and(|title| title.contains("stator")), "{cookie}");
+    crate::testbed::until("another link", || pages.links().len() == 2);
+    let second = pages.links().remove(1);
+    pages.enter(&second);
+    settled(&pages);
+    Some((bench, pages, browser))
+}
+
+/// No page has a fault of accessibility: in both themes, at a desk and on a phone, with errors and with a dialog open.
+#[test]
+fn every_page_is_for_everybody() {
+    let Some(axe) = browser::axe() else { return };
+    let Some((bench, pages, browser)) = scene() else { return };
+    bench.replace("models/alpha/model.yaml", "replicas: 2", "replicas: 3");
+    pages.shows("/changes", "a change", |answer| answer.body.contains("models/alpha"));
+    let paths = [
+        "/",
+        "/?q=nobody",
+        "/models/models/gamma",
+        "/models/models/alpha/edit",
+        "/models/models/gamma/edit?field=%2Fspec%2Fserving%2Fworker%2Freplicas&value=many",
+        "/new",
+        "/sources",
+        "/sources/-/fleet",
+        "/changes",
+        "/previews",
+        "/capacity",
+        "/api",
+        "/problems/forbidden",
+        "/nothing",
+    ];
+    let mut faults = Vec::new();
+    for (width, height) in [(1280, 800), (360, 740)] {
+        browser.resize(width, height);
+        for is_dark in [false, true] {
+            browser.darken(is_dark);
+            for path in paths {
+                browser.open(&address(&pages, path));
+                if path == "/" {
+                    browser.press("?");
+                    browser.until("the keys are shown", "document.getElementById('keys').open");
+                }
+                let _ = browser.run(&axe);
+                let found = browser.wait_for_script(
+                    "axe.run().then((all) => done(all.violations.map((one) => one.id + ' ' + one.impact + ': ' + \
+                     one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 2).join(' | '))))",
+                );
+                let found = found.as_array().unwrap().iter().map(|one| one.as_str().unwrap());
+                faults.extend(found.map(|one| format!("{path} at {width}, dark {is_dark}: {one}")));
+                // Nothing is wider than the window: what is wide scrolls by itself.
+                let wide = browser.run("return document.documentElement.scrollWidth > window.innerWidth");
+                if wide == true {
+                    faults.push(format!("{path} at {width} is wider than the window"));
+                }
+            }
+        }
+    }
+    assert_eq!(faults, Vec::<String>::new());
+    let missing = |one: &String| one.contains("/nothing") && one.contains("404");
+    let complaints: Vec<String> = browser.complaints().into_iter().filter(|one| !missing(one)).collect();
+    assert_eq!(complaints, Vec::<String>::new(), "the console says nothing, of the content policy in particular");
+}
+
+/// The row of a model changes by itself, and whoever stands on another one stays there.
+#[test]
+fn a_page_lives_and_says_when_it_does_not() {
+    let Some((bench, mut pages, browser)) = scene() else { return };
+    browser.open(&address(&pages, "/?sort=name"));
+    browser.until("it is live", "document.getElementById('connection').textContent === 'Live.'");
+    // The keyboard alone: to the second row.
+    browser.press("jj");
+    let focused = "document.activeElement.textContent === 'beta'";
+    browser.until("the second row has the focus", focused);
+    bench.replace(".stator/cluster/models/dynamographdeployments/alpha.yaml", "replicas: 2", "replicas: 5");
+    browser.until("the drift is shown", "document.querySelector('#rows tr').innerText.includes('OutOfSync')");
+    browser.until("the focus stays", focused);
+    browser.press("k\u{e007}");
+    browser.until("the model is opened", "location.pathname === '/models/models/alpha'");
+    assert!(browser.text("#pending").contains("1 object would change"), "{}", browser.text("#pending"));
+    assert!(browser.text("#drift").contains("an edit of its file"), "{}", browser.text("#drift"));
+    // Ages count up by themselves.
+    let age = "document.querySelector('#age time').textContent";
+    let before = browser.run(&format!("return {age}"));
+    browser.until("the age counts up", &format!("{age} !== {before}"));
+    // The theme is kept.
+    browser.click("#theme");
+    browser.click("#theme");
+    browser.open(&address(&pages, "/sources"));
+    browser.until("it is dark", "document.documentElement.dataset.theme === 'dark'");
+    browser.press("/x");
+    browser.until("the search has the focus", "document.activeElement.id === 'search'");
+
+    browser.open(&address(&pages, "/"));
+    browser.until("it is live", "document.getElementById('connection').textContent === 'Live.'");
+    assert_eq!(pages.end().code(), Some(0));
+    browser.until("it says so", "document.getElementById('connection').textContent.includes('Not connected')");
+}
+
+/// What is typed is planned while it is typed, and nothing is lost on the way to another kind of serving and back.
+#[test]
+fn a_form_follows_what_is_typed() {
+    let Some((bench, pages, browser)) = scene() else { return };
+    browser.resize(1280, 800);
+    browser.open(&address(&pages, "/models/models/gamma/edit"));
+    let replicas = "#f-spec-serving-worker-replicas";
+    browser.fill(replicas, "4");
+    browser.until("the plan follows", "document.getElementById('plan').innerText.includes('2 now, 4 after')");
+    // The plan and the buttons stay in view while fields are edited.
+    let seen = "(() => { const box = document.querySelector('.submit button').getBoundingClientRect(); \
+                return box.top >= 0 && box.bottom <= innerHeight })()";
+    let _ = browser.run(&format!("document.querySelector('{replicas}').scrollIntoView({{block: 'center'}})"));
+    browser.until("the buttons are in view", seen);
+    browser.until("the YAML follows", "document.getElementById('yaml').value.includes('replicas: 4')");
+    browser.click("#mode-target");
+    browser.until("the target is there", "document.getElementById('yaml').value.includes('sla:')");
+    browser.fill("#f-spec-sla-ttft", "300ms");
+    browser.until("it follows", "document.getElementById('yaml').value.includes('ttft: 300ms')");
+    browser.click("#mode-direct");
+    browser.until("what was typed is back", "document.getElementById('yaml').value.includes('replicas: 4')");
+    browser.click("#mode-target");
+    browser.until("and the target", "document.getElementById('yaml').value.includes('ttft: 300ms')");
+    browser.click("#mode-direct");
+    browser.until("the field shows it", &format!("document.querySelector('{replicas}').value === '4'"));
+    // A fault stands at its field while it is there.
+    browser.fill("#f-spec-runtime", "nonsense");
+    browser.until("it is told", "document.querySelector('#f-spec-runtime').getAttribute('aria-invalid') === 'true'");
+    browser.fill("#f-spec-runtime", "1.2.0");
+    browser.until("it is gone", "document.querySelector('#f-spec-runtime').getAttribute('aria-invalid') === null");
+    // Whoever signs out elsewhere, or whose network is away, loses nothing.
+    browser.connect(false);
+    browser.fill(replicas, "7");
+    browser.until("it says so", "document.getElementById('live').textContent.includes('Not connected')");
+    browser.connect(true);
+    browser.fill("#f-spec-servedName", "gamma-seven");
+    browser.until("both are there", "/replicas: 7/.test(yaml.value) && /servedName: gamma-seven/.test(yaml.value)");
+    assert!(!bench.read("models/gamma/model.yaml").contains("replicas: 7"));
+}
+
+/// Names and messages are text, whoever wrote them.
+#[test]
+fn hostile_commits_are_text() {
+    let Some((bench, pages, browser)) = scene() else { return };
+    bench.replace("models/alpha/model.yaml", "replicas: 2", "replicas: 3");
+    bench.commit("</td><script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">");
+    pages.shows("/changes", "the commit", |answer| answer.body.contains("owned"));
+    for path in ["/changes", "/sources", "/models/models/alpha", "/sources/-/fleet"] {
+        browser.open(&address(&pages, path));
+        browser.until("it is shown as text", "document.body.innerText.includes(\"document.title = 'owned'\")");
+        assert_eq!(browser.run("return document.title === 'owned'"), false, "{path}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
