@@ -3,6 +3,7 @@
 
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::kube::{KubeEvent, events_of_models};
+use stator_core::mask::star_tokens;
 use stator_git::source::commit_log::{CommitAnswer, CommitQuestion};
 use stator_model::plan::ModelStatus;
 use stator_model::present::history::ClusterEvent;
@@ -69,7 +70,9 @@ pub fn with_commits(
     let mut commits: BTreeMap<String, CommitFacts> = known.clone();
     commits.extend(headers.into_iter().map(|(commit, header)| {
         let page = page(&commit);
-        (commit, CommitFacts { author: header.author, title: header.title, time: header.time, page })
+        // People write tokens into messages, too.
+        let [author, title] = [header.author, header.title].map(|text| star_tokens(&text).into_owned());
+        (commit, CommitFacts { author, title, time: header.time, page })
     }));
     if !changes.is_empty() {
         let changed = |model: &ModelFacts| {

@@ -110,7 +110,7 @@ async fn carry_out(
         }
     }
     .await;
-    let user = scope.visitor.name().unwrap_or("whoever has the link");
+    let user = scope.visitor.name().unwrap_or("the holder of the link");
     let (source, action) = (source.label(), action.as_str());
     match &done {
         Ok(()) => tracing::info!(user, %source, action, commit = %request.commit, "an action from the pages"),

@@ -79,7 +79,7 @@ pub(super) async fn open(
         ProblemDetails::new(kind).with_detail(format!("{refusal}; {}.", refusal.help()))
     })?;
     tracing::info!(
-        user = scope.visitor.name().unwrap_or("whoever has the link"),
+        user = scope.visitor.name().unwrap_or("the holder of the link"),
         source = %source.label(),
         file = %judged.draft.file,
         pull_request = opened.number,

@@ -86,8 +86,8 @@ fn a_secret_in_git_reaches_the_cluster_and_no_report() {
     let status = bench.run(["status", "-e", "prod"]).success().stdout;
     let drift: Vec<&str> = status.lines().filter(|line| line.starts_with("drift")).collect();
     assert_snapshot!(drift.join("\n"), @r#"
-    drift: DynamoGraphDeployment models/mock spec.components[name=worker].podTemplate.spec.containers[name=main].args: git has ["--model-path","Qwen/Qwen3-0.6B","--api-key","***"], the cluster has ["--model-path","Qwen/Qwen3-0.6B","--api-key","***"] (owned by stator)
-    drift: DynamoGraphDeployment models/mock spec.components[name=worker].podTemplate.spec.containers[name=main].env[name=API_TOKEN].value: git has "***", the cluster has "***" (owned by stator)
+    drift: DynamoGraphDeployment models/mock spec.components[name=worker].podTemplate.spec.containers[name=main].args: git has ["--model-path","Qwen/Qwen3-0.6B","--api-key","***"], the cluster has ["--model-path","Qwen/Qwen3-0.6B","--api-key","***"]
+    drift: DynamoGraphDeployment models/mock spec.components[name=worker].podTemplate.spec.containers[name=main].env[name=API_TOKEN].value: git has "***", the cluster has "***"
     "#);
 }
 

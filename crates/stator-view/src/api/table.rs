@@ -131,7 +131,7 @@ const PROPOSED: &[ApiParameter] = &[
     SOURCE,
     FILE,
     query("title", "The title of the pull request and its commit. Defaults to `Change NAME` or `Add NAME`."),
-    query("description", "Why, for whoever reviews it. The plan follows it."),
+    query("description", "Why, for the review. The plan follows it."),
 ];
 
 const PLANNED: &[ApiParameter] = &[

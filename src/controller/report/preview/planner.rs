@@ -14,6 +14,7 @@ use stator_cluster::sync::{DesiredState, UpgradedEnvironment};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::release::Definitions;
 use stator_core::finding::Finding;
+use stator_core::mask::star_tokens;
 use stator_core::object::ObjectIdentity;
 use stator_git::forge::PullRequest;
 use stator_model::fleet_policy::SourcePolicies;
@@ -467,7 +468,7 @@ pub fn shown_facts(pull: &PullRequest, head: &str, planned: Option<&PullRequestP
     let changes = planned.into_iter().flat_map(|planned| &planned.plan.changes);
     let changes = changes.filter(|one| one.action != Action::Keep).take(MAX_SHOWN_CHANGES);
     PreviewFacts {
-        title: pull.title.clone(),
+        title: star_tokens(&pull.title).into_owned(),
         url: pull.url.clone(),
         head: head.to_owned(),
         summary: summary.to_owned(),
