@@ -171,8 +171,9 @@ impl RepositoryObserver {
     /// Puts on the board what it sees, for as long as it is not dropped.
     pub async fn observe(self, board: ObservationBoard) {
         let files = FolderWatch::new(&self.place.root, true, |path| {
-            // The embedded cluster and git keep their files in hidden folders.
-            !path.components().any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'))
+            // The embedded cluster and git keep their files in hidden folders; of git's, one says what is checked out.
+            let is_hidden = path.components().any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'));
+            !is_hidden || path.ends_with(".git/HEAD") || path.ends_with(".git/logs/HEAD")
         });
         let repository = Arc::new(CheckoutProposals { root: self.place.root.clone() });
         let desk = ProposalDesk::new(repository, proposal_host(&self.place.root));

@@ -63,11 +63,18 @@ pub(super) async fn open(
     if let Some(revision) = &start.revision {
         sent.title = format!("Revert {} to {}", subject.file.as_deref().unwrap_or_default(), short_commit(revision));
     }
-    let FormDraft { text, faults, kept: _ } = apply_submission(&sent);
+    let FormDraft { text, faults, kept: _, is_unwritten } = apply_submission(&sent);
+    let mut notices = notices;
+    if let Some((pointer, _)) = sent.values.iter().next().filter(|_| text == sent.yaml) {
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        notices.push(format!("`{field}` is that already, or does not go with how the model is served now."));
+    }
     let judged = judge(state, scope, &subject, &sent, (text, None)).await?;
     let answer = FormAnswer {
         status: StatusCode::OK,
         is_sent: false,
+        is_unwritten,
+        own_text: None,
         sent: &sent,
         judged: &judged,
         faults: &faults,
@@ -86,16 +93,25 @@ pub(super) async fn submit(
 ) -> Result<Response, ProblemDetails> {
     drafts::check_media_type(question.headers, &FORM_TYPES)?;
     // Which source a new model is for stands in the body: before it is read, there has to be one that it may be for.
-    find_subject(state, scope, place, DraftTarget::default()).await?;
+    check_before_body(state, scope, place).await?;
     let (body, turn) = drafts::read_body(state, question, body, MAX_FORM_BYTES).await?;
     let mut sent = FormSubmission::parse(&body);
     drop(body);
     let source = Some(sent.source.clone()).filter(|source| !source.is_empty());
     let target = DraftTarget { source, ..DraftTarget::default() };
-    let subject = find_subject(state, scope, place, target).await?;
-    let FormDraft { mut text, mut faults, kept } = apply_submission(&sent);
+    let subject = match find_subject(state, scope, place, target.clone()).await {
+        // What was typed for a model that is gone is not lost.
+        Err(problem) if problem.of == ProblemKind::NotFound && place != FormPlace::New && !sent.file.is_empty() => {
+            let source = target.find_source(&scope.observation)?;
+            scope.check_propose(source).await?;
+            FormSubject { source, file: Some(sent.file.clone()), stored: None }
+        }
+        found => found?,
+    };
+    let FormDraft { mut text, mut faults, kept, is_unwritten } = apply_submission(&sent);
     sent.kept = kept;
     let mut notices = Vec::new();
+    let mut own_text = None;
     let is_stale = place != FormPlace::New && subject.stored.as_deref().map(text_digest).as_ref() != Some(&sent.seen);
     if let Some(stored) = subject.stored.clone().filter(|_| is_stale) {
         let file = subject.file.as_deref().unwrap_or_default();
@@ -107,7 +123,11 @@ pub(super) async fn submit(
                     ),
                     _ => format!("{file} was changed meanwhile. Your change was carried over, but for what is listed."),
                 });
-                text = merged.text;
+                if !merged.conflicts.is_empty() {
+                    own_text = Some(std::mem::replace(&mut text, merged.text));
+                } else {
+                    text = merged.text;
+                }
                 faults.extend(merged.conflicts);
                 (sent.seen, sent.origin) = (text_digest(&stored), stored);
             }
@@ -119,11 +139,30 @@ pub(super) async fn submit(
             }),
         }
     }
-    if subject.stored.as_ref().is_some_and(|stored| stored.contains("\r\n")) {
+    if place != FormPlace::New && subject.stored.is_none() {
+        faults.push(RequestFault {
+            pointer: "#".to_owned(),
+            detail: "the file is not in git any more".to_owned(),
+            help: Some("copy the text, and make a new model of it".to_owned()),
+            ..RequestFault::default()
+        });
+    }
+    if subject.stored.as_ref().is_some_and(|stored| has_windows_ends(stored)) {
         // As its lines end in git; browsers do not tell.
         text = text.replace('\n', "\r\n");
     }
-    let judged = judge(state, scope, &subject, &sent, (text, turn)).await?;
+    let named = subject.file.clone().or_else(|| Some(sent.file.clone()).filter(|file| !file.is_empty()));
+    let named = DraftTarget { file: named, ..DraftTarget::default() };
+    let file = match named.find_file(subject.source, &text) {
+        Ok(file) => file,
+        // The form stays, with what is wrong at its field.
+        Err(problem) => {
+            let at_field = |fault| RequestFault { pointer: "#/file".to_owned(), ..fault };
+            faults.extend(problem.errors.into_iter().map(at_field));
+            DraftTarget::default().find_file(subject.source, &text)?
+        }
+    };
+    let judged = drafts::judge(state, scope, subject.source, ModelDraft { file, text }, turn).await?;
     if place == FormPlace::New && judged.stored.is_some() {
         faults.push(RequestFault {
             pointer: "#/file".to_owned(),
@@ -132,9 +171,10 @@ pub(super) async fn submit(
             ..RequestFault::default()
         });
     }
+    let is_gone = place != FormPlace::New && subject.stored.is_none();
     let checked = judged.check_change();
     let status = match (&checked, faults.is_empty()) {
-        (_, false) if is_stale => StatusCode::CONFLICT,
+        (_, false) if is_stale || is_gone => StatusCode::CONFLICT,
         // What was merged is looked at before it goes anywhere.
         (Ok(()), true) if is_stale && sent.action != FormAction::Preview => StatusCode::CONFLICT,
         (Err(problem), _) => StatusCode::from_u16(problem.status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY),
@@ -168,6 +208,8 @@ pub(super) async fn submit(
                 let answer = FormAnswer {
                     status,
                     is_sent: true,
+                    is_unwritten,
+                    own_text: own_text.as_deref(),
                     sent: &sent,
                     judged: &judged,
                     faults: &faults,
@@ -177,8 +219,36 @@ pub(super) async fn submit(
             }
         }
     }
-    let answer = FormAnswer { status, is_sent: true, sent: &sent, judged: &judged, faults: &faults, notices: &notices };
+    let answer = FormAnswer {
+        status,
+        is_sent: true,
+        is_unwritten,
+        own_text: own_text.as_deref(),
+        sent: &sent,
+        judged: &judged,
+        faults: &faults,
+        notices: &notices,
+    };
     Ok(page(&scope.observation, place, &subject, &answer))
+}
+
+/// That there is a model to edit, or at least a source that its editor may propose to: whoever may not is not read.
+async fn check_before_body(state: &WebState, scope: &RequestScope, place: FormPlace<'_>) -> Result<(), ProblemDetails> {
+    match find_subject(state, scope, place, DraftTarget::default()).await {
+        Err(problem) if problem.of == ProblemKind::NotFound => match first_source(scope).await? {
+            Some(label) => {
+                let target = DraftTarget { source: Some(label), ..DraftTarget::default() };
+                scope.check_propose(target.find_source(&scope.observation)?).await.map_err(|_| problem)
+            }
+            None => Err(problem),
+        },
+        found => found.map(drop),
+    }
+}
+
+/// Whether most lines end as they do on Windows.
+fn has_windows_ends(text: &str) -> bool {
+    text.matches("\r\n").count() * 2 > text.matches('\n').count()
 }
 
 async fn find_subject<'a>(
@@ -244,6 +314,8 @@ async fn judge(
 struct FormAnswer<'a> {
     status: StatusCode,
     is_sent: bool,
+    is_unwritten: bool,
+    own_text: Option<&'a str>,
     sent: &'a FormSubmission,
     judged: &'a JudgedDraft,
     faults: &'a [RequestFault],
@@ -256,8 +328,9 @@ fn page(
     subject: &FormSubject<'_>,
     answer: &FormAnswer<'_>,
 ) -> Response {
-    let FormAnswer { status, is_sent, sent, judged, faults, notices } = *answer;
-    let input = FormInput { place, source: subject.source, sent, judged, faults, notices, is_sent };
+    let FormAnswer { status, is_sent, is_unwritten, own_text, sent, judged, faults, notices } = *answer;
+    let input =
+        FormInput { place, source: subject.source, sent, judged, faults, notices, is_sent, is_unwritten, own_text };
     answer::text(status, HTML, form_page(observation, &input))
 }
 

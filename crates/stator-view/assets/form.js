@@ -44,6 +44,9 @@
         if (open.has(summary.textContent)) summary.parentElement.open = true;
       }
     }
+    // Whoever types in the YAML has not what fields added to it: then fields and their base stay as they are, and are sent again.
+    const yaml = document.getElementById("yaml");
+    if (yaml === document.activeElement && yaml.value !== page.getElementById("yaml").value) return;
     for (const fresh of page.querySelectorAll("#model-form :is(input, select, textarea)[id]")) {
       const own = document.getElementById(fresh.id);
       if (own) showField(own, fresh);
@@ -71,8 +74,20 @@
     }
   }
 
-  form.addEventListener("input", () => {
+  const soon = () => {
     if (timer !== null) clearTimeout(timer);
     timer = setTimeout(read, DEBOUNCE);
+  };
+  let isChanged = false;
+  form.addEventListener("input", () => {
+    isChanged = true;
+    soon();
+  });
+  document.getElementById("yaml").addEventListener("blur", () => {
+    if (isChanged) soon();
+  });
+  form.addEventListener("submit", () => (isChanged = false));
+  addEventListener("beforeunload", (event) => {
+    if (isChanged) event.preventDefault();
   });
 })();

@@ -46,19 +46,21 @@
     rows[next].scrollIntoView({ block: "nearest" });
   }
 
-  let going = false;
+  // When `g` was pressed; it waits for another key for a moment.
+  let going = 0;
+  const GO_WITHIN = 1500;
   function press(event) {
     const target = event.target;
     if (event.ctrlKey || event.metaKey || event.altKey || target.isContentEditable) return;
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
     const keys = document.getElementById("keys");
     if (keys.open) return;
-    if (going) {
-      going = false;
+    if (Date.now() - going < GO_WITHIN) {
+      going = 0;
       if (GO[event.key]) location.href = GO[event.key];
       return;
     }
-    if (event.key === "g") going = true;
+    if (event.key === "g") going = Date.now();
     else if (event.key === "j") step(1);
     else if (event.key === "k") step(-1);
     else if (event.key === "?") keys.showModal();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Why nobody says how many GPUs there are.
 const ALLOCATABLE_UNKNOWN: &str =
-    "stator may not list nodes here, and `platform.gpus` of the environment in stator.yaml does not say";
+    "no node names this SKU, or stator may not list nodes; and `platform.gpus` in stator.yaml does not say";
 const NODES_WITHHELD: &str = "only those may see it who may `list nodes`";
 
 /// The GPUs of all models.
@@ -101,12 +101,11 @@ pub fn capacity(observation: &FleetObservation) -> CapacityView {
             known
         })
     });
-    let says_any = observation.facts.sources.iter().any(|source| source.allocatable.is_some());
     for sku in known.iter().flat_map(BTreeMap::keys) {
         skus.entry(sku).or_default();
     }
     let items = skus.into_iter().map(|(sku, sums)| {
-        let allocatable = known.as_ref().filter(|_| says_any).map(|known| known.get(sku).copied().unwrap_or_default());
+        let allocatable = known.as_ref().and_then(|known| known.get(sku).copied());
         let peak = sums.used.saturating_add(sums.rising);
         SkuView {
             sku: sku.to_owned(),

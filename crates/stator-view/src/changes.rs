@@ -8,7 +8,7 @@ use crate::sources::RevisionView;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
-use stator_model::plan::{Action, Change, Cost, Disruption, FieldChange, GpuTotals, HoldKind};
+use stator_model::plan::{Action, Change, Cost, Disruption, FieldChange, GpuTotals, HoldKind, is_uncommitted};
 use std::collections::BTreeMap;
 
 /// Models of a page where nobody says how many: each has a table of its own.
@@ -62,6 +62,8 @@ pub struct PendingView {
     pub model: ModelRow,
     /// The newest commit that changed its files; absent where nothing changes, or git does not tell.
     pub commit: Option<RevisionView>,
+    /// Whether the files of the source are not all committed, and no commit made this change.
+    pub uncommitted: bool,
     /// What the next sync does with its objects.
     #[serde(flatten)]
     pub changes: ChangeSet,
@@ -95,6 +97,13 @@ impl ChangeSet {
             cost: total_cost(changes),
             disruption: changes.iter().map(|one| one.disruption).max().unwrap_or(Disruption::None),
         }
+    }
+
+    /// The same, for those who may not see the objects.
+    pub fn without_fields(changes: &[Change]) -> Self {
+        let mut set = Self::new(changes);
+        set.changes.iter_mut().for_each(|change| change.fields.clear());
+        set
     }
 
     /// How many objects change.
@@ -134,12 +143,14 @@ fn total_cost(changes: &[Change]) -> Option<Cost> {
 impl PendingView {
     /// Of a model. Whoever may not see its live objects sees no fields of them.
     pub fn new(found: &FoundModel<'_>) -> Self {
-        let mut changes = ChangeSet::new(&found.model.pending);
-        if !found.details.objects {
-            changes.changes.iter_mut().for_each(|change| change.fields.clear());
-        }
+        let changes = match found.details.objects {
+            true => ChangeSet::new(&found.model.pending),
+            false => ChangeSet::without_fields(&found.model.pending),
+        };
         let commit = found.model.changed_by.as_ref().map(|commit| RevisionView::new(found.source, commit, None));
-        Self { model: found.row.clone(), commit, changes }
+        let is_dirty = found.source.seen.as_ref().is_some_and(|seen| is_uncommitted(&seen.commit));
+        let uncommitted = is_dirty && commit.is_none() && !found.model.pending.is_empty();
+        Self { model: found.row.clone(), commit, uncommitted, changes }
     }
 }
 

@@ -38,6 +38,8 @@ pub struct ModelView {
     pub objects: Vec<ObjectView>,
     /// The newest commit that changed its files; absent where no change is pending, or git does not tell.
     pub pending_commit: Option<RevisionView>,
+    /// Whether its change is not committed.
+    pub uncommitted: bool,
     /// What the next sync does.
     pub pending: ChangeSet,
     /// The last syncs, newest first.
@@ -231,6 +233,7 @@ impl ModelView {
             drift: drift(found),
             objects: objects(found),
             pending_commit: pending.commit,
+            uncommitted: pending.uncommitted,
             pending: pending.changes,
             history: history(found),
             events: events(found),

@@ -102,9 +102,9 @@ problem_kinds! {
     /// The git host refused the pull request, or there is none.
     NotProposed = 502, "not-proposed", "The pull request was not opened",
         "Download the patch, apply it in a clone of the repository, and open the pull request there.";
-    /// The file was changed since the model was read.
-    Stale = 409, "stale", "The file was changed meanwhile",
-        "Read the file again, and make the change from there.";
+    /// A file or a plan is another one than that which was looked at.
+    Stale = 409, "stale", "It was changed meanwhile",
+        "Look at it again, and go on from there.";
     /// The source is in another state, or nobody can do it from here.
     NotPossible = 409, "not-possible", "This is not possible now",
         "See the page of the source for its state and for what can be done.";

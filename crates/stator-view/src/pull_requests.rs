@@ -57,12 +57,14 @@ pub struct ProposalView {
 pub fn previews(observation: &FleetObservation) -> Vec<PreviewView> {
     let of_source = |source: &SourceFacts| -> Vec<PreviewView> {
         let all = source.previews.iter().rev();
-        all.map(|(number, preview)| preview_view(source, *number, preview)).collect()
+        let is_seen = observation.reader.details.objects;
+        all.map(|(number, preview)| preview_view(source, *number, preview, is_seen)).collect()
     };
     observation.listed_sources().flat_map(of_source).collect()
 }
 
-fn preview_view(source: &SourceFacts, number: u64, preview: &PreviewFacts) -> PreviewView {
+/// Of a pull request; whoever may not see objects sees no fields of them.
+fn preview_view(source: &SourceFacts, number: u64, preview: &PreviewFacts, is_seen: bool) -> PreviewView {
     let is_web = |url: &&String| url.starts_with("https://") || url.starts_with("http://");
     PreviewView {
         source: source.label(),
@@ -71,6 +73,6 @@ fn preview_view(source: &SourceFacts, number: u64, preview: &PreviewFacts) -> Pr
         url: Some(&preview.url).filter(is_web).cloned(),
         head: preview.head.clone(),
         summary: preview.summary.clone(),
-        changes: ChangeSet::new(&preview.changes),
+        changes: if is_seen { ChangeSet::new(&preview.changes) } else { ChangeSet::without_fields(&preview.changes) },
     }
 }

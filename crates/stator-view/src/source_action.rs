@@ -96,9 +96,9 @@ impl SourceAction {
     pub fn result(self) -> &'static str {
         match self {
             Self::Sync => "The sync was requested.",
-            Self::Suspend => "The source is suspended.",
-            Self::Resume => "The source is resumed.",
-            Self::Approve => "The plan is approved.",
+            Self::Suspend => "Suspending it was requested.",
+            Self::Resume => "Resuming it was requested.",
+            Self::Approve => "The approval was sent.",
         }
     }
 

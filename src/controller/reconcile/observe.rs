@@ -12,14 +12,16 @@ use crate::controller::waiting::sleep_until_some;
 use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents, commit_question, with_commits};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use stator_cluster::cluster::{Cluster as _, WatchEvent};
+use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync::{self, PlanParameters};
+use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_git::forge::commit_page;
 use stator_git::source::commit_log::CommitAnswer;
 use stator_model::plan::{PlanInput, PlanScope, SyncState};
 use stator_view::facts::{
     CommitFacts, HeldFacts, ModelFacts, ProposalAccess, RevisionFacts, SourceControl, SourceFacts, model_facts,
+    whole_second,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,13 +60,32 @@ struct ObserverMemory {
     models: Arc<[ModelFacts]>,
     /// What git told of commits.
     commits: Arc<BTreeMap<String, CommitFacts>>,
-    /// GPUs of the cluster's nodes, or of the environment's settings, and when they were read.
-    allocatable: Option<Arc<BTreeMap<String, u64>>>,
-    nodes_read: Option<Instant>,
+    /// GPUs that the environment's settings say.
+    stated_gpus: Option<BTreeMap<String, u64>>,
+    /// GPUs of the cluster's nodes.
+    nodes: NodeGpus,
     /// Of the last look.
     commit: Option<String>,
     namespace: Option<String>,
     failure: Option<String>,
+}
+
+/// GPUs of the cluster's nodes, as they were read last; nodes are not watched.
+#[derive(Default)]
+struct NodeGpus {
+    gpus: Option<BTreeMap<String, u64>>,
+    read: Option<Instant>,
+}
+
+impl NodeGpus {
+    async fn refresh(&mut self, cluster: &AnyCluster) {
+        if self.read.is_some_and(|read| read.elapsed() < NODES_LIFETIME) {
+            return;
+        }
+        let mut platform = Platform::default();
+        sync::desired::read_gpus(cluster, &mut platform).await;
+        (self.gpus, self.read) = (platform.gpus, Some(Instant::now()));
+    }
 }
 
 impl ObserverMemory {
@@ -104,6 +125,7 @@ impl ReconcileContext {
             let is_due = commit != memory.commit
                 || look_at.is_some_and(|at| at <= Instant::now())
                 || board.lacks_draft_basis(namespace, name);
+            memory.nodes.refresh(self.target.cluster.cluster()).await;
             let began = Instant::now();
             let mut drafts_against = None;
             if let Some(commit) = commit.filter(|_| is_due) {
@@ -177,7 +199,7 @@ impl ReconcileContext {
         &self,
         commit: &str,
         is_drafted: bool,
-        ObserverMemory { cache, events, models: known, allocatable, nodes_read, .. }: &mut ObserverMemory,
+        ObserverMemory { cache, events, models: known, stated_gpus, nodes, .. }: &mut ObserverMemory,
     ) -> Result<(LookedModels, Option<DraftBasis>), AttemptFailure> {
         if is_drafted {
             cache.planner = SharedPlanner::default();
@@ -196,13 +218,9 @@ impl ReconcileContext {
             scope: PlanScope::All,
         };
         let mut input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
-        match nodes_read.filter(|read| read.elapsed() < NODES_LIFETIME) {
-            Some(_) => input.platform.gpus = allocatable.as_deref().cloned(),
-            None => {
-                sync::desired::read_gpus(self.target.cluster.cluster(), &mut input.platform).await;
-                *allocatable = input.platform.gpus.clone().map(Arc::new);
-                *nodes_read = Some(Instant::now());
-            }
+        *stated_gpus = input.platform.gpus.clone();
+        if let Some(gpus) = &nodes.gpus {
+            input.platform.gpus = Some(gpus.clone());
         }
         let basis = source.map(|source| DraftBasis::new(source, &mut input));
         let now = Timestamp::now();
@@ -252,7 +270,7 @@ impl ReconcileContext {
     /// How the source stands, with its models as they were looked at last.
     fn source_facts(&self, state: &SourceState, memory: &ObserverMemory) -> SourceFacts {
         let revision = |one: &Option<TimestampedRevision>| {
-            one.as_ref().map(|one| RevisionFacts { commit: one.commit.clone(), at: Some(one.at) })
+            one.as_ref().map(|one| RevisionFacts { commit: one.commit.clone(), at: Some(whole_second(one.at)) })
         };
         SourceFacts {
             namespace: self.source.key.namespace.clone(),
@@ -285,7 +303,7 @@ impl ReconcileContext {
             is_withheld: false,
             is_suspended: state.phase == SourcePhase::Suspended || self.source.spec.suspend,
             control: if self.board.in_cluster { SourceControl::Object } else { SourceControl::File },
-            allocatable: memory.allocatable.clone(),
+            allocatable: memory.nodes.gpus.clone().or_else(|| memory.stated_gpus.clone()).map(Arc::new),
             previews: Arc::new(self.board.previews.borrow().clone()),
             proposals: ProposalAccess::default(),
             commits: Arc::clone(&memory.commits),

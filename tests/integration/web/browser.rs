@@ -141,6 +141,13 @@ fn a_form_follows_what_is_typed() {
     browser.until("and the target", "document.getElementById('yaml').value.includes('ttft: 300ms')");
     browser.click("#mode-direct");
     browser.until("the field shows it", &format!("document.querySelector('{replicas}').value === '4'"));
+    // Whoever goes on in the YAML at once loses nothing of the field.
+    browser.fill("#f-spec-servedName", "typed");
+    browser.click("#yaml");
+    browser.press("\u{e010}# a note");
+    browser.until("both are there", "yaml.value.includes('# a note')");
+    let _ = browser.run("document.getElementById('yaml').blur()");
+    browser.until("the field is in the YAML", "/servedName: typed/.test(yaml.value) && /# a note/.test(yaml.value)");
     // A fault stands at its field while it is there.
     browser.fill("#f-spec-runtime", "nonsense");
     browser.until("it is told", "document.querySelector('#f-spec-runtime').getAttribute('aria-invalid') === 'true'");

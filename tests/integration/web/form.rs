@@ -212,3 +212,35 @@ fn a_new_model_comes_from_a_form() {
     // Another source's field, or one that no form has, changes nothing.
     assert_eq!(pages.submit("/new", &with(&fields, &[("source", "other")])).status, 400);
 }
+
+/// Nothing typed is lost: not by a fault in one field, not by a wrong path, not by a file that is gone.
+#[test]
+fn what_was_typed_stays_whatever_else_is_wrong() {
+    let bench = bench();
+    let pages = Pages::open(&mut sync(&bench));
+    settled(&pages);
+    let fields = filled(&pages.get(EDIT));
+    let replicas = "/spec/serving/worker/replicas";
+    let refused = pages.submit(EDIT, &with(&fields, &[("/metadata/labels", "team=a\nfoo"), (replicas, "7")]));
+    assert_eq!(refused.status, 422, "{refused:?}");
+    let again = filled(&refused);
+    assert_eq!((value(&again, replicas), value(&again, "/metadata/labels")), ("7", "team=a\nfoo"));
+    let patch = pages.submit(EDIT, &with(&again, &[("/metadata/labels", "team=a"), ("action", "patch")]));
+    assert!(patch.body.contains("+      replicas: 7") && patch.body.contains("+    team: a"), "{patch:?}");
+
+    let new = filled(&pages.get("/new"));
+    let refused = pages.submit("/new", &with(&new, &[("/metadata/name", "delta"), ("file", "../model.yaml")]));
+    assert_eq!(refused.status, 422, "{refused:?}");
+    let again = filled(&refused);
+    assert_eq!((value(&again, "/metadata/name"), value(&again, "file")), ("delta", "../model.yaml"));
+    assert!(refused.body.contains("href=\"#file\""), "{refused:?}");
+
+    fs_err::remove_dir_all(bench.root().join("models/gamma")).unwrap();
+    pages.shows("/changes", "that it goes", |answer| answer.body.contains("models/gamma"));
+    let gone = pages.submit(EDIT, &with(&fields, &[(replicas, "9")]));
+    assert_eq!(gone.status, 409, "{gone:?}");
+    assert!(
+        gone.body.contains("is not in git any more") && value(&filled(&gone), "yaml").contains("replicas: 9"),
+        "{gone:?}"
+    );
+}

@@ -1,7 +1,7 @@
 //! What commits of a repository say of themselves, for people: author, title, time, and which of them changed a folder.
 
 use super::git;
-use git2::{Commit, Oid, Repository};
+use git2::{Commit, Oid, Repository, StatusOptions};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -49,7 +49,24 @@ pub struct CommitAnswer {
 pub fn read_commit_log(root: &Path, question: &CommitQuestion) -> CommitAnswer {
     let root = fs_err::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let Ok((repository, top)) = git::discover(&root) else { return CommitAnswer::default() };
-    answer_question(&repository, &top, question)
+    let mut answer = answer_question(&repository, &top, question);
+    // What differs from the commit is nobody's commit.
+    answer.changes.retain(|folder, _| !differs_from_head(&repository, &top, folder));
+    answer
+}
+
+/// Whether a model's files, or settings above them, are not as they were committed.
+fn differs_from_head(repository: &Repository, top: &str, folder: &str) -> bool {
+    let whole = format!("{top}/{folder}");
+    let whole = whole.trim_matches('/');
+    let mut options = StatusOptions::new();
+    options.include_untracked(true).recurse_untracked_dirs(true).disable_pathspec_match(true).pathspec(whole);
+    let ends = whole.match_indices('/').map(|(end, _)| end);
+    for above in std::iter::once(0).chain(ends) {
+        let above = whole.get(..above).unwrap_or_default();
+        options.pathspec(format!("{above}/{SETTINGS_FILE}").trim_start_matches('/'));
+    }
+    repository.statuses(Some(&mut options)).is_ok_and(|found| !found.is_empty())
 }
 
 /// Asks a repository; `top` is the folder that `question.folders` are relative to.
@@ -68,7 +85,7 @@ fn find<'a>(repository: &'a Repository, commit: &str) -> Option<Commit<'a>> {
 fn header_of(commit: &Commit<'_>) -> CommitHeader {
     let line = |bytes: &[u8]| -> String {
         let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        git::printable(first).chars().take(MAX_LINE).collect()
+        git::printable(first.trim_ascii_end()).chars().take(MAX_LINE).collect()
     };
     CommitHeader {
         author: line(commit.author().name_bytes()),
@@ -149,6 +166,7 @@ mod tests {
         let mut index = repository.index().unwrap();
         index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
         index.update_all(["*"], None).unwrap();
+        index.write().unwrap();
         let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
         let who = git2::Signature::new(author, "a@example.com", &git2::Time::new(1_700_000_000, 0)).unwrap();
         let parent = repository.head().ok().map(|head| head.peel_to_commit().unwrap());
@@ -167,6 +185,8 @@ mod tests {
         };
         file("models/a/model.yaml", "a1");
         file("models/b/model.yaml", "b1");
+        file("models/ab/model.yaml", "not a");
+        assert_eq!(read_commit_log(&folder.path().join("fleet"), &question).changes.len(), 2);
         let first = commit(&repository, "Ada\u{1b}[2J Lovelace", "Add both\n\nwith care\n");
         file("models/a/model.yaml", "a2");
         let second = commit(&repository, "Grace", "Scale a");
@@ -187,6 +207,11 @@ mod tests {
         assert_eq!((header.title.as_str(), header.time.as_second()), ("Add both", 1_700_000_000));
         assert!(header.author.starts_with("Ada") && !header.author.contains('\u{1b}'), "{header:?}");
         assert_eq!(answer.headers.len(), 2);
+        // What was not committed is of no commit.
+        file("models/b/model.yaml", "b2");
+        let dirty = read_commit_log(&folder.path().join("fleet"), &question).changes;
+        assert_eq!((dirty.contains_key("models/a"), dirty.contains_key("models/b")), (true, false));
+        file("models/b/model.yaml", "b1");
 
         file("stator.yaml", "defaults: {}");
         question.head = commit(&repository, "Grace", "Set defaults");

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Before the backends that libgit2 brings along, so that what is written stays in memory.
 const MEMORY_PRIORITY: i32 = 1000;
+/// The most files of a folder that are read: a model has one, an overlay for each environment, and a lock.
+const MAX_FOLDER_FILES: usize = 100;
 
 /// One file that is to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +143,9 @@ fn write_commit(
     };
     let blob = repository.blob(&file.content)?;
     let tree = TreeUpdateBuilder::new().upsert(&file.path, blob, mode).create_updated(repository, &tree)?;
-    let who = Signature::now(&author.name, &author.email)?;
+    // Git ends names at these.
+    let plain = |text: &str| text.replace(['<', '>', '\n', '\0'], " ").trim().to_owned();
+    let who = Signature::now(&plain(&author.name), &plain(&author.email))?;
     let tree = repository.find_tree(tree)?;
     Ok(repository.commit(None, &who, &who, message, &tree, &[&base])?.to_string())
 }
@@ -166,6 +170,9 @@ pub(super) fn files_of_folder(
     let mut files = BTreeMap::new();
     for entry in &tree {
         let (Ok(name), Some(git2::ObjectType::Blob)) = (entry.name(), entry.kind()) else { continue };
+        if !name.ends_with(".yaml") || files.len() >= MAX_FOLDER_FILES {
+            continue;
+        }
         let blob = repository.find_blob(entry.id())?;
         if blob.size() <= super::MAX_FILE_BYTES {
             files.insert(name.to_owned(), blob.content().to_vec());
@@ -207,7 +214,7 @@ mod tests {
         let repository = Repository::init(folder.path()).unwrap();
         fs::create_dir_all(folder.path().join("fleet/a")).unwrap();
         fs::write(folder.path().join("fleet/a/model.yaml"), "one").unwrap();
-        fs::write(folder.path().join("fleet/a/other"), "stays").unwrap();
+        fs::write(folder.path().join("fleet/a/other.yaml"), "stays").unwrap();
         let mut index = repository.index().unwrap();
         index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
         let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
@@ -235,7 +242,7 @@ mod tests {
         assert_eq!((commit.message().ok(), commit.parent_id(0).unwrap().to_string()), (Some("Change a"), base.clone()));
         let files = files_of_folder(&other, &made.commit, "fleet/a").unwrap();
         let text = |name: &str| String::from_utf8(files[name].clone()).unwrap();
-        assert_eq!((text("model.yaml"), text("other")), ("two".to_owned(), "stays".to_owned()));
+        assert_eq!((text("model.yaml"), text("other.yaml")), ("two".to_owned(), "stays".to_owned()));
 
         let inside = ProposedFile { path: "a/model.yaml".to_owned(), ..file.clone() };
         let here = commit_in_checkout(&folder.path().join("fleet"), &base, &inside, "Change a", &author()).unwrap();

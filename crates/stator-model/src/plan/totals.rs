@@ -207,7 +207,8 @@ pub(super) fn capacity_findings<'a>(
     summary: &'a Summary,
     platform: &'a Platform,
 ) -> impl Iterator<Item = Finding> + use<'a> {
-    let has = |sku: &str| platform.gpus.as_ref().map(|gpus| gpus.get(sku).copied().unwrap_or_default());
+    // What nobody says of a SKU is not known.
+    let has = |sku: &str| platform.gpus.as_ref()?.get(sku).copied();
     let known = summary.gpus_by_sku.iter().filter(|(sku, _)| *sku != UNKNOWN_SKU);
     known.filter_map(move |(sku, totals)| {
         let exists = has(sku).filter(|exists| totals.peak > *exists && totals.peak > totals.before)?;

@@ -196,7 +196,8 @@ fn one_model_is_told_in_full() {
         "time": "2026-01-04T00:50:00Z"
       },
       "source": "team/fleet",
-      "sync": "OutOfSync"
+      "sync": "OutOfSync",
+      "uncommitted": false
     }
     "#);
     insta::assert_json_snapshot!(answer("/api/v1/models/prod/llama/manifest", "").unwrap(), @r#"
@@ -280,7 +281,7 @@ fn what_is_not_there_is_not_found_whatever_else_is_asked() {
       ],
       "items": [
         {
-          "allocatableUnknown": "stator may not list nodes here, and `platform.gpus` of the environment in stator.yaml does not say",
+          "allocatableUnknown": "no node names this SKU, or stator may not list nodes; and `platform.gpus` in stator.yaml does not say",
           "exceeded": false,
           "models": 1,
           "peak": 12,

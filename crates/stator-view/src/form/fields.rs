@@ -12,6 +12,16 @@ pub enum ServingMode {
     Direct,
 }
 
+impl ServingMode {
+    /// The one that is not this one.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Target => Self::Direct,
+            Self::Direct => Self::Target,
+        }
+    }
+}
+
 /// Whether one kind of worker serves, or two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServingLayout {

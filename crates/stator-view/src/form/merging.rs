@@ -55,7 +55,11 @@ pub fn merge_fields(origin: &str, ours: &str, theirs: &str) -> Option<MergedText
             Ok(edited) => text = edited,
             Err(error) => conflicts.push(RequestFault {
                 pointer: pointer_of(path),
-                detail: format!("the change of {} was not carried over: {error}", path.join(".")),
+                detail: format!(
+                    "the change of {} to {} was not carried over: {error}",
+                    path.join("."),
+                    value.as_ref().map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"))
+                ),
                 ..RequestFault::default()
             }),
         }

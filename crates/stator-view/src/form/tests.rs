@@ -162,9 +162,7 @@ fn another_kind_of_serving_keeps_what_workers_say() {
     +  serving:
     +    worker:
     +      replicas: 2
-    +      scaling:
-    +        max: 4
-    +        min: 1
+    +      scaling: {min: 1, max: 4}
     ");
     let mut again = opened(&direct.text);
     (again.mode, again.kept) = (Some(ServingMode::Target), direct.kept.clone());
@@ -174,6 +172,49 @@ fn another_kind_of_serving_keeps_what_workers_say() {
     let mut fresh = opened(&target.text);
     fresh.mode = Some(ServingMode::Direct);
     assert!(apply_submission(&fresh).text.contains("replicas: 1"));
+}
+
+/// There and back is nothing: comments, order and style are as they were.
+#[test]
+fn another_kind_of_serving_and_back_changes_nothing() {
+    for text in [RICH, MODEL] {
+        let mut there = opened(text);
+        there.mode = Some(ServingMode::Target);
+        let there = apply_submission(&there);
+        let mut back = opened(&there.text);
+        (back.mode, back.kept) = (Some(ServingMode::Direct), there.kept.clone());
+        assert_eq!(apply_submission(&back).text, text);
+        // Also where the target was filled in meanwhile.
+        let mut filled = opened(&there.text);
+        filled.kept = there.kept.clone();
+        filled.values.insert("/spec/sla/ttft".to_owned(), "1s".to_owned());
+        let filled = apply_submission(&filled);
+        let mut back = opened(&filled.text);
+        (back.mode, back.kept) = (Some(ServingMode::Direct), filled.kept.clone());
+        let back = apply_submission(&back);
+        assert_eq!(back.text, text);
+        let mut again = opened(&back.text);
+        (again.mode, again.kept) = (Some(ServingMode::Target), back.kept.clone());
+        assert!(apply_submission(&again).text.contains("ttft: 1s"));
+    }
+    let mut joined = opened(RICH);
+    joined.layout = Some(ServingLayout::Aggregated);
+    let joined = apply_submission(&joined);
+    let mut back = opened(&joined.text);
+    (back.layout, back.kept) = (Some(ServingLayout::Disaggregated), joined.kept.clone());
+    assert_eq!(apply_submission(&back).text, RICH);
+}
+
+/// What cannot be written is said, and said to be kept in its field.
+#[test]
+fn what_cannot_be_written_stays_in_its_field() {
+    let bad = touched(MODEL, &[("/metadata/labels", "team=a\nfoo"), ("/spec/serving/worker/replicas", "7")]);
+    assert_eq!((bad.is_unwritten, bad.text.as_str(), bad.faults.len()), (true, MODEL, 1));
+    let twice = touched(MODEL, &[("/metadata/labels", "team=a\nteam=b")]);
+    assert_eq!(twice.faults.iter().map(|one| one.detail.as_str()).collect::<Vec<_>>(), ["`team` is there twice"]);
+    let anchored = format!("{MODEL}  env: &e\n    A: b\n");
+    let anchored = touched(&anchored, &[("/spec/servedName", "typed")]);
+    assert!(anchored.is_unwritten && !anchored.text.contains("typed"), "{anchored:?}");
 }
 
 #[test]
@@ -208,7 +249,8 @@ fn text_and_fields_are_changed_together() {
         +  runtime: 1.2.0
     ");
     sent.yaml = "a: [".to_owned();
-    assert_eq!(apply_submission(&sent), FormDraft { text: "a: [".to_owned(), ..FormDraft::default() });
+    let stuck = FormDraft { text: "a: [".to_owned(), is_unwritten: true, ..FormDraft::default() };
+    assert_eq!(apply_submission(&sent), stuck);
 }
 
 #[test]

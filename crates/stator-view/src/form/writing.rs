@@ -32,16 +32,18 @@ pub struct FormDraft {
     pub faults: Vec<RequestFault>,
     /// What was taken out for another kind of serving, as JSON by pointer.
     pub kept: String,
+    /// Whether something that was touched is not in the text: then fields say it still.
+    pub is_unwritten: bool,
 }
 
 /// The text with everything that was touched: what a field holds other than what it was filled with. The rest is the text as
 /// it was sent, byte by byte.
 pub fn apply_submission(sent: &FormSubmission) -> FormDraft {
     let Some(before) = FormReading::read(&sent.base) else {
-        return FormDraft { text: sent.yaml.clone(), faults: Vec::new(), kept: sent.kept.clone() };
+        return FormDraft { text: sent.yaml.clone(), kept: sent.kept.clone(), ..FormDraft::default() };
     };
     let kept = serde_json::from_str(&sent.kept).unwrap_or_default();
-    let mut writer = TextWriter { text: sent.yaml.clone(), faults: Vec::new(), kept };
+    let mut writer = TextWriter { text: sent.yaml.clone(), faults: Vec::new(), kept, is_stuck: false };
     let mode = sent.mode.unwrap_or(before.mode);
     let layout = sent.layout.unwrap_or(before.layout);
     let touched: Vec<TouchedField<'_>> = FORM_FIELDS
@@ -77,12 +79,12 @@ pub fn apply_submission(sent: &FormSubmission) -> FormDraft {
             writer.remove_empty(group);
         }
     }
-    let TextWriter { text, faults, kept } = writer;
-    if !faults.is_empty() {
-        return FormDraft { text: sent.yaml.clone(), faults, kept: sent.kept.clone() };
+    let TextWriter { text, faults, kept, is_stuck } = writer;
+    if is_stuck || !faults.is_empty() {
+        return FormDraft { text: sent.yaml.clone(), faults, kept: sent.kept.clone(), is_unwritten: true };
     }
     let kept = if kept.is_empty() { String::new() } else { Value::Object(kept).to_string() };
-    FormDraft { text, faults, kept }
+    FormDraft { text, faults, kept, is_unwritten: false }
 }
 
 /// What a field says, without what does not count.
@@ -108,6 +110,8 @@ struct TextWriter {
     faults: Vec<RequestFault>,
     /// What was taken out, by pointer.
     kept: Map<String, Value>,
+    /// Whether the text has an error of its own, so that nothing can be written into it.
+    is_stuck: bool,
 }
 
 impl TextWriter {
@@ -115,7 +119,7 @@ impl TextWriter {
         match edit_document(&self.text, &[edit]) {
             Ok(text) => self.text = text,
             // The text has an error of its own, which is reported with its place.
-            Err(EditError::Format(FormatError::Syntax { .. })) => {}
+            Err(EditError::Format(FormatError::Syntax { .. })) => self.is_stuck = true,
             Err(error) => self.faults.push(RequestFault {
                 pointer: format!("#{pointer}"),
                 detail: error.to_string(),
@@ -177,13 +181,41 @@ impl TextWriter {
             ServingMode::Target => (direct, target),
             ServingMode::Direct => (target, direct),
         };
+        let (left, entered) = (mode_word(mode.other()), mode_word(mode));
+        self.kept.insert(format!("text {left}"), Value::from(self.text.as_str()));
         from.iter().for_each(|pointer| self.put_away(pointer));
         self.remove_empty("/spec/hardware");
-        to.iter().for_each(|pointer| self.put_back(pointer));
+        let rest = Value::from(self.text.as_str());
+        self.kept.insert(format!("rest {left}"), rest.clone());
+        // Where nothing else was changed meanwhile, the text is what it was, with its comments and its order.
+        let known = self.kept.remove(&format!("rest {entered}")).zip(self.kept.remove(&format!("text {entered}")));
+        match known {
+            Some((before, Value::String(text))) if before == rest => {
+                to.iter().for_each(|pointer| drop(self.kept.remove(*pointer)));
+                self.text = text;
+            }
+            Some(_) | None => to.iter().for_each(|pointer| self.put_back(pointer)),
+        }
+    }
+
+    /// To the other layout; back to how it was, where nothing else was changed meanwhile.
+    fn change_layout(&mut self, layout: ServingLayout) {
+        let (left, entered) = match layout {
+            ServingLayout::Disaggregated => ("aggregated", "disaggregated"),
+            ServingLayout::Aggregated => ("disaggregated", "aggregated"),
+        };
+        let text = Value::from(self.text.as_str());
+        let known = self.kept.remove(&format!("after {entered}")).zip(self.kept.remove(&format!("text {entered}")));
+        self.kept.insert(format!("text {left}"), text.clone());
+        match known {
+            Some((after, Value::String(before))) if after == text => self.text = before,
+            Some(_) | None => self.rearrange_workers(layout),
+        }
+        self.kept.insert(format!("after {left}"), Value::from(self.text.as_str()));
     }
 
     /// What workers say goes along: those of one kind become those that decode, and the other way round.
-    fn change_layout(&mut self, layout: ServingLayout) {
+    fn rearrange_workers(&mut self, layout: ServingLayout) {
         let (from, to) = match layout {
             ServingLayout::Disaggregated => ("/spec/serving/worker", "decode"),
             ServingLayout::Aggregated => {
@@ -255,6 +287,22 @@ impl TextWriter {
             });
             return;
         }
+        let names: Vec<&str> =
+            is.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim()).collect();
+        if let Some(name) = names
+            .iter()
+            .enumerate()
+            .find_map(|(at, name)| names.iter().take(at).any(|other| other == name).then_some(name))
+        {
+            self.faults.push(RequestFault {
+                pointer: format!("#{}", field.pointer),
+                detail: format!("`{name}` is there twice"),
+                found: Some((*name).to_owned()),
+                help: Some("keep one of them".to_owned()),
+                ..RequestFault::default()
+            });
+            return;
+        }
         let (was, is) = (read(was), read(is));
         let at = |name: &str| [field.path(), vec![name.to_owned()]].concat();
         for name in was.keys().filter(|name| !is.contains_key(*name)) {
@@ -277,6 +325,13 @@ impl TextWriter {
             }
             self.edit(&field.pointer, DocumentEdit::Set { path: at(name), value: Value::from(value.as_str()) });
         }
+    }
+}
+
+fn mode_word(mode: ServingMode) -> &'static str {
+    match mode {
+        ServingMode::Target => "target",
+        ServingMode::Direct => "direct",
     }
 }
 

@@ -99,6 +99,7 @@ struct ChangesPage {
 struct ChangedModelText {
     row: RowText,
     commit: Option<CommitText>,
+    is_uncommitted: bool,
     set: ChangeSetText,
 }
 
@@ -112,6 +113,7 @@ pub fn changes_page(observation: &FleetObservation, query: &str, now: Timestamp)
     let model = |one: &PendingView| ChangedModelText {
         row: RowText::new(&one.model, now),
         commit: one.commit.as_ref().map(CommitText::new),
+        is_uncommitted: one.uncommitted,
         set: ChangeSetText::new(&one.changes, None),
     };
     let turned = |cursor: &Option<String>| cursor.as_ref().map(|cursor| query.page_address("/changes", cursor));

@@ -50,6 +50,10 @@ pub struct FormInput<'a> {
     pub notices: &'a [String],
     /// Whether somebody sent it, and not only opened it.
     pub is_sent: bool,
+    /// Whether something that was touched is not in the text: then fields say what was sent.
+    pub is_unwritten: bool,
+    /// The text as it was sent, where another one is shown.
+    pub own_text: Option<&'a str>,
 }
 
 #[derive(Template)]
@@ -67,6 +71,7 @@ struct FormPage {
     seen: String,
     origin: String,
     kept: String,
+    own_text: String,
     title: String,
     usual_title: String,
     description: String,
@@ -139,7 +144,7 @@ pub fn text_digest(text: &str) -> String {
 
 /// The page of the form.
 pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> String {
-    let FormInput { place, source, sent, judged, faults, notices, is_sent } = *input;
+    let FormInput { place, source, sent, judged, faults, notices, is_sent, is_unwritten, own_text } = *input;
     let text = judged.draft.text.replace("\r\n", "\n");
     let reading = FormReading::read(&text);
     let mut errors = faults.to_vec();
@@ -147,13 +152,21 @@ pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> Strin
         errors.extend(problem.errors);
         errors.extend(problem.detail.filter(|_| judged.is_left_out).map(whole_fault));
     }
-    // Where the text cannot be read, the fields say what was sent.
-    let shown = reading.clone().unwrap_or_else(|| FormReading {
-        mode: sent.mode.unwrap_or_default(),
-        layout: sent.layout.unwrap_or_default(),
-        values: sent.values.clone(),
-        only_in_yaml: Vec::new(),
-    });
+    // Where the text cannot be read or written, the fields say what was sent.
+    let shown = match reading.clone().filter(|_| !is_unwritten) {
+        Some(reading) => reading,
+        None => {
+            let read = reading.clone().unwrap_or_default();
+            let mut values = read.values;
+            values.extend(sent.values.clone());
+            FormReading {
+                mode: sent.mode.unwrap_or(read.mode),
+                layout: sent.layout.unwrap_or(read.layout),
+                values,
+                only_in_yaml: read.only_in_yaml,
+            }
+        }
+    };
     let is_new = place == FormPlace::New;
     let (title, action, breadcrumb) = match place {
         FormPlace::New => ("New model".to_owned(), "/new".to_owned(), None),
@@ -195,7 +208,8 @@ pub fn form_page(observation: &FleetObservation, input: &FormInput<'_>) -> Strin
         notices: notices.iter().map(|one| ProseText::new(one)).collect(),
         has_focus: is_sent,
         proposals: source.proposals.clone(),
-        base: if reading.is_some() { text.clone() } else { sent.base.clone() },
+        base: if reading.is_some() && !is_unwritten { text.clone() } else { sent.base.clone() },
+        own_text: own_text.unwrap_or_default().to_owned(),
         text,
         choices: choices(&shown),
         groups: groups.collect(),

@@ -26,11 +26,12 @@ struct ModelPage {
     edit_address: String,
     source_address: Option<String>,
     row: RowText,
-    sentence: ProseText,
+    sync: &'static str,
     facts: Vec<(&'static str, String)>,
     replicas: Vec<ReplicasText>,
     pending: Option<ChangeSetText>,
     pending_commit: Option<CommitText>,
+    is_uncommitted: bool,
     drift: Vec<DriftText>,
     objects: Vec<ObjectLine>,
     history: Vec<HistoryText>,
@@ -117,7 +118,7 @@ pub fn model_page(
         api_address: format!("/api/v1{}", model_address(namespace, name)),
         source_address: (!found.source.is_withheld).then(|| source_address(found.source)),
         edit_address: format!("{}/edit", model_address(namespace, name)),
-        sentence: ProseText::new(&sentence(&view, now)),
+        sync: view.row.sync.as_str(),
         facts: facts(&view, &row, now),
         replicas: view
             .status
@@ -134,6 +135,7 @@ pub fn model_page(
             .collect(),
         pending: (!view.pending.changes.is_empty()).then(|| ChangeSetText::new(&view.pending, None)),
         pending_commit: view.pending_commit.as_ref().map(CommitText::new),
+        is_uncommitted: view.uncommitted,
         drift: view
             .drift
             .iter()
@@ -159,18 +161,6 @@ pub fn model_page(
         withheld: view.withheld.iter().map(|one| ProseText::new(one)).collect(),
         row,
     }))
-}
-
-/// What is wrong and since when, in a sentence.
-fn sentence(view: &ModelView, now: Timestamp) -> String {
-    let row = &view.row;
-    let since = match &row.since {
-        Some(since) if since.at_least => format!(" for at least {}", format_age(&since.time, now)),
-        Some(since) => format!(" for {}", format_age(&since.time, now)),
-        None => String::new(),
-    };
-    let message = if row.message.is_empty() { String::new() } else { format!(": {}", row.message) };
-    format!("{} and {}{since}{message}", row.health.as_str(), row.sync.as_str())
 }
 
 fn facts(view: &ModelView, row: &RowText, now: Timestamp) -> Vec<(&'static str, String)> {

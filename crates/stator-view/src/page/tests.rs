@@ -90,7 +90,7 @@ fn a_model_is_told_on_one_page() {
     Updated 0s ago .
     Models / prod / llama
     Edit model.yaml Its source
-    ◌ Progressing and OutOfSync for 10m: waiting for decode (2 of 3 ready): its pods are not available yet
+    ◌ Progressing and OutOfSync for 10m : waiting for decode (2 of 3 ready): its pods are not available yet
     Components 1 of 2 ready
     GPUs 12 h200_sxm
     Cost $45.60/h
@@ -185,7 +185,7 @@ fn sources_capacity_and_problems_have_pages() {
     Updated 0s ago .
     GPUs by SKU
     SKU Used Peak of pending changes Added by pull requests Allocatable Models What to know
-    h200_sxm 12 12 0 – 1 not known: stator may not list nodes here, and platform.gpus of the environment in stator.yaml does not say
+    h200_sxm 12 12 0 – 1 not known: no node names this SKU, or stator may not list nodes; and platform.gpus in stator.yaml does not say
     Cost now: $45.60/h
     ");
     let problem = ModelQuery::parse("helth=Failed").unwrap_err();
@@ -328,6 +328,8 @@ fn form_of(text: &str, yaml: &str) -> String {
         faults: &faults,
         notices: &[],
         is_sent: true,
+        is_unwritten: false,
+        own_text: None,
     };
     form_page(&observation, &input)
 }
@@ -358,6 +360,8 @@ fn the_form_says_what_a_model_is() {
         faults: &[],
         notices: &[],
         is_sent: true,
+        is_unwritten: false,
+        own_text: None,
     };
     let page = form_page(&observation, &input);
     assert_eq!(page.matches("<h1>").count(), 1);
