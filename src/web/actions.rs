@@ -201,9 +201,7 @@ async fn approval_of(
 }
 
 fn explain(error: &ClusterError) -> ProblemDetails {
-    let kind = match error {
-        ClusterError::Forbidden { .. } => ProblemKind::Forbidden,
-        _ => ProblemKind::NotPossible,
-    };
+    let forbidden = matches!(error, ClusterError::Forbidden { .. });
+    let kind = if forbidden { ProblemKind::Forbidden } else { ProblemKind::NotPossible };
     ProblemDetails::new(kind).with_detail(format!("The API server refused it: {error}."))
 }

@@ -51,7 +51,7 @@ pub(super) async fn open(
         title => title.chars().take(MAX_TITLE_CHARACTERS).collect(),
     };
     let description: String = escape::lines(words.description).chars().take(MAX_DESCRIPTION_CHARACTERS).collect();
-    let person = scope.visitor.name().map(|name| escape::line(name));
+    let person = scope.visitor.name().map(escape::line);
     let plan = judged.plan.as_ref().map(|plan| preview::proposal_body(plan, MAX_PLAN_BYTES)).unwrap_or_default();
     let proposed_by = person.as_ref().map(|name| format!("Proposed by {}.", escape::markdown(name)));
     let parts = [Some(description.clone()), Some(plan), proposed_by];

@@ -160,7 +160,7 @@ impl<'a> Snapshot<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use fs_err as fs;
 
     fn commit(repository: &Repository, author: &str, message: &str) -> String {
         let mut index = repository.index().unwrap();
@@ -185,8 +185,6 @@ mod tests {
         };
         file("models/a/model.yaml", "a1");
         file("models/b/model.yaml", "b1");
-        file("models/ab/model.yaml", "not a");
-        assert_eq!(read_commit_log(&folder.path().join("fleet"), &question).changes.len(), 2);
         let first = commit(&repository, "Ada\u{1b}[2J Lovelace", "Add both\n\nwith care\n");
         file("models/a/model.yaml", "a2");
         let second = commit(&repository, "Grace", "Scale a");
@@ -212,6 +210,8 @@ mod tests {
         let dirty = read_commit_log(&folder.path().join("fleet"), &question).changes;
         assert_eq!((dirty.contains_key("models/a"), dirty.contains_key("models/b")), (true, false));
         file("models/b/model.yaml", "b1");
+        file("models/ab/model.yaml", "not a");
+        assert_eq!(read_commit_log(&folder.path().join("fleet"), &question).changes.len(), 2);
 
         file("stator.yaml", "defaults: {}");
         question.head = commit(&repository, "Grace", "Set defaults");

@@ -193,7 +193,7 @@ pub fn read_files_at(root: &Path, commit: &str, folder: &str) -> Result<BTreeMap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use fs_err as fs;
 
     fn author() -> ProposalAuthor {
         ProposalAuthor { name: "stator".to_owned(), email: "stator@localhost".to_owned() }
