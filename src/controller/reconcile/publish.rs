@@ -258,7 +258,9 @@ impl SourceBoard {
             format!("check that this is intended, then run `{command}`, or annotate the source with {ALLOW}={approval}")
         } else {
             let guards = hold.guard_list();
-            format!("check that this is intended, then sync it once by hand with --allow {guards}")
+            format!(
+                "check that this is intended, then sync it once by hand with --allow {guards}, or approve it on its page (--web)"
+            )
         }
     }
 
