@@ -56,7 +56,7 @@ fn an_edit_to_a_live_file_is_named_and_healed() {
     let status = bench.run(["status", "-o", "json"]).success().json();
     assert_eq!(status["models"][0]["sync"], "OutOfSync", "{status:#}");
     assert_eq!(status["models"][1]["sync"], "Synced", "{status:#}");
-    assert_snapshot!(serde_json::to_string(&status["models"][0]["drift"]).unwrap(), @r#"[{"have":7,"object":"DynamoGraphDeployment prod/a","owner":"stator","path":"spec.components[name=frontend].replicas","want":1},{"have":7,"object":"DynamoGraphDeployment prod/a","owner":"stator","path":"spec.components[name=worker].replicas","want":1}]"#);
+    assert_snapshot!(serde_json::to_string(&status["models"][0]["drift"]).unwrap(), @r#"[{"have":7,"object":"DynamoGraphDeployment prod/a","owner":"","path":"spec.components[name=frontend].replicas","want":1},{"have":7,"object":"DynamoGraphDeployment prod/a","owner":"","path":"spec.components[name=worker].replicas","want":1}]"#);
     let plan = bench.plan(&[]);
     assert_snapshot!(serde_json::to_string(&plan["changes"][0]["fields"]).unwrap(), @r#"[{"new":1,"old":7,"owner":"stator","path":"spec.components[name=frontend].replicas"},{"new":1,"old":7,"owner":"stator","path":"spec.components[name=worker].replicas"}]"#);
     assert_snapshot!(serde_json::to_string(&plan["changes"][0]["reasons"]).unwrap(), @r#"["drifted: changed in the cluster, not in git"]"#);
