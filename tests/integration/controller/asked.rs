@@ -97,14 +97,14 @@ impl Room {
     }
 
     pub(super) async fn until(&self, what: &str, so: impl Fn() -> bool) {
-        let seen = || format!("{:#?}\n{:?}", self.standing(), self.told.lock().unwrap());
-        let look = || so().then_some(()).ok_or(&seen);
-        eventually(what, async || look()).await;
+        self.stands(what, |_| so()).await;
     }
 
     pub(super) async fn stands(&self, what: &str, so: impl Fn(&SourceState) -> bool) -> SourceState {
-        self.until(what, || so(&self.standing())).await;
-        self.standing()
+        // The state that was judged: a later one may be another.
+        let seen = || format!("{:#?}\n{:?}", self.standing(), self.told.lock().unwrap());
+        let look = || Some(self.standing()).filter(&so).ok_or(&seen);
+        eventually(what, async || look()).await
     }
 
     pub(super) async fn synced(&self, commit: &str) -> SourceState {
