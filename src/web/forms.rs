@@ -173,7 +173,7 @@ pub(super) async fn submit(
     }
     let is_gone = place != FormPlace::New && subject.stored.is_none();
     let checked = judged.check_change();
-    let status = match (&checked, faults.is_empty()) {
+    let mut status = match (&checked, faults.is_empty()) {
         (_, false) if is_stale || is_gone => StatusCode::CONFLICT,
         // What was merged is looked at before it goes anywhere.
         (Ok(()), true) if is_stale && sent.action != FormAction::Preview => StatusCode::CONFLICT,
@@ -204,18 +204,7 @@ pub(super) async fn submit(
                     help: Some(problem.of.help().to_owned()),
                     ..RequestFault::default()
                 });
-                let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY);
-                let answer = FormAnswer {
-                    status,
-                    is_sent: true,
-                    is_unwritten,
-                    own_text: own_text.as_deref(),
-                    sent: &sent,
-                    judged: &judged,
-                    faults: &faults,
-                    notices: &notices,
-                };
-                return Ok(page(&scope.observation, place, &subject, &answer));
+                status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY);
             }
         }
     }
