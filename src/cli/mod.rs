@@ -2,6 +2,9 @@
 
 mod args;
 mod error;
+mod hub;
+mod oidc;
+mod open;
 mod output;
 
 mod check;
@@ -94,6 +97,7 @@ enum CliCommand {
     Status(status::StatusArgs),
     Tree(tree::TreeArgs),
     Logs(logs::LogsArgs),
+    Open(open::OpenArgs),
     Wait(wait::WaitArgs),
     Get(get::GetArgs),
     Describe(history::DescribeArgs),
@@ -255,6 +259,7 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Status(arguments) => status::run(&arguments, output).await,
         CliCommand::Tree(arguments) => tree::run(&arguments, output).await,
         CliCommand::Logs(arguments) => logs::run(&arguments, output).await,
+        CliCommand::Open(arguments) => open::run(&arguments, output).await,
         CliCommand::Wait(arguments) => wait::run(&arguments, output).await,
         CliCommand::Get(arguments) => get::run(&arguments, output).await,
         CliCommand::Describe(arguments) => history::describe(&arguments, output).await,

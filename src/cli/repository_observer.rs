@@ -178,7 +178,10 @@ impl RepositoryObserver {
         let repository = Arc::new(CheckoutProposals { root: self.place.root.clone() });
         let desk = ProposalDesk::new(repository, proposal_host(&self.place.root));
         let proposals = desk.access();
-        board.set_proposal_desk("", &self.repository, desk);
+        board.set_desks("", &self.repository, |desks| {
+            desks.proposals = Some(desk);
+            (desks.cluster, desks.target) = (Some(self.cluster.clone()), Some(self.cluster.clone()));
+        });
         board.set_source(SourceFacts { unread: Some("they are being read".to_owned()), ..self.empty_facts() });
         let mut drafts = board.draft_changes();
         let (mut changes, mut events, mut read) = (None, RecentEvents::default(), None::<ReadRepository>);

@@ -9,7 +9,7 @@ use super::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use super::live_plan;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
-use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
+use super::repository_observer::EnvironmentPlace;
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::web::WebArgs;
@@ -107,7 +107,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
             environment: arguments.environment.clone(),
             cluster: arguments.cluster.clone(),
         };
-        pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
+        pages.observe(place, &selection, cluster.clone(), output);
     }
     let mut models = live_plan::read_statuses(&opened, selection, &cluster).await?.models;
     let mut printer = ListPrinter::new(arguments.list.output, changes, output);

@@ -9,7 +9,7 @@ use super::live_plan::{self, PlanWithBookkeeping};
 use super::output::Output;
 use super::progress::ProgressReporter;
 use super::repository::OpenedRepository;
-use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
+use super::repository_observer::EnvironmentPlace;
 use super::signals::wait_for_interrupt;
 use super::sources::remote_sync::{self, SourceArgs, SourceSyncOptions};
 use super::targets::TargetArgs;
@@ -20,11 +20,11 @@ use crate::controller::sources::folder_watch::FolderWatch;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use jiff::Timestamp;
-use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster as _};
+use stator_cluster::cluster::AnyCluster;
 use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport};
 use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_model::intent::{ResolvedEnvironment, SourceTree};
-use stator_model::plan::{DeleteStep, Plan, PlannedWrite};
+use stator_model::plan::Plan;
 use stator_model::present::plan as present;
 use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, pluralize};
@@ -130,7 +130,7 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
             environment: arguments.environment.clone(),
             cluster: arguments.cluster.clone(),
         };
-        pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
+        pages.observe(place, &selection, cluster.clone(), output);
     }
     if arguments.watch {
         return sync_and_watch(arguments, &cluster, opened, selection, output).await;
@@ -344,26 +344,10 @@ fn print_dry_run(plan: &Plan, format: ReportFormat, output: &Output) -> Result<E
 
 /// Has the cluster check every apply of a plan; the number that it refuses.
 async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> Result<usize, CliError> {
-    let mut refused = 0;
-    for change in &plan.changes {
-        let apply = match change.step.write() {
-            Some(PlannedWrite::Apply(apply)) => apply,
-            Some(PlannedWrite::Replace { delete: DeleteStep { after: Some(_), .. }, apply }) => apply,
-            // The object that is in the way would refuse what comes after it.
-            Some(PlannedWrite::Replace { .. } | PlannedWrite::Delete(_)) | None => continue,
-        };
-        let request = ApplyRequest {
-            force: apply.force,
-            dry_run: true,
-            transfer: apply.transfer.clone(),
-            ..ApplyRequest::new(apply.object.parse(), stator_core::dynamo::kinds::FIELD_MANAGER)
-        };
-        if let Err(error) = cluster.apply(&request).await {
-            refused += 1;
-            output.report_error(&error.into());
-        }
-    }
-    Ok(refused)
+    let refused = sync::refused_applies(cluster, plan).await;
+    let number = refused.len();
+    refused.into_iter().for_each(|(_, error)| output.report_error(&error.into()));
+    Ok(number)
 }
 
 /// A seed for the jitter of retries: it only has to differ between processes.

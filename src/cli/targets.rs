@@ -66,6 +66,12 @@ impl PathArgs {
         }
     }
 
+    /// The same paths, with all of their models.
+    pub fn without_names(&self) -> Self {
+        let is_path = |target: &&String| matches!(parse_target(target), Target::Path(_));
+        Self { targets: self.targets.iter().filter(is_path).cloned().collect() }
+    }
+
     /// A path that leads to the repository.
     pub fn first_path(&self) -> PathBuf {
         self.split().0.into_iter().next().unwrap_or_else(|| PathBuf::from("."))
@@ -76,6 +82,11 @@ impl TargetArgs {
     /// The paths and names among the targets.
     pub fn paths(&self) -> &PathArgs {
         &self.paths
+    }
+
+    /// All models of these, without a selector.
+    pub fn of_paths(paths: PathArgs) -> Self {
+        Self { paths, selector: None }
     }
 
     /// What is selected of a repository, of which the paths are this part.

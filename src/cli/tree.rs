@@ -8,12 +8,8 @@ use super::status::{EnvironmentView, view_environment};
 use super::targets::TargetArgs;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use stator_cluster::cluster::{AnyCluster, Cluster as _};
-use stator_core::dynamo::kinds;
-use stator_core::object::ObjectText;
 use stator_model::present::TerminalOptions;
-use stator_model::present::tree::{self, ObjectForest, OwnedObject, UnlistedResource};
-use std::collections::{BTreeMap, BTreeSet};
+use stator_model::present::tree::{self, ObjectForest};
 
 /// Show each model's objects, and the deployments, pods and services created from them
 ///
@@ -65,43 +61,11 @@ async fn show(arguments: &TreeArgs, output: &Output) -> Result<ExitStatus, CliEr
         output,
     )
     .await?;
-    let live: BTreeMap<_, &ObjectText> = status.live.iter().map(|one| (one.reference().identity(), one)).collect();
-    let shown = status.models.iter().flat_map(|model| &model.objects);
-    let live: Vec<OwnedObject> =
-        shown.filter_map(|one| live.get(&one.object.identity())).map(|text| OwnedObject::of(&text.parse())).collect();
-    let (owned, unlisted) = find_owned(&cluster, &namespace, &live).await?;
-    let forest = tree::build_forest(&status.models, &live, &owned, unlisted);
+    let live = tree::live_objects(&status.models, &status.live);
+    let below = cluster.objects_below(&namespace, &live).await?;
+    let forest = tree::build_forest(&status.models, &live, &below.objects, below.unlisted);
     output.write_result(&format_forest(&forest, arguments, output)?)?;
     Ok(ExitStatus::Success)
-}
-
-/// What lies below the models' objects.
-async fn find_owned(
-    cluster: &AnyCluster,
-    namespace: &str,
-    live: &[OwnedObject],
-) -> Result<(Vec<OwnedObject>, Vec<UnlistedResource>), CliError> {
-    let roots: BTreeSet<String> = live.iter().map(|one| one.uid.clone()).filter(|uid| !uid.is_empty()).collect();
-    match cluster {
-        AnyCluster::Kubernetes(_) if roots.is_empty() => Ok(Default::default()),
-        AnyCluster::Kubernetes(kube) => {
-            let found = kube.owned_objects(namespace, &roots).await?;
-            Ok((found.objects, found.unlisted))
-        }
-        AnyCluster::Embedded(cluster) => {
-            let (mut owned, mut unlisted) = (Vec::new(), Vec::new());
-            for kind in kinds::ALL {
-                match cluster.list_texts(kind, Some(namespace), &BTreeMap::new()).await {
-                    Ok(all) => owned.extend(all.iter().map(|text| OwnedObject::of(&text.parse()))),
-                    Err(error) => {
-                        let (resource, message) = (kind.resource(), error.to_string());
-                        unlisted.push(UnlistedResource { resource, message });
-                    }
-                }
-            }
-            Ok((owned, unlisted))
-        }
-    }
 }
 
 fn format_forest(forest: &ObjectForest, arguments: &TreeArgs, output: &Output) -> Result<String, CliError> {

@@ -1,15 +1,20 @@
 //! `--web`: pages beside a command that looks at models, for as long as it runs.
 
 use super::error::{CliError, CliErrorKind};
+use super::hub::HubCluster;
+use super::oidc::OidcArgs;
 use super::output::Output;
-use super::repository_observer::RepositoryObserver;
+use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
 use super::signals::wait_for_interrupt;
 use crate::observation::ObservationBoard;
 use crate::server::tls::CertificateFiles;
 use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
 use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueHint};
+use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::kube::KubeCluster;
+use stator_model::intent::ResolvedEnvironment;
+use stator_view::way_out::LinkTemplate;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +26,7 @@ use url::{Position, Url};
 const DEFAULT_AUDIENCE: &str = "stator";
 
 /// Whether there are pages, and where.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Pages")]
 pub struct WebArgs {
     /// Serve web pages of the models on a free local port until Ctrl-C, and print the link to them
@@ -30,15 +35,23 @@ pub struct WebArgs {
     /// Serve web pages of the models at this address (127.0.0.1:8090). Addresses that others can reach work only with sources of a cluster, which decides who may see them
     #[arg(long, env = "STATOR_WEB_LISTEN", value_name = "ADDRESS")]
     web_listen: Option<SocketAddr>,
+    /// Link to another tool on every model's page; `{namespace}`, `{name}`, `{environment}` and `{source}` in the URL stand for the model's. Repeatable
+    #[arg(long, env = "STATOR_WEB_LINK", value_name = "TITLE=URL", value_delimiter = '\n')]
+    web_link: Vec<LinkTemplate>,
 }
 
 impl WebArgs {
+    /// Pages on a free local port.
+    pub fn on_free_port() -> Self {
+        Self { web: true, ..Self::default() }
+    }
+
     /// Whether pages are asked for.
-    pub fn is_on(self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.address().is_some()
     }
 
-    fn address(self) -> Option<SocketAddr> {
+    fn address(&self) -> Option<SocketAddr> {
         self.web_listen.or_else(|| self.web.then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))
     }
 
@@ -46,7 +59,7 @@ impl WebArgs {
     ///
     /// # Errors
     /// Where they are asked for.
-    pub fn refuse(self, what: &str) -> Result<(), CliError> {
+    pub fn refuse(&self, what: &str) -> Result<(), CliError> {
         if !self.is_on() {
             return Ok(());
         }
@@ -57,13 +70,13 @@ impl WebArgs {
     ///
     /// # Errors
     /// When the address cannot be listened on, or others could reach it.
-    pub async fn start(self, output: &Output) -> Result<Option<RunningPages>, CliError> {
+    pub async fn start(&self, output: &Output) -> Result<Option<RunningPages>, CliError> {
         let Some(address) = self.address() else { return Ok(None) };
         let listener = WebListener::bind(address, WebAccess::Link).await?;
         output.warn(&format!("Open {} to see the models; the link works once.", listener.link()));
         let output = *output;
         let note_link = move |link| output.note(&format!("The link was used; {link} is the new one."));
-        Ok(Some(RunningPages::start(listener, note_link)))
+        Ok(Some(RunningPages::start(listener, &self.web_link, note_link)))
     }
 
     /// The same, for whoever has a token of a cluster.
@@ -71,7 +84,7 @@ impl WebArgs {
     /// # Errors
     /// When the address cannot be listened on, or the certificate cannot be used.
     pub async fn start_with_tokens(
-        self,
+        &self,
         sign_in: &SignInArgs,
         cluster: KubeCluster,
         output: &Output,
@@ -80,7 +93,7 @@ impl WebArgs {
             sign_in.refuse()?;
             return Ok(None);
         };
-        let listener = WebListener::bind(address, WebAccess::Tokens(Box::new(sign_in.access(cluster)))).await?;
+        let listener = WebListener::bind(address, WebAccess::Tokens(Box::new(sign_in.access(cluster)?))).await?;
         output.note(&format!("Open {} to see the models; sign in with a token of the cluster.", listener.link()));
         if !address.ip().is_loopback() && !sign_in.is_encrypted() {
             output.warn(
@@ -88,7 +101,7 @@ impl WebArgs {
                  address of the proxy in front",
             );
         }
-        Ok(Some(RunningPages::start(listener, |_| {})))
+        Ok(Some(RunningPages::start(listener, &self.web_link, |_| {})))
     }
 }
 
@@ -108,6 +121,8 @@ pub struct SignInArgs {
     /// Private key of the certificate, in PEM
     #[arg(long, env = "STATOR_WEB_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_cert")]
     web_tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    oidc: OidcArgs,
 }
 
 impl SignInArgs {
@@ -120,6 +135,7 @@ impl SignInArgs {
             ("--web-url", self.web_url.is_some()),
             ("--web-audience", !self.web_audience.is_empty()),
             ("--web-tls-cert", self.web_tls_cert.is_some()),
+            ("--web-oidc-issuer", self.oidc.is_on()),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => Err(CliError::usage(format!("{flag} works only with pages of a cluster's sources"))
@@ -133,9 +149,10 @@ impl SignInArgs {
         self.web_url.clone()
     }
 
-    fn access(&self, cluster: KubeCluster) -> TokenAccess {
+    fn access(&self, cluster: KubeCluster) -> Result<TokenAccess, CliError> {
         let files = self.web_tls_cert.clone().zip(self.web_tls_key.clone());
-        TokenAccess {
+        Ok(TokenAccess {
+            oidc: self.oidc.settings(self.web_url.as_ref())?,
             cluster,
             audiences: match self.web_audience.as_slice() {
                 [] => vec![DEFAULT_AUDIENCE.to_owned()],
@@ -143,7 +160,7 @@ impl SignInArgs {
             },
             url: self.web_url.clone(),
             certificate: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
-        }
+        })
     }
 
     fn is_encrypted(&self) -> bool {
@@ -152,7 +169,7 @@ impl SignInArgs {
 }
 
 /// The address of pages: its path is theirs alone.
-fn web_url(text: &str) -> Result<Url, String> {
+pub fn web_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("it is not a URL: {error}"))?;
     match url.scheme() {
         "https" | "http"
@@ -178,6 +195,9 @@ impl From<WebListenError> for CliError {
                 Self::input(message).with_hint("name a certificate and its key with --web-tls-cert and --web-tls-key")
             }
             WebListenError::Listen(_) => Self::input(message).with_hint("name another address with --web-listen"),
+            WebListenError::Provider(_) => {
+                Self::input(message).with_hint("name a file of certificates with --web-oidc-ca-file")
+            }
             WebListenError::NoRandomNumbers => Self::new(CliErrorKind::Bug, message),
         }
     }
@@ -187,16 +207,19 @@ impl From<WebListenError> for CliError {
 #[derive(Debug)]
 pub struct RunningPages {
     board: ObservationBoard,
+    /// Opens them once.
+    link: String,
     observers: Mutex<JoinSet<()>>,
     ending: DropGuard,
     serving: JoinHandle<()>,
 }
 
 impl RunningPages {
-    fn start(listener: WebListener, report_link: impl Fn(String) + Send + 'static) -> Self {
-        let (board, ending) = (ObservationBoard::default(), CancellationToken::new());
+    fn start(listener: WebListener, links: &[LinkTemplate], report_link: impl Fn(String) + Send + 'static) -> Self {
+        let (board, ending, link) = (ObservationBoard::default(), CancellationToken::new(), listener.link());
+        board.set_links(links.to_vec());
         let serving = tokio::spawn(listener.serve(board.clone(), ending.clone(), report_link));
-        Self { board, observers: Mutex::default(), ending: ending.drop_guard(), serving }
+        Self { board, link, observers: Mutex::default(), ending: ending.drop_guard(), serving }
     }
 
     /// Where to say what is seen.
@@ -205,9 +228,19 @@ impl RunningPages {
     }
 
     /// Has an environment looked at from now on.
-    pub fn observe(&self, observer: RepositoryObserver) {
-        let board = self.board();
-        self.observers.lock().unwrap_or_else(PoisonError::into_inner).spawn(observer.observe(board));
+    pub fn observe(&self, place: EnvironmentPlace, read: &ResolvedEnvironment, cluster: AnyCluster, output: &Output) {
+        let observer = RepositoryObserver::new(place, read, cluster, output);
+        self.observers.lock().unwrap_or_else(PoisonError::into_inner).spawn(observer.observe(self.board()));
+    }
+
+    /// Has a cluster looked at from now on.
+    pub fn observe_cluster(&self, cluster: HubCluster) {
+        self.observers.lock().unwrap_or_else(PoisonError::into_inner).spawn(cluster.observe(self.board()));
+    }
+
+    /// The link that opens a page, at a path without its `/`.
+    pub fn link_to(&self, path: &str) -> String {
+        format!("{}&to=/{path}", self.link)
     }
 
     /// Goes on until Ctrl-C.

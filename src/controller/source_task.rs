@@ -167,11 +167,13 @@ impl SourceTask {
             // Who looks for the pages stops with the reconciler that it looks beside.
             let observing = self.options.observations.clone().map(|board| {
                 let observer = context.clone();
-                if !self.in_cluster {
-                    let desk = FileRequests { requests: self.asking.clone(), state: self.state.clone() };
-                    let (namespace, name) = (&self.source.key.namespace, &self.source.key.name);
-                    board.set_request_desk(namespace, name, RequestDesk(Arc::new(desk)));
-                }
+                board.set_desks(&self.source.key.namespace, &self.source.key.name, |desks| {
+                    desks.cluster = Some(self.options.cluster.clone());
+                    if !self.in_cluster {
+                        let desk = FileRequests { requests: self.asking.clone(), state: self.state.clone() };
+                        desks.requests = Some(RequestDesk(Arc::new(desk)));
+                    }
+                });
                 AbortOnDropHandle::new(tokio::spawn(async move { observer.observe_models(board).await }))
             });
             let ended = tokio::spawn(async move { context.run(once).await }.in_current_span()).await;

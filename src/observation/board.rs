@@ -3,8 +3,10 @@
 use super::draft_basis::DraftBasis;
 use super::proposals::ProposalDesk;
 use jiff::Timestamp;
+use stator_cluster::cluster::AnyCluster;
 use stator_view::facts::{FleetFacts, SourceFacts, whole_second};
 use stator_view::observation::FleetObservation;
+use stator_view::way_out::LinkTemplate;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +38,19 @@ impl fmt::Debug for RequestDesk {
     }
 }
 
+/// Where people ask something of one source.
+#[derive(Clone, Debug, Default)]
+pub struct SourceDesks {
+    /// Where pull requests are opened.
+    pub proposals: Option<ProposalDesk>,
+    /// Where syncs and approvals are asked for, if this process follows the source by itself.
+    pub requests: Option<RequestDesk>,
+    /// Its cluster, as this process reaches it.
+    pub cluster: Option<AnyCluster>,
+    /// Its cluster, as its syncs reach it.
+    pub target: Option<AnyCluster>,
+}
+
 /// What drafts of one source are held against.
 #[derive(Debug, Default)]
 struct SourceDrafts {
@@ -59,10 +74,8 @@ struct SharedBoard {
     drafts: Mutex<BTreeMap<(String, String), SourceDrafts>>,
     /// Moves when a basis is asked for, or is there.
     draft_changes: watch::Sender<()>,
-    /// Where pull requests of each source are opened.
-    desks: Mutex<BTreeMap<(String, String), ProposalDesk>>,
-    /// Where people ask something of each source that this process follows by itself.
-    requests: Mutex<BTreeMap<(String, String), RequestDesk>>,
+    /// By namespace and name of the source.
+    desks: Mutex<BTreeMap<(String, String), SourceDesks>>,
 }
 
 impl Default for ObservationBoard {
@@ -74,7 +87,6 @@ impl Default for ObservationBoard {
             drafts: Mutex::default(),
             draft_changes: watch::channel(()).0,
             desks: Mutex::default(),
-            requests: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -185,39 +197,51 @@ impl ObservationBoard {
         self.shared.draft_changes.subscribe()
     }
 
-    fn lock_desks(&self) -> MutexGuard<'_, BTreeMap<(String, String), ProposalDesk>> {
+    fn lock_desks(&self) -> MutexGuard<'_, BTreeMap<(String, String), SourceDesks>> {
         self.shared.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_requests(&self) -> MutexGuard<'_, BTreeMap<(String, String), RequestDesk>> {
-        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn desk<T>(&self, namespace: &str, name: &str, of: impl FnOnce(&SourceDesks) -> Option<T>) -> Option<T> {
+        self.lock_desks().get(&(namespace.to_owned(), name.to_owned())).and_then(of)
     }
 
     /// Says where people ask something of a source.
-    pub fn set_request_desk(&self, namespace: &str, name: &str, desk: RequestDesk) {
-        self.lock_requests().insert((namespace.to_owned(), name.to_owned()), desk);
+    pub fn set_desks(&self, namespace: &str, name: &str, set: impl FnOnce(&mut SourceDesks)) {
+        set(self.lock_desks().entry((namespace.to_owned(), name.to_owned())).or_default());
     }
 
     /// Where people ask something of a source; `None` where nobody said.
     pub fn request_desk(&self, namespace: &str, name: &str) -> Option<RequestDesk> {
-        self.lock_requests().get(&(namespace.to_owned(), name.to_owned())).cloned()
-    }
-
-    /// Says where pull requests of a source are opened.
-    pub fn set_proposal_desk(&self, namespace: &str, name: &str, desk: ProposalDesk) {
-        self.lock_desks().insert((namespace.to_owned(), name.to_owned()), desk);
+        self.desk(namespace, name, |desks| desks.requests.clone())
     }
 
     /// Where pull requests of a source are opened; `None` where nobody said.
     pub fn proposal_desk(&self, namespace: &str, name: &str) -> Option<ProposalDesk> {
-        self.lock_desks().get(&(namespace.to_owned(), name.to_owned())).cloned()
+        self.desk(namespace, name, |desks| desks.proposals.clone())
+    }
+
+    /// The cluster of a source, as this process reaches it; `None` where nobody said.
+    pub fn cluster(&self, namespace: &str, name: &str) -> Option<AnyCluster> {
+        self.desk(namespace, name, |desks| desks.cluster.clone())
+    }
+
+    /// The cluster of a source, as its syncs reach it; `None` where nobody said.
+    pub fn target(&self, namespace: &str, name: &str) -> Option<AnyCluster> {
+        self.desk(namespace, name, |desks| desks.target.clone())
+    }
+
+    /// Says which links every model's page has to other tools.
+    pub fn set_links(&self, links: Vec<LinkTemplate>) {
+        self.change(|facts, _| {
+            facts.links = links.into();
+            true
+        });
     }
 
     /// Takes a source down.
     pub fn remove_source(&self, namespace: &str, name: &str) {
         self.lock_drafts().remove(&(namespace.to_owned(), name.to_owned()));
         self.lock_desks().remove(&(namespace.to_owned(), name.to_owned()));
-        self.lock_requests().remove(&(namespace.to_owned(), name.to_owned()));
         self.change(|facts, next| {
             let before = facts.sources.len();
             facts.sources.retain(|one| (one.namespace.as_str(), one.name.as_str()) != (namespace, name));

@@ -119,6 +119,7 @@ impl DraftBasis {
             plan: None,
             merged: None,
             stored_model,
+            refused: None,
             draft,
         };
         let Some(ReadDraft { desired, intent }) = self.read(&judged.draft.file, &judged.draft.text) else {

@@ -14,6 +14,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Client;
 use kube::api::{Api, PostParams};
 use stator_cluster::cluster::kube::ImpersonatedUser;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,9 +72,9 @@ pub enum AccessQuestion {
         /// What.
         verb: &'static str,
         /// The API group; empty for the core group.
-        group: &'static str,
-        /// The resource, in the plural.
-        resource: &'static str,
+        group: Cow<'static, str>,
+        /// The resource, in the plural; its subresource follows a `/`.
+        resource: Cow<'static, str>,
         /// The namespace; `None` for all of them.
         namespace: Option<String>,
         /// The object; `None` for all of them.
@@ -121,7 +122,8 @@ impl ReviewedUser {
         ImpersonatedUser { user: self.name().to_owned(), groups }
     }
 
-    fn new(user: UserInfo) -> Self {
+    /// Of a name and groups.
+    pub fn new(user: UserInfo) -> Self {
         // A user has a JSON form, and one alone: its maps are sorted.
         let digest = digest_of(&serde_json::to_vec(&user).unwrap_or_default());
         Self { user, digest }
@@ -251,10 +253,15 @@ impl AccessReviewer {
                     Some(NonResourceAttributes { path: Some((*path).to_owned()), verb: Some("get".to_owned()) });
             }
             AccessQuestion::Resource { verb, group, resource, namespace, name } => {
+                let (resource, subresource) = match resource.split_once('/') {
+                    Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+                    None => (&**resource, None),
+                };
                 spec.resource_attributes = Some(ResourceAttributes {
                     verb: Some((*verb).to_owned()),
-                    group: Some((*group).to_owned()),
-                    resource: Some((*resource).to_owned()),
+                    group: Some(group.clone().into_owned()),
+                    resource: Some(resource.to_owned()),
+                    subresource,
                     namespace: namespace.clone(),
                     name: name.clone(),
                     ..ResourceAttributes::default()

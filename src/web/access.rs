@@ -1,10 +1,11 @@
 //! Who may read: whoever opened the link that was printed, or whoever the API server of the cluster knows.
 
 use super::link_gate::LinkGate;
+use super::listener::WebListenError;
 use super::token_gate::{SignedInUser, TokenAccess, TokenGate};
 use crate::server::Peer;
 use http::HeaderMap;
-use stator_view::page::{FORM_SCRIPT, FRAME_SCRIPT, SCRIPT, STYLE};
+use stator_view::page::{FORM_SCRIPT, FRAME_SCRIPT, LOG_SCRIPT, SCRIPT, STYLE};
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,12 +29,15 @@ pub(super) enum AccessGate {
 }
 
 impl AccessGate {
-    /// For a listener at that address. `None` where the system has no random numbers.
-    pub(super) fn new(access: WebAccess, address: SocketAddr) -> Option<Self> {
-        match access {
-            WebAccess::Link => LinkGate::new(address).map(Self::Link),
-            WebAccess::Tokens(access) => Some(Self::Tokens(Arc::new(TokenGate::new(*access)))),
-        }
+    /// For a listener at that address.
+    ///
+    /// # Errors
+    /// Where the system has no random numbers, or the provider's certificates cannot be used.
+    pub(super) fn new(access: WebAccess, address: SocketAddr) -> Result<Self, WebListenError> {
+        Ok(match access {
+            WebAccess::Link => Self::Link(LinkGate::new(address).ok_or(WebListenError::NoRandomNumbers)?),
+            WebAccess::Tokens(access) => Self::Tokens(Arc::new(TokenGate::new(*access)?)),
+        })
     }
 
     /// The address that opens the pages, of a listener at that address.
@@ -80,8 +84,8 @@ impl AccessGate {
     pub(super) fn content_policy(&self, host: &str) -> String {
         let sources = match self {
             Self::Link(_) => format!(
-                "style-src http://{host}{}; script-src http://{host}{} http://{host}{} http://{host}{}",
-                STYLE.path, FRAME_SCRIPT.path, SCRIPT.path, FORM_SCRIPT.path
+                "style-src http://{host}{}; script-src http://{host}{} http://{host}{} http://{host}{} http://{host}{}",
+                STYLE.path, FRAME_SCRIPT.path, SCRIPT.path, FORM_SCRIPT.path, LOG_SCRIPT.path
             ),
             // Whether a proxy in front speaks TLS is not known; nothing else here is a script or a style.
             Self::Tokens(_) => "style-src 'self'; script-src 'self'".to_owned(),

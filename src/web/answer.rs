@@ -114,6 +114,7 @@ pub(super) fn problem(question: &WebRequest<'_>, problem: &ProblemDetails, allow
         | ProblemKind::ReplicasNotOwned
         | ProblemKind::NotProposed
         | ProblemKind::NotPossible
+        | ProblemKind::NotReadNow
         | ProblemKind::Stale => {}
     }
     if is_logged(problem.of) {
@@ -146,6 +147,7 @@ fn is_logged(kind: ProblemKind) -> bool {
         | ProblemKind::ReplicasNotOwned
         | ProblemKind::NotProposed
         | ProblemKind::NotPossible
+        | ProblemKind::NotReadNow
         | ProblemKind::Stale => false,
     }
 }

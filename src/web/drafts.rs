@@ -7,13 +7,19 @@ use crate::fair_turns::Turn;
 use crate::server::BodyError;
 use axum::body::Body;
 use http::{HeaderMap, header};
-use stator_view::draft::{DraftTarget, JudgedDraft, MAX_DRAFT_BYTES, ModelDraft};
+use stator_cluster::cluster::ClusterError;
+use stator_cluster::sync;
+use stator_core::mask::star_tokens;
+use stator_core::object::ObjectRef;
+use stator_view::draft::{DraftTarget, JudgedDraft, MAX_DRAFT_BYTES, ModelDraft, RefusedObject};
 use stator_view::facts::SourceFacts;
 use stator_view::problem::{ProblemDetails, ProblemKind, RequestFault};
 use std::time::Duration;
 
 /// How long a draft may wait for its turn and be judged.
 const JUDGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the API server may take for all objects of a draft.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// What a form sends: two texts of a model, percent-encoded, and little beside them. A model for which that is too little is
 /// data rather than what a form is for.
 pub(super) const MAX_FORM_BYTES: usize = 1 << 20;
@@ -123,4 +129,26 @@ pub(super) async fn judge(
         thread.await.map_err(|_| out_of_time())
     };
     tokio::time::timeout(JUDGE_TIMEOUT, judging).await.map_err(|_| out_of_time())?
+}
+
+/// What the API server would refuse of a draft's plan. It is asked as the source, whose syncs write it.
+pub(super) async fn ask_server(
+    state: &WebState,
+    scope: &RequestScope,
+    source: &SourceFacts,
+    judged: &JudgedDraft,
+) -> Result<Vec<RefusedObject>, ProblemDetails> {
+    let out_of_time = |_| ProblemDetails::new(ProblemKind::OutOfTime);
+    let cluster = state.board.target(&source.namespace, &source.name);
+    let (Some(cluster), Some(plan)) = (cluster, &judged.plan) else { return Ok(Vec::new()) };
+    let asking = async {
+        let _turn = state.reading.wait(scope.visitor.name().map(str::to_owned), 1).await;
+        sync::refused_applies(&cluster, plan).await
+    };
+    let refused = tokio::time::timeout(SERVER_TIMEOUT, asking).await.map_err(out_of_time)?;
+    let view = |(object, error): (ObjectRef, ClusterError)| RefusedObject {
+        object: object.to_string(),
+        message: star_tokens(&error.to_string()).into_owned(),
+    };
+    Ok(refused.into_iter().map(view).collect())
 }

@@ -33,6 +33,9 @@ pub enum WebListenError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// The certificates of the provider cannot be used.
+    #[error("the certificates of the OpenID Connect provider cannot be used: {0}")]
+    Provider(#[from] reqwest::Error),
     /// The system has no random numbers for the link.
     #[error("the system provides no random numbers, so no link can be made")]
     NoRandomNumbers,
@@ -60,7 +63,7 @@ impl WebListener {
         let certificate = certificate.map(ReloadedCertificate::read).transpose()?;
         let tls = certificate.as_ref().map(ReloadedCertificate::server_config).transpose()?;
         let socket = HttpListener::bind(address).await?.with_limits(limits, MAX_CONNECTION_AGE).with_tls(tls);
-        let gate = AccessGate::new(access, socket.address()).ok_or(WebListenError::NoRandomNumbers)?;
+        let gate = AccessGate::new(access, socket.address())?;
         Ok(Self { socket, gate: Arc::new(gate), certificate })
     }
 

@@ -25,6 +25,8 @@ mod drafts;
 mod forms;
 mod link_gate;
 mod listener;
+mod oidc;
+mod pods;
 mod proposals;
 mod request_scope;
 mod route;
@@ -39,5 +41,6 @@ mod token_gate;
 
 pub use access::WebAccess;
 pub use listener::{WebListenError, WebListener};
+pub use oidc::{OidcSettings, is_protected};
 pub use route::route_rules;
 pub use token_gate::TokenAccess;

@@ -37,6 +37,28 @@ impl RequestScope {
         Ok(Self { visitor, observation })
     }
 
+    /// Whether whoever looks may list a resource of a namespace, named as rights name it.
+    pub(super) async fn may_list(&self, resource: &str, namespace: &str) -> Result<bool, ProblemDetails> {
+        let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(true) };
+        gate.may_list(user, resource, namespace).await
+    }
+
+    /// That whoever looks has a right in a namespace, for the object of a name or for all.
+    pub(super) async fn check_right(
+        &self,
+        right: RequiredRight,
+        namespace: &str,
+        name: Option<&str>,
+    ) -> Result<(), ProblemDetails> {
+        let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(()) };
+        if gate.may(user, right, Some(namespace), name).await? {
+            return Ok(());
+        }
+        let RequiredRight { verb, resource, .. } = right;
+        let detail = format!("You need the right to `{verb} {resource}` in namespace {namespace}.");
+        Err(ProblemDetails::new(ProblemKind::Forbidden).with_detail(detail))
+    }
+
     /// What whoever looks may ask of a source.
     pub(super) async fn allowed_actions(&self, source: &SourceFacts) -> Result<Vec<SourceAction>, ProblemDetails> {
         let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else {
@@ -69,6 +91,10 @@ impl RequestScope {
     /// # Errors
     /// Where it may not.
     pub(super) async fn check_propose(&self, source: &SourceFacts) -> Result<(), ProblemDetails> {
+        if source.cluster.is_some() {
+            let detail = "These pages show several clusters and read no repository: edit the model in its own.";
+            return Err(ProblemDetails::new(ProblemKind::NotPossible).with_detail(detail));
+        }
         let Visitor::User(SignedInUser { user, has_token: _ }, gate) = &self.visitor else { return Ok(()) };
         let namespace = source.models_namespace.as_deref();
         let sees_models = namespace.is_none_or(|namespace| self.observation.reader.models.contains(namespace));

@@ -3,7 +3,7 @@
 use super::access::AccessGate;
 use super::actions::MAX_ACTION_BYTES;
 use super::drafts::MAX_FORM_BYTES;
-use super::sign_in::{MAX_SIGN_IN_BYTES, SIGN_IN_PATH, SIGN_OUT_PATH};
+use super::sign_in::{MAX_SIGN_IN_BYTES, SIGN_IN_CALLBACK_PATH, SIGN_IN_PATH, SIGN_IN_START_PATH, SIGN_OUT_PATH};
 use crate::server::{Caller, RouteRule};
 use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, STREAM_PATH};
 use stator_view::draft::MAX_DRAFT_BYTES;
@@ -23,12 +23,20 @@ pub(super) enum WebRoute<'a> {
     Enter,
     /// Where a token signs in.
     SignIn,
+    /// Where a browser is sent to the provider from.
+    SignInStart,
+    /// Where the provider sends it back to.
+    SignInCallback,
     /// Where it signs out.
     SignOut,
     /// The list of models.
     Models,
     /// A model, of a namespace and a name.
     Model(&'a str, &'a str),
+    /// Everything below a model, of a namespace and a name.
+    Tree(&'a str, &'a str),
+    /// What the containers of a model write, of a namespace and a name.
+    Log(&'a str, &'a str),
     /// The form of a new model.
     NewModel,
     /// The form of a model, of a namespace and a name.
@@ -69,6 +77,12 @@ impl<'a> WebRoute<'a> {
             AccessGate::Link(_) if path == ENTER_PATH => return Some(Self::Enter),
             AccessGate::Tokens(_) if path == SIGN_IN_PATH => return Some(Self::SignIn),
             AccessGate::Tokens(_) if path == SIGN_OUT_PATH => return Some(Self::SignOut),
+            AccessGate::Tokens(gate) if path == SIGN_IN_START_PATH && gate.oidc().is_some() => {
+                return Some(Self::SignInStart);
+            }
+            AccessGate::Tokens(gate) if path == SIGN_IN_CALLBACK_PATH && gate.oidc().is_some() => {
+                return Some(Self::SignInCallback);
+            }
             AccessGate::Link(_) | AccessGate::Tokens(_) => {}
         }
         if path == STREAM_PATH {
@@ -79,13 +93,19 @@ impl<'a> WebRoute<'a> {
             return Some(match endpoint.answer {
                 ApiAnswer::Action { action, schema: _ } => Self::Action(action, request),
                 ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } => Self::Draft(endpoint, request),
-                ApiAnswer::Json { .. } | ApiAnswer::Stream | ApiAnswer::OpenApi => Self::Document(endpoint, request),
+                ApiAnswer::Json { .. }
+                | ApiAnswer::Tree { .. }
+                | ApiAnswer::Log
+                | ApiAnswer::Stream
+                | ApiAnswer::OpenApi => Self::Document(endpoint, request),
             });
         }
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         match segments.as_slice() {
             [""] => Some(Self::Models),
             ["models", namespace, name] => Some(Self::Model(namespace, name)),
+            ["models", namespace, name, "tree"] => Some(Self::Tree(namespace, name)),
+            ["models", namespace, name, "logs"] => Some(Self::Log(namespace, name)),
             ["new"] => Some(Self::NewModel),
             ["models", namespace, name, "edit"] => Some(Self::EditModel(namespace, name)),
             ["sources"] => Some(Self::Sources),
@@ -109,7 +129,7 @@ impl<'a> WebRoute<'a> {
 
     /// The namespace and the name of the one model that it is about.
     pub(super) fn model(&self) -> Option<(&str, &str)> {
-        if let Self::Model(namespace, name) = self {
+        if let Self::Model(namespace, name) | Self::Tree(namespace, name) | Self::Log(namespace, name) = self {
             return Some((namespace, name));
         }
         let (Self::Document(_, request) | Self::Draft(_, request)) = self else { return None };
@@ -146,9 +166,17 @@ impl WebRouteKind {
                 caller: Caller::Anybody,
                 most_bytes: MAX_SIGN_IN_BYTES,
             },
+            Self::SignInStart => {
+                RouteRule { methods: "GET", ..RouteRule::reading(SIGN_IN_START_PATH, Caller::Anybody) }
+            }
+            Self::SignInCallback => {
+                RouteRule { methods: "GET", ..RouteRule::reading(SIGN_IN_CALLBACK_PATH, Caller::Anybody) }
+            }
             Self::SignOut => RouteRule { methods: "POST", ..RouteRule::reading(SIGN_OUT_PATH, Caller::Anybody) },
             Self::Models => RouteRule::reading("/", Caller::Reader),
             Self::Model => RouteRule::reading("/models/{namespace}/{name}", Caller::Reader),
+            Self::Tree => RouteRule::reading("/models/{namespace}/{name}/tree", Caller::Reader),
+            Self::Log => RouteRule::reading("/models/{namespace}/{name}/logs", Caller::Reader),
             Self::NewModel => form,
             Self::EditModel => RouteRule { path: "/models/{namespace}/{name}/edit", ..form },
             Self::Sources => RouteRule::reading("/sources", Caller::Reader),
@@ -184,7 +212,11 @@ pub fn route_rules() -> Vec<RouteRule> {
         let endpoints = ENDPOINTS.iter().filter(|one| match one.answer {
             ApiAnswer::Action { .. } => *kind == WebRouteKind::Action,
             ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } => *kind == WebRouteKind::Draft,
-            ApiAnswer::Json { .. } | ApiAnswer::Stream | ApiAnswer::OpenApi => *kind == WebRouteKind::Document,
+            ApiAnswer::Json { .. }
+            | ApiAnswer::Tree { .. }
+            | ApiAnswer::Log
+            | ApiAnswer::Stream
+            | ApiAnswer::OpenApi => *kind == WebRouteKind::Document,
         });
         if !kind.rule().path.is_empty() {
             return vec![kind.rule()];

@@ -3,32 +3,37 @@
 use super::access::AccessGate;
 use super::answer::{self, HTML, JSON, WebRequest};
 use super::link_gate::LinkGate;
+use super::pods::Unbuffered;
 use super::proposals::{self, ProposalWords};
 use super::request_scope::RequestScope;
 use super::route::WebRoute;
 use super::state::WebState;
-use super::{actions, drafts, forms, sign_in, stream};
+use super::{actions, drafts, forms, pods, sign_in, stream};
 use crate::server::Peer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use http::{Method, StatusCode, header};
+use http::{Extensions, HeaderMap, Method, StatusCode, Version, header};
 use jiff::Timestamp;
 use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, openapi};
-use stator_view::draft::DraftTarget;
+use stator_view::draft::{DraftCheck, DraftTarget};
 use stator_view::page;
 use stator_view::problem::{ProblemDetails, ProblemKind};
 use stator_view::source_action::SourceAction;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, Predicate as _};
 
 /// The methods of what is not there.
 const READING_METHODS: &str = "GET, HEAD";
 
 /// The routes of the listener. There is one for everything, so that nothing is answered without the checks.
 pub(super) fn routes(state: WebState) -> Router {
-    // Streams are not compressed: their events go out one by one.
-    Router::new().fallback(answer_request).with_state(state).layer(CompressionLayer::new())
+    // Streams are not compressed: their events and lines go out one by one.
+    let is_whole =
+        |_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions| extensions.get::<Unbuffered>().is_none();
+    let compression = CompressionLayer::new().compress_when(DefaultPredicate::new().and(is_whole));
+    Router::new().fallback(answer_request).with_state(state).layer(compression)
 }
 
 async fn answer_request(State(state): State<WebState>, request: Request) -> Response {
@@ -80,6 +85,12 @@ async fn answer_checked(
         (Some(WebRoute::SignIn | WebRoute::SignOut), AccessGate::Tokens(gate)) if is_allowed => {
             return sign_in::answer(state, gate, question, host, body).await;
         }
+        (Some(WebRoute::SignInStart), AccessGate::Tokens(gate)) if is_allowed => {
+            return Ok(sign_in::start(gate, question).await);
+        }
+        (Some(WebRoute::SignInCallback), AccessGate::Tokens(gate)) if is_allowed => {
+            return Ok(sign_in::finish(gate, question).await);
+        }
         (Some(_) | None, AccessGate::Link(_) | AccessGate::Tokens(_)) => {}
     }
     let visitor = state.gate.visitor(question.headers, question.peer).await?;
@@ -122,7 +133,11 @@ async fn answer_checked(
         WebRoute::Draft(endpoint, request) => {
             return answer_draft(state, &scope, question, (endpoint, &request), body).await;
         }
-        WebRoute::Document(endpoint, request) => return answer_document(&scope, question, endpoint, &request),
+        WebRoute::Document(endpoint, request) => {
+            return answer_document(state, &scope, question, endpoint, &request).await;
+        }
+        WebRoute::Tree(namespace, name) => return pods::tree_page(state, &scope, (namespace, name)).await,
+        WebRoute::Log(namespace, name) => return pods::log_page(state, &scope, question, (namespace, name)).await,
         // The rest of it is opened before.
         WebRoute::Stream => return Ok(answer::text(StatusCode::OK, "text/event-stream", String::new())),
         WebRoute::Models => page::models_page(observation, question.query, now)?,
@@ -139,6 +154,8 @@ async fn answer_checked(
         WebRoute::Asset(_)
         | WebRoute::Enter
         | WebRoute::SignIn
+        | WebRoute::SignInStart
+        | WebRoute::SignInCallback
         | WebRoute::SignOut
         | WebRoute::NewModel
         | WebRoute::EditModel(..) => return Err(ProblemDetails::new(ProblemKind::NotFound)),
@@ -157,7 +174,8 @@ fn enter(state: &WebState, gate: &LinkGate, question: &WebRequest<'_>) -> Result
         // Full: somebody was notified already.
         let _ = state.entered.try_send(());
     }
-    Ok(answer::redirect("/", cookie.as_deref()))
+    let to = question.parameter("to").and_then(sign_in::own_address).unwrap_or("/");
+    Ok(answer::redirect(to, cookie.as_deref()))
 }
 
 /// Judges a model that a program sends.
@@ -184,11 +202,16 @@ async fn answer_draft(
     let ApiAnswer::Draft { schema: _, body: document } = endpoint.answer else {
         return Err(ProblemDetails::new(ProblemKind::NotFound));
     };
-    let judged = drafts::judge_sent(state, scope, question, body, &target).await?;
+    let mut judged = drafts::judge_sent(state, scope, question, body, &target).await?;
+    if target.check == DraftCheck::Server {
+        judged.refused =
+            Some(drafts::ask_server(state, scope, target.find_source(&scope.observation)?, &judged).await?);
+    }
     Ok(answer::text(StatusCode::OK, JSON, document(&judged)?))
 }
 
-fn answer_document(
+async fn answer_document(
+    state: &WebState,
     scope: &RequestScope,
     question: &WebRequest<'_>,
     endpoint: &ApiEndpoint,
@@ -197,6 +220,12 @@ fn answer_document(
     match endpoint.answer {
         ApiAnswer::Json { schema: _, body } => Ok(answer::tagged(question, JSON, body(&scope.observation, request)?)),
         ApiAnswer::OpenApi => Ok(answer::tagged(question, JSON, openapi(ENDPOINTS).to_string())),
+        ApiAnswer::Tree { .. } => {
+            let found = request.model(&scope.observation)?;
+            request.refuse_query()?;
+            pods::tree_document(state, scope, &found).await
+        }
+        ApiAnswer::Log => pods::log_document(state, scope, question, &request.model(&scope.observation)?).await,
         // Routes of their own.
         ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } | ApiAnswer::Action { .. } | ApiAnswer::Stream => {
             Err(ProblemDetails::new(ProblemKind::NotFound))

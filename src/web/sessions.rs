@@ -1,12 +1,13 @@
 //! What nobody can guess, and where browsers keep it; and who signed in: a cookie that says nothing, and the token that it
 //! stands for, in memory alone.
 
+use crate::server::ReviewedUser;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{digest, rand};
 use http::{HeaderMap, header};
 use secrecy::SecretString;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,6 +18,15 @@ const MAX_SESSIONS: usize = 1000;
 /// Sessions of one user at a time.
 const MAX_SESSIONS_OF_USER: usize = 16;
 
+/// What says who a session is of.
+#[derive(Clone, Debug)]
+pub(super) enum SessionProof {
+    /// A token, of which the API server is asked again and again.
+    Token(SecretString),
+    /// What a provider said when they signed in.
+    Person(Arc<ReviewedUser>),
+}
+
 /// The sessions, by the digest of their cookie: a look at the memory of the process gives nobody a cookie.
 #[derive(Debug, Default)]
 pub(super) struct SessionStore {
@@ -25,7 +35,7 @@ pub(super) struct SessionStore {
 
 #[derive(Clone, Debug)]
 struct Session {
-    token: SecretString,
+    proof: SessionProof,
     user: String,
     since: Instant,
 }
@@ -35,13 +45,13 @@ impl SessionStore {
     pub(super) const LIFETIME: Duration = Duration::from_hours(8);
 
     /// The token that a cookie stands for.
-    pub(super) fn token(&self, cookie: &str) -> Option<SecretString> {
+    pub(super) fn proof(&self, cookie: &str) -> Option<SessionProof> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.get(&key(cookie)).filter(|one| one.since.elapsed() < Self::LIFETIME).map(|one| one.token.clone())
+        sessions.get(&key(cookie)).filter(|one| one.since.elapsed() < Self::LIFETIME).map(|one| one.proof.clone())
     }
 
     /// Keeps a session. Where there are too many, those that are oldest end: the user's own first.
-    pub(super) fn insert(&self, cookie: &str, token: SecretString, user: &str) {
+    pub(super) fn insert(&self, cookie: &str, proof: SessionProof, user: &str) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, session| session.since.elapsed() < Self::LIFETIME);
         if sessions.values().filter(|session| session.user == user).count() >= MAX_SESSIONS_OF_USER {
@@ -50,7 +60,7 @@ impl SessionStore {
         if sessions.len() >= MAX_SESSIONS {
             remove_oldest(&mut sessions, |_| true);
         }
-        sessions.insert(key(cookie), Session { token, user: user.to_owned(), since: Instant::now() });
+        sessions.insert(key(cookie), Session { proof, user: user.to_owned(), since: Instant::now() });
     }
 
     /// Ends a session.
@@ -95,19 +105,28 @@ mod tests {
     use secrecy::ExposeSecret as _;
 
     fn held(store: &SessionStore, cookies: impl IntoIterator<Item = String>) -> Vec<String> {
-        cookies.into_iter().filter_map(|cookie| Some(store.token(&cookie)?.expose_secret().to_owned())).collect()
+        let proofs = cookies.into_iter().filter_map(|cookie| store.proof(&cookie));
+        let text = |proof| match proof {
+            SessionProof::Token(token) => token.expose_secret().to_owned(),
+            SessionProof::Person(user) => user.name().to_owned(),
+        };
+        proofs.map(text).collect()
+    }
+
+    fn token(text: &str) -> SessionProof {
+        SessionProof::Token(SecretString::from(text))
     }
 
     #[tokio::test(start_paused = true)]
     async fn sessions_end_by_time_by_number_and_by_signing_out() {
         let store = SessionStore::default();
-        store.insert("first", SecretString::from("alice's"), "alice");
+        store.insert("first", token("alice's"), "alice");
         for number in 0..MAX_SESSIONS_OF_USER {
             tokio::time::advance(Duration::from_secs(1)).await;
-            store.insert(&format!("mallory-{number}"), SecretString::from(format!("{number}")), "mallory");
+            store.insert(&format!("mallory-{number}"), token(&number.to_string()), "mallory");
         }
         tokio::time::advance(Duration::from_secs(1)).await;
-        store.insert("mallory-more", SecretString::from("more"), "mallory");
+        store.insert("mallory-more", token("more"), "mallory");
         let of_mallory = (0..3).map(|number| format!("mallory-{number}"));
         assert_eq!(held(&store, of_mallory), ["1", "2"], "the oldest of the same user ended");
         assert_eq!(held(&store, ["first".to_owned(), "nobody".to_owned()]), ["alice's"]);
@@ -122,10 +141,10 @@ mod tests {
     async fn many_users_push_out_the_oldest_session() {
         let store = SessionStore::default();
         for number in 0..=MAX_SESSIONS {
-            store.insert(&format!("cookie-{number}"), SecretString::from("token"), &format!("user-{number}"));
+            store.insert(&format!("cookie-{number}"), token("token"), &format!("user-{number}"));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        let held = |number: usize| store.token(&format!("cookie-{number}")).is_some();
+        let held = |number: usize| store.proof(&format!("cookie-{number}")).is_some();
         assert_eq!((held(0), held(1), held(MAX_SESSIONS)), (false, true, true));
     }
 }

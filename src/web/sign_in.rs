@@ -2,19 +2,24 @@
 
 use super::answer::{self, HTML, WebRequest};
 use super::drafts::{self, FORM_TYPES};
+use super::oidc::{OidcAnswer, OidcProvider};
+use super::sessions::{SessionProof, cookie_values};
 use super::state::WebState;
 use super::token_gate::TokenGate;
 use axum::body::Body;
 use axum::response::Response;
-use http::{Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use secrecy::{ExposeSecret as _, SecretString};
 use stator_view::page::sign_in_page;
 use stator_view::problem::ProblemDetails;
+use std::sync::Arc;
 use url::form_urlencoded;
 
 /// Where one signs in.
 pub(super) const SIGN_IN_PATH: &str = "/sign-in";
 /// Where one signs out.
+pub(super) const SIGN_IN_START_PATH: &str = "/sign-in/start";
+pub(super) const SIGN_IN_CALLBACK_PATH: &str = "/sign-in/callback";
 pub(super) const SIGN_OUT_PATH: &str = "/sign-out";
 /// The most bytes of what is sent: a token and where it leads, percent-encoded.
 pub(super) const MAX_SIGN_IN_BYTES: usize = 64 << 10;
@@ -66,11 +71,59 @@ pub(super) fn required(gate: &TokenGate, question: &WebRequest<'_>, problem: Pro
 }
 
 fn page(gate: &TokenGate, status: StatusCode, to: &str, fault: Option<&str>) -> Response {
-    answer::text(status, HTML, sign_in_page(to, gate.audience(), fault))
+    let provider = gate.oidc().map(OidcProvider::host);
+    answer::text(status, HTML, sign_in_page(to, gate.audience(), provider, fault))
+}
+
+/// Sends a browser to the provider.
+pub(super) async fn start(gate: &TokenGate, question: &WebRequest<'_>) -> Response {
+    let asked = parameter(question, "to").unwrap_or_default();
+    let to = own_address(&asked).unwrap_or("/");
+    let Some(provider) = gate.oidc() else { return page(gate, StatusCode::NOT_FOUND, to, None) };
+    match provider.start(to, question.peer).await {
+        Ok(started) => answer::redirect(&started.address, Some(&gate.sign_in_cookie(&started.cookie))),
+        Err(fault) => page(gate, StatusCode::BAD_GATEWAY, to, Some(&fault.to_string())),
+    }
+}
+
+/// Signs in who comes back from the provider, and leads on to where they wanted to go.
+pub(super) async fn finish(gate: &TokenGate, question: &WebRequest<'_>) -> Response {
+    let Some(provider) = gate.oidc() else { return page(gate, StatusCode::NOT_FOUND, "/", None) };
+    let error = [parameter(question, "error"), parameter(question, "error_description")];
+    let answer = OidcAnswer {
+        code: parameter(question, "code").unwrap_or_default(),
+        state: parameter(question, "state").unwrap_or_default(),
+        issuer: parameter(question, "iss"),
+        error: error.into_iter().flatten().next_back(),
+    };
+    let cookie = cookie_values(question.headers, gate.sign_in_cookie_name()).next().unwrap_or_default();
+    let finished = provider.finish(cookie, &answer, question.peer).await;
+    let mut response = match finished {
+        Ok((user, to)) => {
+            let name = user.name().to_owned();
+            let session = gate.start_session(SessionProof::Person(Arc::new(user)), &name);
+            answer::redirect(own_address(&to).unwrap_or("/"), session.as_deref())
+        }
+        Err(fault) => {
+            tracing::warn!(%fault, "a sign-in at the provider failed");
+            page(gate, StatusCode::UNAUTHORIZED, "/", Some(&fault.to_string()))
+        }
+    };
+    // A code is for once.
+    if let Ok(over) = HeaderValue::from_str(&gate.sign_in_cookie("")) {
+        response.headers_mut().append(header::SET_COOKIE, over);
+    }
+    response
+}
+
+/// The first value of a parameter of a query.
+fn parameter(question: &WebRequest<'_>, name: &str) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(question.query.as_bytes());
+    pairs.find(|(own, _)| own == name).map(|(_, value)| value.into_owned())
 }
 
 /// An address, where it is one of these pages and leads nowhere else: browsers take `//host` and `/\\host` for another host.
-fn own_address(address: &str) -> Option<&str> {
+pub(super) fn own_address(address: &str) -> Option<&str> {
     let is_own = address.starts_with('/') && !address.starts_with("//") && !address.starts_with(SIGN_OUT_PATH);
     let is_plain = |c: char| c.is_ascii_graphic() && c != '\\';
     (is_own && address.len() <= 2048 && address.chars().all(is_plain)).then_some(address)

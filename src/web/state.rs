@@ -14,6 +14,10 @@ use tokio_util::sync::CancellationToken;
 const MAX_JUDGED: usize = 2;
 const MAX_JUDGED_OF_READER: usize = 1;
 
+/// Pages at a time for which the cluster is read, and of one reader.
+const MAX_READINGS: usize = 8;
+const MAX_READINGS_OF_READER: usize = 2;
+
 /// What answers are made of.
 #[derive(Clone, Debug)]
 pub(super) struct WebState {
@@ -23,6 +27,8 @@ pub(super) struct WebState {
     pub(super) bodies: RequestBodies,
     /// By the name of the reader.
     pub(super) judging: FairTurns<Option<String>>,
+    /// Reading from the cluster for one page, by the name of the reader.
+    pub(super) reading: FairTurns<Option<String>>,
     /// Hears that the link was used.
     pub(super) entered: mpsc::Sender<()>,
     pub(super) ending: CancellationToken,
@@ -36,7 +42,17 @@ impl WebState {
         ending: CancellationToken,
     ) -> Self {
         let judging = FairTurns::new(MAX_JUDGED, MAX_JUDGED_OF_READER);
-        Self { gate, board, streams: Arc::default(), bodies: RequestBodies::default(), judging, entered, ending }
+        let reading = FairTurns::new(MAX_READINGS, MAX_READINGS_OF_READER);
+        Self {
+            gate,
+            board,
+            streams: Arc::default(),
+            bodies: RequestBodies::default(),
+            judging,
+            reading,
+            entered,
+            ending,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 /// How often a stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often is looked whether whoever reads still may.
-const ACCESS_INTERVAL: Duration = Duration::from_secs(30);
+pub(super) const ACCESS_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a browser waits before it opens a stream again.
 const RETRY: Duration = Duration::from_secs(3);
 /// Changes that come this close together are one event.

@@ -1,7 +1,8 @@
 //! Pages of a cluster belong to whoever its API server knows, each as far as they may list models there. A token signs in: a
 //! program sends it with every request, a browser once and has a cookie that says nothing.
 
-use super::sessions::{SessionStore, cookie_values, random_token};
+use super::oidc::{OidcProvider, OidcSettings, SIGN_IN_SECONDS};
+use super::sessions::{SessionProof, SessionStore, cookie_values, random_token};
 use crate::server::tls::CertificateFiles;
 use crate::server::{AccessQuestion, AccessReviewer, Peer, ReviewError, ReviewedUser, bearer_token};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -44,6 +45,8 @@ pub struct TokenAccess {
     pub url: Option<Url>,
     /// With which certificate is answered; none: without TLS.
     pub certificate: Option<CertificateFiles>,
+    /// Where people sign in who have no token.
+    pub oidc: Option<OidcSettings>,
 }
 
 /// Somebody whom the API server knows.
@@ -59,6 +62,7 @@ pub(super) struct TokenGate {
     reviewer: AccessReviewer,
     cluster: KubeCluster,
     sessions: SessionStore,
+    oidc: Option<OidcProvider>,
     /// What tokens have to be for, first of all.
     audience: String,
     url: Option<Url>,
@@ -78,12 +82,13 @@ struct ReaderView {
 
 impl fmt::Debug for TokenAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster: _, audiences, url, certificate } = self;
+        let Self { cluster: _, audiences, url, certificate, oidc } = self;
         let url = url.as_ref().map(Url::as_str);
         f.debug_struct("TokenAccess")
             .field("audiences", audiences)
             .field("url", &url)
             .field("certificate", certificate)
+            .field("oidc", oidc)
             .finish_non_exhaustive()
     }
 }
@@ -95,10 +100,11 @@ impl fmt::Debug for TokenGate {
 }
 
 impl TokenGate {
-    pub(super) fn new(access: TokenAccess) -> Self {
-        let TokenAccess { cluster, audiences, url, certificate } = access;
+    pub(super) fn new(access: TokenAccess) -> Result<Self, reqwest::Error> {
+        let TokenAccess { cluster, audiences, url, certificate, oidc } = access;
         let is_secure = certificate.is_some() || url.as_ref().is_some_and(|url| url.scheme() == "https");
-        Self {
+        Ok(Self {
+            oidc: oidc.map(OidcProvider::new).transpose()?,
             audience: audiences.first().cloned().unwrap_or_default(),
             reviewer: AccessReviewer::new(cluster.client(), Some(audiences), ANSWER_LIFETIME),
             cluster,
@@ -106,7 +112,12 @@ impl TokenGate {
             url,
             is_secure,
             views: Mutex::default(),
-        }
+        })
+    }
+
+    /// Where people sign in who have no token.
+    pub(super) fn oidc(&self) -> Option<&OidcProvider> {
+        self.oidc.as_ref()
     }
 
     /// The address that opens the pages, of a listener at that address.
@@ -156,7 +167,11 @@ impl TokenGate {
             return Ok(SignedInUser { user, has_token: true });
         }
         for cookie in cookie_values(headers, self.cookie_name()) {
-            let Some(token) = self.sessions.token(cookie) else { continue };
+            let token = match self.sessions.proof(cookie) {
+                Some(SessionProof::Token(token)) => token,
+                Some(SessionProof::Person(user)) => return Ok(SignedInUser { user, has_token: false }),
+                None => continue,
+            };
             if let Some(user) = self.identify(token.expose_secret(), peer).await? {
                 return Ok(SignedInUser { user, has_token: false });
             }
@@ -178,12 +193,28 @@ impl TokenGate {
     /// Signs in: the cookie for who has a token; `None` where it is nobody's.
     pub(super) async fn sign_in(&self, token: SecretString, peer: Peer) -> Result<Option<String>, ProblemDetails> {
         let Some(user) = self.identify(token.expose_secret(), peer).await? else { return Ok(None) };
+        Ok(self.start_session(SessionProof::Token(token), user.name()))
+    }
+
+    /// Starts a session, and gives its cookie.
+    pub(super) fn start_session(&self, proof: SessionProof, user: &str) -> Option<String> {
         // Without random numbers there was no listener.
-        let Some(cookie) = random_token() else { return Ok(None) };
-        tracing::info!(user = user.name(), "signed in to the pages");
-        self.sessions.insert(&cookie, token, user.name());
+        let cookie = random_token()?;
+        tracing::info!(user, "signed in to the pages");
+        self.sessions.insert(&cookie, proof, user);
         let (name, attributes) = (self.cookie_name(), self.cookie_attributes());
-        Ok(Some(format!("{name}={cookie}; Max-Age={}; {attributes}", SessionStore::LIFETIME.as_secs())))
+        Some(format!("{name}={cookie}; Max-Age={}; {attributes}", SessionStore::LIFETIME.as_secs()))
+    }
+
+    /// What a browser keeps while it is at the provider; an empty text is what it keeps no longer.
+    pub(super) fn sign_in_cookie(&self, value: &str) -> String {
+        let lifetime = if value.is_empty() { 0 } else { SIGN_IN_SECONDS };
+        format!("{}={value}; Max-Age={lifetime}; {}", self.sign_in_cookie_name(), self.cookie_attributes())
+    }
+
+    /// The name of that cookie.
+    pub(super) fn sign_in_cookie_name(&self) -> &'static str {
+        if self.is_secure { "__Host-stator-sign-in" } else { "stator-sign-in" }
     }
 
     /// Signs out whoever sends this, and gives what ends the cookie.
@@ -296,7 +327,21 @@ impl TokenGate {
         Ok(NamespaceSet::These(allowed.into_iter().flatten().collect()))
     }
 
-    async fn may(
+    /// Whether somebody may list a resource of a namespace, named as rights name it: `pods`, `podcliques.grove.io`.
+    pub(super) async fn may_list(
+        &self,
+        user: &ReviewedUser,
+        resource: &str,
+        namespace: &str,
+    ) -> Result<bool, ProblemDetails> {
+        let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let (resource, group) = (resource.to_owned().into(), group.to_owned().into());
+        let namespace = Some(namespace.to_owned());
+        let question = AccessQuestion::Resource { verb: "list", group, resource, namespace, name: None };
+        self.reviewer.may(user, question).await.map_err(review_failed)
+    }
+
+    pub(super) async fn may(
         &self,
         user: &ReviewedUser,
         right: RequiredRight,
@@ -305,7 +350,8 @@ impl TokenGate {
     ) -> Result<bool, ProblemDetails> {
         let RequiredRight { verb, group, resource } = right;
         let (namespace, name) = (namespace.map(str::to_owned), name.map(str::to_owned));
-        let question = AccessQuestion::Resource { verb, group, resource, namespace, name };
+        let question =
+            AccessQuestion::Resource { verb, group: group.into(), resource: resource.into(), namespace, name };
         self.reviewer.may(user, question).await.map_err(review_failed)
     }
 }

@@ -4,6 +4,8 @@
 //! said loudly. Where `CI` is set a missing one fails the test.
 
 use crate::testbed::{PATIENCE, skipped};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -136,6 +138,37 @@ impl Browser {
     fn element(&self, selector: &str) -> String {
         let found = self.post("element", &json!({"using": "css selector", "value": selector}));
         found[ELEMENT].as_str().unwrap().to_owned()
+    }
+
+    /// What the window shows, as a PNG.
+    #[track_caller]
+    pub fn screenshot(&self) -> Vec<u8> {
+        let answer: Value = self.client.get(format!("{}/screenshot", self.session)).send().unwrap().json().unwrap();
+        BASE64_STANDARD.decode(answer["value"].as_str().unwrap()).unwrap()
+    }
+
+    /// The page as it is printed, as a PDF.
+    #[track_caller]
+    pub fn print(&self) -> Vec<u8> {
+        BASE64_STANDARD.decode(self.post("print", &json!({})).as_str().unwrap()).unwrap()
+    }
+
+    /// Whether pages run scripts, from the next one on.
+    pub fn allow_scripts(&self, is_allowed: bool) {
+        self.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": !is_allowed}));
+    }
+
+    /// The bytes of the page's own memory, after what is not used any more is gone.
+    #[track_caller]
+    pub fn memory(&self) -> u64 {
+        self.devtools("HeapProfiler.collectGarbage", &json!({}));
+        let used = self.post("goog/cdp/execute", &json!({"cmd": "Runtime.getHeapUsage", "params": {}}));
+        used["usedSize"].as_f64().map(|bytes| bytes as u64).unwrap()
+    }
+
+    /// Forgets who signed in.
+    pub fn forget_cookies(&self) {
+        self.devtools("Network.clearBrowserCookies", &json!({}));
     }
 
     /// Clicks on what a CSS selector finds first.

@@ -107,6 +107,7 @@
     help.addEventListener("click", () => document.getElementById("keys").showModal());
     document.addEventListener("keydown", press);
     offerCopies();
+    document.addEventListener("shown", offerCopies);
     setInterval(countUp, 1000);
   });
 })();

@@ -14,8 +14,8 @@
     if (connection && connection.textContent !== text) connection.textContent = text;
   };
 
-  // Ages count up by themselves.
-  const plain = (html) => html.replace(/(<time [^>]*data-age[^>]*>)[^<]*/g, "$1");
+  // Ages count up by themselves, and copies have buttons that the server does not know.
+  const plain = (html) => html.replace(/(<time [^>]*data-age[^>]*>)[^<]*/g, "$1").replace(/ data-copied=""|<button type="button">Cop(y|ied)<\/button>/g, "");
 
   // Rows that are the same stay the same elements, so that focus and selection stay with them.
   function swapRows(old, fresh) {
@@ -37,6 +37,7 @@
       if (part.tagName === "TBODY") swapRows(part, fresh);
       else part.replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
     }
+    document.dispatchEvent(new Event("shown"));
     const target = focused && document.getElementById(focused);
     if (target && target !== document.activeElement) target.focus({ preventScroll: true });
   }

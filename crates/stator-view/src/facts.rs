@@ -1,5 +1,6 @@
 //! What a process has seen of its sources and of the cluster: what every view is made of.
 
+use crate::way_out::LinkTemplate;
 use jiff::Timestamp;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::{Object, ObjectIdentity, ObjectText};
@@ -18,6 +19,8 @@ pub struct FleetFacts {
     pub sources: Vec<Arc<SourceFacts>>,
     /// The version of the observation in which a source was last taken down; 0 where none was.
     pub removed_in: u64,
+    /// Links of every model's page to other tools.
+    pub links: Arc<[LinkTemplate]>,
 }
 
 /// One source: a ModelSource, or the folder that a command was given.
@@ -31,6 +34,8 @@ pub struct SourceFacts {
     pub origin: String,
     /// The environment that is synced, once it is known.
     pub environment: Option<String>,
+    /// The context of its cluster, where a process shows several clusters.
+    pub cluster: Option<String>,
     /// The namespace of its models, once it is known.
     pub models_namespace: Option<String>,
     /// What the source is doing, in a word.
@@ -223,6 +228,11 @@ impl SourceFacts {
         pending.map(|model| model.folder().to_owned()).collect()
     }
 
+    /// What rows and addresses call a namespace: `NAMESPACE@CONTEXT` where a process shows several clusters.
+    pub fn place_of(&self, namespace: &str) -> String {
+        self.cluster.as_ref().map_or_else(|| namespace.to_owned(), |cluster| format!("{namespace}@{cluster}"))
+    }
+
     /// What is known of a commit.
     pub fn commit(&self, commit: &str) -> Option<&CommitFacts> {
         self.commits.get(commit_of_revision(commit))
@@ -316,7 +326,12 @@ fn cost_of(changes: &[&Change]) -> Option<HourlyCost> {
 }
 
 /// The record knows since when a model stands as it was recorded. What changed since, only who watched can say.
-fn since(status: &ModelStatus, record: Option<&Record>, earlier: Option<&ModelFacts>, now: Timestamp) -> SinceFacts {
+pub(crate) fn since(
+    status: &ModelStatus,
+    record: Option<&Record>,
+    earlier: Option<&ModelFacts>,
+    now: Timestamp,
+) -> SinceFacts {
     let now = whole_second(now);
     let is_same = |other: &ModelStatus| other.health == status.health && other.sync == status.sync;
     if let Some(known) = earlier.filter(|one| is_same(&one.status)).and_then(|one| one.since) {

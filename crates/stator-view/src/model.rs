@@ -6,6 +6,7 @@ use crate::observation::FoundModel;
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::reader::EVENTS_RIGHT;
 use crate::sources::RevisionView;
+use crate::way_out::{EndpointView, LinkView, endpoints, links};
 use crate::words::health_schema;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,6 +47,10 @@ pub struct ModelView {
     pub history: Vec<HistoryEntryView>,
     /// Its recent Kubernetes Events, newest first.
     pub events: Vec<EventView>,
+    /// Where clients reach it, as its live objects tell.
+    pub endpoints: Vec<EndpointView>,
+    /// Other tools that show it.
+    pub links: Vec<LinkView>,
     /// Commands that show more of it.
     pub commands: Vec<CommandView>,
     /// The parts left out, because the viewer may not see them.
@@ -237,6 +242,8 @@ impl ModelView {
             pending: pending.changes,
             history: history(found),
             events: events(found),
+            endpoints: endpoints(found),
+            links: links(found),
             commands: commands(found),
             withheld: withheld(found),
         }
@@ -255,7 +262,7 @@ impl ModelView {
 
 impl ModelStatusView {
     fn new(found: &FoundModel<'_>) -> Self {
-        let FoundModel { source, model, row: _, details } = found;
+        let FoundModel { source, model, row: _, details, links: _ } = found;
         let record = model.record.as_ref();
         Self {
             file: model.status.source.clone(),
@@ -441,7 +448,7 @@ pub fn object_kinds(found: &FoundModel<'_>) -> Option<BTreeSet<ObjectKind>> {
 
 /// Commands that show more of a model.
 pub fn commands(found: &FoundModel<'_>) -> Vec<CommandView> {
-    let FoundModel { source, model, row: _, details: _ } = found;
+    let FoundModel { source, model, row: _, details: _, links: _ } = found;
     let name = model.status.name.as_str();
     let mut commands = Vec::new();
     let mut add = |purpose: &str, words: Vec<&str>| {
@@ -457,14 +464,16 @@ pub fn commands(found: &FoundModel<'_>) -> Vec<CommandView> {
     }
     if source.is_kubernetes {
         let namespace = model.status.namespace.as_str();
-        add("Its record", vec!["kubectl", "get", "models.stator.dev", name, "-n", namespace, "-o", "yaml"]);
+        let context: Vec<&str> = source.cluster.iter().flat_map(|context| ["--context", context]).collect();
+        let words = vec!["kubectl", "get", "models.stator.dev", name, "-n", namespace, "-o", "yaml"];
+        add("Its record", words.into_iter().chain(context.clone()).collect());
         for object in &model.status.objects {
             let reference = &object.object;
             let Some(kind) = kinds::by_name(&reference.kind) else { continue };
             let plural =
                 if kind.group.is_empty() { kind.plural.to_owned() } else { format!("{}.{}", kind.plural, kind.group) };
             let words = vec!["kubectl", "describe", &plural, &reference.name, "-n", &reference.namespace];
-            add(&reference.to_string(), words);
+            add(&reference.to_string(), words.into_iter().chain(context.clone()).collect());
         }
     }
     commands

@@ -7,6 +7,7 @@ use crate::models::row::IndexedRow;
 use crate::models::{ModelQuery, ModelRow, ModelSelection};
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::reader::{FleetReader, ModelDetails, NamespaceSet, visible_facts};
+use crate::way_out::LinkTemplate;
 use jiff::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct FoundModel<'a> {
     pub row: &'a ModelRow,
     /// What whoever looks may see of it.
     pub details: ModelDetails,
+    /// Links to other tools.
+    pub links: &'a [LinkTemplate],
 }
 
 /// What filters of places can be set to, as far as models use it.
@@ -180,9 +183,9 @@ impl FleetObservation {
         let models =
             self.facts.sources.iter().flat_map(|source| source.models.iter().map(move |model| (source, model)));
         let mut rows = models.zip(self.rows());
-        let found = rows.find(|((_, model), _)| model.status.namespace == namespace && model.status.name == name);
+        let found = rows.find(|(_, row)| row.namespace == namespace && row.name == name);
         let ((source, model), row) = found.ok_or_else(|| ProblemDetails::new(ProblemKind::NotFound))?;
-        Ok(FoundModel { source, model, row, details: self.reader.details })
+        Ok(FoundModel { source, model, row, details: self.reader.details, links: &self.facts.links })
     }
 
     /// What is to be said of the whole: which sources are not known as they are now.

@@ -108,6 +108,9 @@ problem_kinds! {
     /// The source is in another state, or nobody can do it from here.
     NotPossible = 409, "not-possible", "This is not possible now",
         "See the page of the source for its state and for what can be done.";
+    /// The cluster did not give what was to be read from it now.
+    NotReadNow = 409, "not-read-now", "The cluster does not show this now",
+        "See the named reason. `stator tree` and `stator logs` read the same from the command line.";
     /// The request timed out.
     OutOfTime = 503, "out-of-time", "The request timed out",
         "Try again in a moment; there were too many requests at once.";

@@ -56,7 +56,7 @@ pub struct RequiredRight {
     pub verb: &'static str,
     /// The API group; empty for the core group.
     pub group: &'static str,
-    /// The resource, in the plural.
+    /// The resource, in the plural; its subresource follows a `/`.
     pub resource: &'static str,
 }
 
@@ -68,6 +68,8 @@ pub const SOURCES_RIGHT: RequiredRight = RequiredRight { verb: "list", group: "s
 pub const NODES_RIGHT: RequiredRight = RequiredRight { verb: "list", group: "", resource: "nodes" };
 /// What it takes to see events of a model.
 pub const EVENTS_RIGHT: RequiredRight = RequiredRight { verb: "list", group: "", resource: "events" };
+/// What it takes to read what the containers of a model write.
+pub const LOGS_RIGHT: RequiredRight = RequiredRight { verb: "get", group: "", resource: "pods/log" };
 /// What it takes to write a model of a source in the form, and to have it planned: a verb of its own, as the form shows what
 /// is in git.
 pub const PROPOSE_RIGHT: RequiredRight =
@@ -85,7 +87,7 @@ pub struct ModelDetails {
 /// The facts that a reader may see. What they may not see is as if it were not there.
 pub(crate) fn visible_facts(facts: &FleetFacts, reader: &FleetReader) -> FleetFacts {
     let sources = facts.sources.iter().filter_map(|source| visible_source(source, reader)).collect();
-    FleetFacts { sources, removed_in: facts.removed_in }
+    FleetFacts { sources, ..facts.clone() }
 }
 
 fn visible_source(source: &Arc<SourceFacts>, reader: &FleetReader) -> Option<Arc<SourceFacts>> {
@@ -154,7 +156,7 @@ mod tests {
             source("green", 9, &[("green", "phi")]),
             source("platform", 8, &[("blue", "shared"), ("platform", "own")]),
         ];
-        FleetObservation::new(9, samples::now(), FleetFacts { sources, removed_in: 3 })
+        FleetObservation::new(9, samples::now(), FleetFacts { sources, removed_in: 3, ..FleetFacts::default() })
     }
 
     fn described(reader: FleetReader) -> String {

@@ -186,5 +186,5 @@ pub(crate) fn fleet() -> FleetObservation {
 }
 
 pub(crate) fn observation(models: Vec<ModelFacts>) -> FleetObservation {
-    FleetObservation::new(1, now(), FleetFacts { sources: vec![Arc::new(source(models))], removed_in: 0 })
+    FleetObservation::new(1, now(), FleetFacts { sources: vec![Arc::new(source(models))], ..FleetFacts::default() })
 }

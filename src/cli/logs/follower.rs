@@ -1,11 +1,10 @@
 //! Following the output of pods that come, restart and go.
 
 use super::LogStart;
-use super::log_sources::{LogSource, PodSelection};
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use stator_cluster::cluster::ClusterError;
-use stator_cluster::cluster::kube::{KubeCluster, LogLine, LogRequest};
+use stator_cluster::cluster::kube::{KubeCluster, LogLine, LogRequest, LogSource, PodSelection};
 use stator_cluster::random::random_bits;
 use stator_core::retry::{Backoff, jittered};
 use std::collections::{BTreeMap, BTreeSet};

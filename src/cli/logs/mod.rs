@@ -1,7 +1,6 @@
 //! `stator logs`.
 
 mod follower;
-mod log_sources;
 
 use super::args::{ClusterArgs, EnvironmentArgs, duration, to_yaml};
 use super::connect;
@@ -11,10 +10,9 @@ use super::status::view_environment;
 use super::targets::TargetArgs;
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum};
-use log_sources::{LogSource, PodSelection};
 use serde::Serialize;
 use stator_cluster::cluster::AnyCluster;
-use stator_cluster::cluster::kube::{KubeCluster, LogLine, LogRequest};
+use stator_cluster::cluster::kube::{KubeCluster, LogLine, LogRequest, LogSource, PodSelection, pod_owners};
 use stator_core::dynamo::pod_containers::ContainerSelection;
 use stator_model::present::{escape, pluralize};
 use std::io::IsTerminal as _;
@@ -179,7 +177,7 @@ async fn show(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliEr
             .with_hint("`stator events` shows what happened on the embedded one"));
     };
     let pods = PodSelection {
-        owners: log_sources::pod_owners(&view.status),
+        owners: pod_owners(&view.status.models, &view.status.live),
         component: arguments.component.clone(),
         pod: arguments.pod.clone(),
         containers: match &arguments.container {
@@ -190,7 +188,7 @@ async fn show(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliEr
         limit: usize::from(arguments.max_containers),
     };
     let sources = pods.find(cluster).await?;
-    pods.check_number(&sources)?;
+    check_number(&pods, &sources)?;
     let printer = LinePrinter {
         format: arguments.output,
         with_time: arguments.timestamps,
@@ -213,6 +211,17 @@ async fn show(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliEr
         return follower::follow(cluster, &pods, sources, start, print, output).await.map(|never| match never {});
     }
     print_once(cluster, &pods, &sources, start, printer, output).await
+}
+
+/// Refuses more containers than the limit.
+fn check_number(pods: &PodSelection, found: &[LogSource]) -> Result<(), CliError> {
+    if found.len() <= pods.limit {
+        return Ok(());
+    }
+    let message = format!("{} containers are more than --max-containers {}", found.len(), pods.limit);
+    Err(CliError::usage(message)
+        .with_hint("name fewer models, or select with --component or --pod")
+        .with_hint("or raise --max-containers"))
 }
 
 /// Which part of the output that exists is shown.

@@ -113,7 +113,9 @@ impl ReconcileContext {
         let (namespace, name) = (self.source.key.namespace.as_str(), self.source.key.name.as_str());
         let desk = self.proposal_desk();
         let proposals = desk.access();
-        board.set_proposal_desk(namespace, name, desk);
+        board.set_desks(namespace, name, |desks| {
+            (desks.proposals, desks.target) = (Some(desk), Some(self.target.cluster.cluster().clone()));
+        });
         let mut previews = self.board.previews.subscribe();
         let (mut states, mut drafts) = (self.board.state.subscribe(), board.draft_changes());
         let (mut watched, mut memory): (Option<WatchedNamespace>, _) = (None, ObserverMemory::default());
@@ -277,6 +279,7 @@ impl ReconcileContext {
             name: self.source.key.name.clone(),
             origin: self.source.url.to_string(),
             environment: state.environment.clone(),
+            cluster: None,
             models_namespace: memory.namespace.clone(),
             phase: phase_word(state.phase).to_owned(),
             seen: revision(&state.seen),

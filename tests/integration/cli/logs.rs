@@ -28,7 +28,7 @@ use tokio_rustls::TlsAcceptor;
 /// What the containers of a node wrote, each line a second after the one before; by `POD/CONTAINER`, with `previous/` before it
 /// for what was written before a restart. Clones are of the same node.
 #[derive(Clone, Default)]
-struct WrittenOutput(Arc<Mutex<NodeState>>);
+pub(crate) struct WrittenOutput(Arc<Mutex<NodeState>>);
 
 #[derive(Default)]
 struct NodeState {
@@ -49,7 +49,7 @@ impl Drop for Follower {
 }
 
 impl WrittenOutput {
-    fn write(&self, container: &str, line: &str) {
+    pub(crate) fn write(&self, container: &str, line: &str) {
         let mut node = self.0.lock().unwrap();
         let lines = node.written.entry(container.to_owned()).or_default();
         let second = lines.len();
@@ -79,7 +79,7 @@ impl WrittenOutput {
     }
 
     /// Waits until so many connections follow a container.
-    fn wait_for_followers(&self, container: &str, wanted: usize) {
+    pub(crate) fn wait_for_followers(&self, container: &str, wanted: usize) {
         testbed::until(&format!("{wanted} connections follow {container}"), || {
             let node = self.0.lock().unwrap();
             node.followers.get(container).copied().unwrap_or_default() == wanted
@@ -126,7 +126,7 @@ async fn answer(
 }
 
 /// Starts a node that serves output, for as long as the test runs, and tells the API server of it.
-async fn start_node(plane: &ControlPlane, name: &str) -> WrittenOutput {
+pub(crate) async fn start_node(plane: &ControlPlane, name: &str) -> WrittenOutput {
     testbed::provider();
     let written = WrittenOutput::default();
     let data = |file: &str| format!("{}/tests/data/tls/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -160,7 +160,7 @@ async fn start_node(plane: &ControlPlane, name: &str) -> WrittenOutput {
 }
 
 /// A pod of the graph `mock` on the node; `statuses` are its containers'.
-async fn start_pod(pods: &Api<Pod>, node: &str, (name, component): (&str, &str), statuses: Value) {
+pub(crate) async fn start_pod(pods: &Api<Pod>, node: &str, (name, component): (&str, &str), statuses: Value) {
     let statuses = statuses.as_array().unwrap();
     let containers: Vec<Value> =
         statuses.iter().map(|one| json!({"name": one["name"], "image": "example/mock:1"})).collect();
@@ -182,7 +182,7 @@ async fn start_pod(pods: &Api<Pod>, node: &str, (name, component): (&str, &str),
     pods.patch_status(name, &PatchParams::default(), &status).await.unwrap();
 }
 
-fn running(name: &str, restarts: u64) -> Value {
+pub(crate) fn running(name: &str, restarts: u64) -> Value {
     json!({"name": name, "restartCount": restarts, "state": {"running": {"startedAt": "2026-11-24T03:00:00Z"}}})
 }
 

@@ -8,7 +8,7 @@ mod identity;
 mod import;
 mod kubernetes;
 mod locked;
-mod logs;
+pub(crate) mod logs;
 mod lsp;
 mod odd;
 mod offline;

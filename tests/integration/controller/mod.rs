@@ -9,6 +9,8 @@ mod hanging;
 mod moved;
 mod notified;
 mod objects;
+mod page_logs;
+mod page_oidc;
 mod pages;
 mod panicking;
 mod policies;

@@ -184,7 +184,32 @@ fn pages_take_a_port_and_the_right_to_ask_about_tokens() {
     assert_eq!(find("ClusterRole", "stator-system-stator-server-reviews"), Value::Null);
     let rules = find("ClusterRole", "stator-controller")["rules"].to_string();
     assert!(rules.contains(r#"{"apiGroups":[""],"resources":["events"],"verbs":["list"]}"#), "{rules}");
+    assert!(!rules.contains("pods/log"), "{rules}");
     assert_eq!(rendered(&[]).unwrap().matches("8090").count(), 0, "without pages there is none of it");
+
+    // Logs are a right more, links and a provider are options, and its secret is a file.
+    let more = [
+        "--set",
+        "web.enabled=true,web.url=https://stator.example.com,web.logs=true,web.oidc.issuer=https://id.example.com",
+        "--set",
+        "web.oidc.clientId=stator,web.oidc.secret=oidc,web.oidc.groupsClaim=groups,web.oidc.groupsPrefix=oidc:",
+        "--set-json",
+        r#"web.links=["Grafana=https://grafana.example.com/d/1?var-model={name}"]"#,
+    ];
+    let text = rendered(&more).unwrap();
+    let own = objects(&text);
+    let deployment = own.iter().find(|one| one["kind"] == "Deployment").unwrap().to_string();
+    for argument in [
+        "--web-link=Grafana=https://grafana.example.com/d/1?var-model={name}",
+        "--web-oidc-issuer=https://id.example.com",
+        "--web-oidc-client=stator",
+        "--web-oidc-secret-file=/etc/stator/web-oidc/client-secret",
+        "--web-oidc-groups-prefix=oidc:",
+        r#""secretName":"oidc""#,
+    ] {
+        assert!(deployment.contains(argument), "{argument}: {deployment}");
+    }
+    assert!(text.contains("pods/log"), "{text}");
 
     let Some(program) = testbed::helm() else { return };
     let chart = chart();

@@ -37,6 +37,8 @@ fn every_page_is_for_everybody() {
         "/",
         "/?q=nobody",
         "/models/models/gamma",
+        "/models/models/gamma/tree",
+        "/models/models/gamma/logs",
         "/models/models/alpha/edit",
         "/models/models/gamma/edit?field=%2Fspec%2Fserving%2Fworker%2Freplicas&value=many",
         "/new",
@@ -76,7 +78,9 @@ fn every_page_is_for_everybody() {
         }
     }
     assert_eq!(faults, Vec::<String>::new());
-    let missing = |one: &String| one.contains("/nothing") && one.contains("404");
+    let missing = |one: &String| {
+        (one.contains("/nothing") && one.contains("404")) || (one.contains("/logs") && one.contains("409"))
+    };
     let complaints: Vec<String> = browser.complaints().into_iter().filter(|one| !missing(one)).collect();
     assert_eq!(complaints, Vec::<String>::new(), "the console says nothing, of the content policy in particular");
 }
@@ -176,4 +180,140 @@ fn hostile_commits_are_text() {
         assert_eq!(browser.run("return document.title === 'owned'"), false, "{path}");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Whoever is signed out in the middle of a form signs in on another tab, and goes on where they were.
+#[test]
+fn a_half_filled_form_outlives_its_session() {
+    let Some((bench, mut pages, browser)) = scene() else { return };
+    browser.open(&address(&pages, "/models/models/gamma/edit"));
+    let replicas = "#f-spec-serving-worker-replicas";
+    browser.fill(replicas, "4");
+    browser.until("the YAML follows", "yaml.value.includes('replicas: 4')");
+    browser.forget_cookies();
+    browser.fill("#f-spec-servedName", "half-filled");
+    browser.until("it says so", "document.getElementById('live').textContent.includes('Signed out')");
+    assert_eq!(browser.run(&format!("return document.querySelector('{replicas}').value")), "4");
+    // The link on another tab.
+    let known = pages.links().len();
+    let link = pages.links().remove(known - 1);
+    let entered = browser.wait_for_script(&format!("fetch({link:?}).then((answer) => done(answer.status))"));
+    assert_eq!(entered, 200);
+    browser.fill(replicas, "5");
+    browser.until("it goes on", "/replicas: 5/.test(yaml.value) && /servedName: half-filled/.test(yaml.value)");
+    assert!(!bench.read("models/gamma/model.yaml").contains("replicas: 5"));
+    // A server that is gone says nothing, and loses nothing.
+    assert_eq!(pages.end().code(), Some(0));
+    browser.fill(replicas, "6");
+    browser.until("it says so", "document.getElementById('live').textContent.includes('Not connected')");
+    assert_eq!(browser.run("return document.getElementById('f-spec-servedName').value"), "half-filled");
+}
+
+/// A server that is killed and comes back at the same address: the page says both, and misses nothing.
+#[test]
+fn a_page_outlives_its_server() {
+    let Some(browser) = Browser::start() else { return };
+    let bench = bench();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sources.yaml");
+    bench.commit("Serve three models");
+    fs_err::write(&file, super::controller::source(&bench, "fleet", "")).unwrap();
+    let start = |listen: &str| {
+        let mut command = bench.command();
+        command.current_dir(folder.path()).args(["controller", "--source", "sources.yaml", "--listen", "127.0.0.1:0"]);
+        command.args(["--cluster", "embedded:cluster", "--simulate-operator", "--simulate-speed", "1000"]);
+        Pages::start(command.args(["--web-listen", listen]))
+    };
+    let first = start("127.0.0.1:0");
+    browser.open(&first.links().remove(0));
+    browser.until("it is live", "document.getElementById('connection').textContent === 'Live.'");
+    browser.until("three models", "document.querySelectorAll('#rows tr').length === 3");
+    let listen = first.address.clone();
+    // Killed, not asked to end.
+    drop(first);
+    browser.until("it says so", "document.getElementById('connection').textContent.includes('Not connected')");
+    bench.replace("models/alpha/model.yaml", "name: alpha", "name: delta");
+    bench.commit("Rename alpha");
+    let second = start(&listen);
+    // The cookie was the first server's: the page says so, and the new link opens it again.
+    browser.until("it asks to sign in", "document.getElementById('connection').textContent.includes('Signed out')");
+    let link = second.links().remove(0);
+    assert_eq!(browser.wait_for_script(&format!("fetch({link:?}).then((answer) => done(answer.status))")), 200);
+    browser.until("nothing was missed", "document.querySelector('#rows').innerText.includes('delta')");
+    browser.until("it is live", "document.getElementById('connection').textContent === 'Live.'");
+}
+
+/// Every page works without a script, and on paper.
+#[test]
+fn pages_need_no_script() {
+    let Some((bench, pages, browser)) = scene() else { return };
+    browser.allow_scripts(false);
+    for (path, wanted) in [
+        ("/?health=Healthy&sort=name", "alpha"),
+        ("/models/models/gamma", "Components"),
+        ("/models/models/gamma/tree", "DynamoGraphDeployment"),
+        ("/sources", "fleet"),
+        ("/changes", "Nothing changes"),
+        ("/capacity", "l40s"),
+        ("/api", "listModels"),
+    ] {
+        browser.open(&address(&pages, path));
+        assert!(browser.text("main").contains(wanted), "{path}: {}", browser.text("main"));
+    }
+    browser.open(&address(&pages, "/models/models/gamma/edit"));
+    browser.fill("#f-spec-serving-worker-replicas", "4");
+    browser.click(".submit button");
+    browser.until("the plan", "document.getElementById('plan').innerText.includes('2 now, 4 after')");
+    assert!(!bench.read("models/gamma/model.yaml").contains("replicas: 4"));
+    browser.open(&address(&pages, "/models/models/gamma"));
+    let pdf = browser.print();
+    assert!(pdf.starts_with(b"%PDF") && pdf.len() > 10_000, "{} bytes", pdf.len());
+}
+
+/// A tab that stays open while its models change, again and again, keeps what it had.
+#[test]
+fn a_tab_does_not_grow() {
+    let Some((bench, pages, browser)) = scene() else { return };
+    browser.open(&address(&pages, "/?sort=name"));
+    browser.until("it is live", "document.getElementById('connection').textContent === 'Live.'");
+    let file = ".stator/cluster/models/dynamographdeployments/alpha.yaml";
+    let shown = |state: &str| format!("document.querySelector('#rows tr').innerText.includes('{state}')");
+    let turn = || {
+        bench.replace(file, "replicas: 2", "replicas: 5");
+        browser.until("drift", &shown("OutOfSync"));
+        bench.replace(file, "replicas: 5", "replicas: 2");
+        browser.until("no drift", &shown("Synced"));
+    };
+    turn();
+    let before = browser.memory();
+    (0..8).for_each(|_| turn());
+    let after = browser.memory();
+    assert!(after < before + before / 4 + 500_000, "{before} bytes before, {after} after");
+}
+
+/// The pictures of the documents are of this program. `STATOR_BLESS=1` takes them again.
+#[test]
+fn pictures_of_the_documents_are_taken() {
+    let Some((bench, pages, browser)) = scene() else { return };
+    browser.resize(1280, 800);
+    bench.replace("models/alpha/model.yaml", "replicas: 2", "replicas: 3");
+    pages.shows("/changes", "a change", |answer| answer.body.contains("models/alpha"));
+    let pictures = [
+        ("models", "/"),
+        ("model", "/models/models/gamma"),
+        ("changes", "/changes"),
+        ("form", "/models/models/gamma/edit?field=%2Fspec%2Fserving%2Fworker%2Freplicas&value=4"),
+    ];
+    for (name, path) in pictures {
+        browser.open(&address(&pages, path));
+        browser.until("it is shown", "document.querySelector('h1')");
+        let taken = browser.screenshot();
+        let file = format!("{}/docs/images/{name}.png", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("STATOR_BLESS").is_some() {
+            fs_err::write(&file, &taken).unwrap();
+        }
+        // The size stands in the first chunk (PNG, 11.2.2); fonts differ between machines, and the bytes with them.
+        let stored = fs_err::read(&file).unwrap();
+        assert_eq!(&stored[..24], &taken[..24], "{name}.png is of another size: take it again");
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A source of that name, of a repository of this machine.
-fn source(bench: &Workbench, name: &str, more: &str) -> String {
+pub fn source(bench: &Workbench, name: &str, more: &str) -> String {
     let url = bench.root().canonicalize().unwrap();
     format!(
         "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: {name}}}\nspec:\n  url: {}\n  allowLocal: true\n  ref: {{branch: master}}\n  interval: 1s\n{more}---\n",

@@ -136,7 +136,7 @@ fn errors_name_the_field_and_the_fix() {
         assert_eq!(refused.status, 422, "{text:?}: {refused:?}");
         assert!(refused.json()["errors"][0]["code"].is_string(), "{text:?}: {refused:?}");
     }
-    for (query, status) in [("?dryRun=server", 400), ("?sorce=fleet", 400), ("?source=other", 400), ("?file=../x", 400)]
+    for (query, status) in [("?dryRun=sever", 400), ("?sorce=fleet", 400), ("?source=other", 400), ("?file=../x", 400)]
     {
         let refused = pages.post(&format!("/api/v1/plan{query}"), YAML, &text);
         assert_eq!(refused.status, status, "{query}: {refused:?}");

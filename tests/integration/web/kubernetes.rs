@@ -33,3 +33,33 @@ async fn what_controllers_say_of_a_model_is_on_its_page() {
     assert!(page.contains("Pod mock-worker-0") && !page.contains("<image>"), "{page}");
     assert!(page.contains(&format!("kubectl get models.stator.dev mock -n {namespace} -o yaml")), "{page}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_says_what_it_would_refuse() {
+    let Some(plane) = testbed::shared() else { return };
+    let namespace = plane.namespace("dry-run").await;
+    let bench = fleet();
+    bench.write("kubeconfig", fs_err::read_to_string(plane.kubeconfig()).unwrap());
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "graphs", "namespace": namespace},
+        "spec": {"hard": {"count/dynamographdeployments.nvidia.com": "0"}},
+    });
+    let quotas: kube::Api<k8s_openapi::api::core::v1::ResourceQuota> =
+        kube::Api::namespaced(plane.admin().await, &namespace);
+    quotas.create(&kube::api::PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+    let mut command = bench.command();
+    command.args(["status", "-e", "prod", "-n", &namespace, "--context", "admin", "--web"]);
+    command.env_remove("STATOR_CLUSTER").env("KUBECONFIG", bench.path("kubeconfig"));
+    let pages = Pages::open(&mut command);
+    pages.shows("/api/v1/models", "the model", |answer| answer.json()["metadata"]["total"] == 1);
+    let model = bench.read("models/mock/model.yaml");
+    let plan = |check: &str| pages.post(&format!("/api/v1/plan?dryRun={check}"), "application/yaml", &model).json();
+    assert!(plan("client").get("refused").is_none());
+    testbed::eventually("the quota counts", async || {
+        let refused = plan("server")["refused"].as_array().cloned().unwrap_or_default();
+        let graph = refused.first().cloned().unwrap_or_default();
+        let message = graph["message"].as_str().unwrap_or_default();
+        graph["object"] == format!("DynamoGraphDeployment {namespace}/mock") && message.contains("quota")
+    })
+    .await;
+}

@@ -64,6 +64,14 @@ impl Pages {
         pages
     }
 
+    /// The same, of pages that a proxy stands before: they listen at this address.
+    pub fn start_behind_proxy(command: &mut Command, address: &str) -> Self {
+        let mut pages = Self::run(command);
+        until("an address", || pages.said().contains("sign in with a token of the cluster"));
+        address.clone_into(&mut pages.address);
+        pages
+    }
+
     fn run(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::new(Mutex::new(String::new()));
@@ -170,9 +178,14 @@ impl Pages {
 
     /// Opens the stream of changes.
     pub fn stream(&self, headers: &[(&str, &str)]) -> Stream {
+        self.follow("/api/v1/stream", headers)
+    }
+
+    /// Reads what a path answers line by line, for as long as it comes.
+    pub fn follow(&self, path: &str, headers: &[(&str, &str)]) -> Stream {
         let cookie = self.cookie.clone();
         let own = [("Host", self.address.as_str()), ("Cookie", cookie.as_str())];
-        let stream = self.request("GET", "/api/v1/stream", &[&own, headers].concat(), "keep-alive");
+        let stream = self.request("GET", path, &[&own, headers].concat(), "keep-alive");
         Stream { lines: BufReader::new(stream) }
     }
 
@@ -225,12 +238,13 @@ fn parse(text: &str) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
     let mut lines = head.lines();
     let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or_default();
-    let headers = lines.filter_map(|line| line.split_once(": "));
-    Answer {
-        status,
-        headers: headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect(),
-        body: body.to_owned(),
+    // A header that comes twice has a line for each.
+    let mut headers = BTreeMap::<String, String>::new();
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        let known = headers.entry(name.to_ascii_lowercase()).or_default();
+        *known = [known.as_str(), value].into_iter().filter(|one| !one.is_empty()).collect::<Vec<_>>().join("\n");
     }
+    Answer { status, headers, body: body.to_owned() }
 }
 
 /// Events as they come.

@@ -1,13 +1,14 @@
 //! Either implementation of a cluster, chosen at run time.
 
 use super::embedded::EmbeddedCluster;
-use super::kube::KubeCluster;
+use super::kube::{KubeCluster, OwnedObjects};
 use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef, ObjectText};
-use std::collections::BTreeMap;
+use stator_model::present::tree::{OwnedObject, UnlistedResource};
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc;
 
 /// A cluster of either kind; clones share one and the same.
@@ -87,6 +88,31 @@ impl AnyCluster {
             Self::Kubernetes(cluster) => {
                 let listed = cluster.list_texts(kind, Some(namespace), &BTreeMap::new()).await?;
                 Ok(listed.iter().map(|object| object.name().to_owned()).collect())
+            }
+        }
+    }
+
+    /// The objects of a namespace that are owned by these, and by what those own.
+    ///
+    /// # Errors
+    /// When the API server does not say which kinds there are.
+    pub async fn objects_below(&self, namespace: &str, roots: &[OwnedObject]) -> Result<OwnedObjects, ClusterError> {
+        let roots: BTreeSet<String> = roots.iter().map(|one| one.uid.clone()).filter(|uid| !uid.is_empty()).collect();
+        match self {
+            Self::Kubernetes(_) if roots.is_empty() => Ok(OwnedObjects::default()),
+            Self::Kubernetes(cluster) => cluster.owned_objects(namespace, &roots).await,
+            Self::Embedded(cluster) => {
+                let mut found = OwnedObjects::default();
+                for kind in kinds::ALL {
+                    let resource = kind.resource();
+                    match cluster.list_texts(kind, Some(namespace), &BTreeMap::new()).await {
+                        Ok(all) => found
+                            .objects
+                            .extend(all.iter().map(|text| OwnedObject::of(&text.parse(), resource.clone()))),
+                        Err(error) => found.unlisted.push(UnlistedResource { resource, message: error.to_string() }),
+                    }
+                }
+                Ok(found)
             }
         }
     }

@@ -26,7 +26,7 @@ pub use live_lists::GatherError;
 pub use lost_settings::refuse_lost_settings;
 pub use machine::SyncApproval;
 pub use runner::{SyncOptions, run_sync};
-pub use server_dry_runs::{answer_open_questions, build_explained_plan};
+pub use server_dry_runs::{answer_open_questions, build_explained_plan, refused_applies};
 pub use statuses::{EnvironmentStatus, ask_frontends, list_pods, read_environment_status};
 pub use upgrade::UpgradedEnvironment;
 

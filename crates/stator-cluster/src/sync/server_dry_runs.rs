@@ -1,12 +1,14 @@
 //! Asking the cluster what it would make of applies whose effect nobody else can tell.
 
-use crate::cluster::{ApplyRequest, Cluster, ClusterError};
+use crate::cluster::{AnyCluster, ApplyRequest, Cluster, ClusterError};
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stator_core::dynamo::kinds::FIELD_MANAGER;
-use stator_core::object::{Object, ObjectIdentity};
-use stator_model::plan::{ApplyStep, Plan, PlanDraft, PlanInput, ServerAnswers, UntriedCause};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_model::plan::{
+    ApplyStep, DeleteStep, Plan, PlanDraft, PlanInput, PlannedWrite, ServerAnswers, UntriedCause,
+};
 
 /// Dry runs at a time.
 const MAX_CONCURRENT_DRY_RUNS: usize = 16;
@@ -112,6 +114,29 @@ fn under_free_name(object: &Object) -> Option<Object> {
         value
     });
     renamed.ok()
+}
+
+/// Has the cluster check every apply of a plan, without writing; those that it refuses. What waits for the deletion of another
+/// object is not checked: that would refuse what comes after it.
+pub async fn refused_applies(cluster: &AnyCluster, plan: &Plan) -> Vec<(ObjectRef, ClusterError)> {
+    let mut refused = Vec::new();
+    for change in &plan.changes {
+        let apply = match change.step.write() {
+            Some(PlannedWrite::Apply(apply)) => apply,
+            Some(PlannedWrite::Replace { delete: DeleteStep { after: Some(_), .. }, apply }) => apply,
+            Some(PlannedWrite::Replace { .. } | PlannedWrite::Delete(_)) | None => continue,
+        };
+        let request = ApplyRequest {
+            force: apply.force,
+            dry_run: true,
+            transfer: apply.transfer.clone(),
+            ..ApplyRequest::new(apply.object.parse(), FIELD_MANAGER)
+        };
+        if let Err(error) = cluster.apply(&request).await {
+            refused.push((change.object.clone(), error));
+        }
+    }
+    refused
 }
 
 async fn dry_run<C: Cluster>(cluster: &C, apply: &ApplyStep) -> (ObjectIdentity, Result<Object, ClusterError>) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::pods;
-use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How deep a tree is shown.
@@ -20,6 +20,8 @@ const MAX_DEPTH: usize = 16;
 pub struct OwnedObject {
     /// The object.
     pub object: ObjectRef,
+    /// Its resource as rights name it: `pods`, `podcliques.grove.io`.
+    pub resource: String,
     /// Its uid.
     pub uid: String,
     /// The uids of its owners (`metadata.ownerReferences`).
@@ -33,13 +35,14 @@ pub struct OwnedObject {
 }
 
 impl OwnedObject {
-    /// An object as a cluster shows it, whole or its metadata alone.
-    pub fn of(object: &Object) -> Self {
+    /// An object of a resource as a cluster shows it, whole or its metadata alone.
+    pub fn of(object: &Object, resource: String) -> Self {
         let owners = object.value().pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let owners = owners.into_iter().flatten().filter_map(|owner| owner.get("uid").and_then(Value::as_str));
         let (state, message) = readiness(object);
         Self {
             object: object.reference(),
+            resource,
             uid: object.uid().unwrap_or_default().to_owned(),
             owners: owners.map(str::to_owned).collect(),
             created: object.str_at("/metadata/creationTimestamp").unwrap_or_default().to_owned(),
@@ -210,6 +213,35 @@ fn children_of<'a>(
         });
     }
     nodes
+}
+
+/// The objects of models that are there.
+pub fn live_objects(models: &[ModelStatus], live: &[ObjectText]) -> Vec<OwnedObject> {
+    let live: BTreeMap<_, &ObjectText> = live.iter().map(|one| (one.reference().identity(), one)).collect();
+    let shown = models.iter().flat_map(|model| &model.objects);
+    let found = shown.filter_map(|one| live.get(&one.object.identity()));
+    found.map(|text| OwnedObject::of(&text.parse(), String::new())).collect()
+}
+
+/// The objects that may be seen. What is below one that may not is below that one's owners instead, so that pods are found
+/// without the right to see everything between a graph and its pods.
+pub fn keep_visible(owned: Vec<OwnedObject>, is_visible: impl Fn(&OwnedObject) -> bool) -> Vec<OwnedObject> {
+    let (mut visible, hidden): (Vec<_>, Vec<_>) = owned.into_iter().partition(is_visible);
+    let owners_of: BTreeMap<&str, &[String]> =
+        hidden.iter().map(|one| (one.uid.as_str(), one.owners.as_slice())).collect();
+    for one in &mut visible {
+        for _ in 0..MAX_DEPTH {
+            if !one.owners.iter().any(|owner| owners_of.contains_key(owner.as_str())) {
+                break;
+            }
+            let owners = std::mem::take(&mut one.owners);
+            one.owners = owners
+                .into_iter()
+                .flat_map(|owner| owners_of.get(owner.as_str()).map_or_else(|| vec![owner], |above| above.to_vec()))
+                .collect();
+        }
+    }
+    visible
 }
 
 /// The uids below which something is looked for: those of the models' own objects, and of what is below them already.

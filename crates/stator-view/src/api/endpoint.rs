@@ -53,6 +53,13 @@ pub enum ApiAnswer {
         /// Its schema.
         schema: fn(&mut SchemaGenerator) -> Schema,
     },
+    /// The objects of a model down to its pods, read from the cluster now.
+    Tree {
+        /// Its schema.
+        schema: fn(&mut SchemaGenerator) -> Schema,
+    },
+    /// Lines of a container, as text, read from the cluster now.
+    Log,
     /// Server-sent events, for as long as somebody reads them.
     Stream,
     /// The OpenAPI document.
@@ -83,8 +90,8 @@ pub enum ParameterPlace {
     Query,
     /// In the query, as often as one likes.
     RepeatedQuery,
-    /// In the query, as a number.
-    NumberQuery,
+    /// In the query, as a number from 1 to this one.
+    NumberQuery(u64),
 }
 
 /// What is asked of an endpoint.
@@ -101,7 +108,7 @@ impl ApiAnswer {
     pub fn takes_body(&self) -> bool {
         match self {
             Self::Draft { .. } | Self::Proposal { .. } | Self::Action { .. } => true,
-            Self::Json { .. } | Self::Stream | Self::OpenApi => false,
+            Self::Json { .. } | Self::Tree { .. } | Self::Log | Self::Stream | Self::OpenApi => false,
         }
     }
 }

@@ -156,6 +156,15 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             ProblemKind::NotProposed,
             ProblemKind::OutOfTime,
         ]),
+        ApiAnswer::Tree { .. } => {
+            problems.extend([ProblemKind::InvalidParameter, ProblemKind::NotReadNow, ProblemKind::OutOfTime])
+        }
+        ApiAnswer::Log => problems.extend([
+            ProblemKind::InvalidParameter,
+            ProblemKind::NotReadNow,
+            ProblemKind::OutOfTime,
+            ProblemKind::TooManyStreams,
+        ]),
         ApiAnswer::Stream => problems.push(ProblemKind::TooManyStreams),
         ApiAnswer::OpenApi => {
             answers
@@ -205,7 +214,12 @@ fn success_status(answer: ApiAnswer) -> &'static str {
     match answer {
         ApiAnswer::Proposal { .. } => "201",
         ApiAnswer::Action { .. } => "202",
-        ApiAnswer::Json { .. } | ApiAnswer::Draft { .. } | ApiAnswer::Stream | ApiAnswer::OpenApi => "200",
+        ApiAnswer::Json { .. }
+        | ApiAnswer::Draft { .. }
+        | ApiAnswer::Tree { .. }
+        | ApiAnswer::Log
+        | ApiAnswer::Stream
+        | ApiAnswer::OpenApi => "200",
     }
 }
 
@@ -225,7 +239,11 @@ fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
             "description": "The pull request: 201 for a new one, 200 for one that proposes the same.",
             "content": {"application/json": {"schema": schema(generator).to_value()}},
         }),
-        ApiAnswer::Draft { schema, body: _ } => json!({
+        ApiAnswer::Log => json!({
+            "description": "OK",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }),
+        ApiAnswer::Draft { schema, body: _ } | ApiAnswer::Tree { schema } => json!({
             "description": "OK",
             "content": {"application/json": {"schema": schema(generator).to_value()}},
         }),
@@ -252,9 +270,7 @@ fn parameter(parameter: &ApiParameter) -> Value {
         ParameterPlace::Path => ("path", text),
         ParameterPlace::Query => ("query", text),
         ParameterPlace::RepeatedQuery => ("query", json!({"type": "array", "items": text})),
-        ParameterPlace::NumberQuery => {
-            ("query", json!({"type": "integer", "minimum": 1, "maximum": crate::models::MAX_LIMIT}))
-        }
+        ParameterPlace::NumberQuery(most) => ("query", json!({"type": "integer", "minimum": 1, "maximum": most})),
     };
     json!({
         "name": name,

@@ -9,14 +9,16 @@ use crate::model::{
     DriftView, EventView, HistoryEntryView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, check_events,
     check_objects, drift, events, history, manifests, objects,
 };
-use crate::models::{ModelListView, ModelQuery};
+use crate::models::{MAX_LIMIT, ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
+use crate::pod_logs::MAX_LINES;
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::pull_requests::{PreviewView, ProposalView, previews};
 use crate::source_action::{SourceAction, SourceActionView};
 use crate::sources::{SourceView, source_view, sources};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use stator_model::present::tree::ObjectForest;
 
 /// Where changes are streamed.
 pub const STREAM_PATH: &str = "/api/v1/stream";
@@ -44,20 +46,8 @@ const LIST: &[ApiParameter] = &[
     repeated("namespace", "Models of this namespace.", &[]),
     repeated("source", "Models of this source, as rows name it.", &[]),
     repeated("gpu", "Models that hold GPUs of this SKU.", &[]),
-    ApiParameter {
-        name: "drift",
-        place: ParameterPlace::Query,
-        description: "Models with drifted fields (`true`), or without (`false`).",
-        allowed: &["true", "false"],
-        pattern: "",
-    },
-    ApiParameter {
-        name: "pending",
-        place: ParameterPlace::Query,
-        description: "Models with objects that the next sync changes (`true`), or without (`false`).",
-        allowed: &["true", "false"],
-        pattern: "",
-    },
+    flag("drift", "Models with drifted fields (`true`), or without (`false`)."),
+    flag("pending", "Models with objects that the next sync changes (`true`), or without (`false`)."),
     ApiParameter {
         pattern: "^[0-9A-Fa-f]{1,64}$",
         ..query("commit", "The first digits of a commit: models that its sync changed last, or is about to change.")
@@ -68,7 +58,7 @@ const LIST: &[ApiParameter] = &[
     ),
     ApiParameter {
         name: "limit",
-        place: ParameterPlace::NumberQuery,
+        place: ParameterPlace::NumberQuery(MAX_LIMIT as u64),
         description: "Rows of a page, from 1 to 500; 100 by default.",
         allowed: &[],
         pattern: "",
@@ -79,21 +69,28 @@ const LIST: &[ApiParameter] = &[
     ),
 ];
 
-const ONE: &[ApiParameter] = &[
+const NAMESPACE: ApiParameter =
+    ApiParameter { place: ParameterPlace::Path, ..query("namespace", "The namespace of its objects.") };
+const NAME: ApiParameter = ApiParameter { place: ParameterPlace::Path, ..query("name", "The model's name.") };
+const ONE: &[ApiParameter] = &[NAMESPACE, NAME];
+
+const fn flag(name: &'static str, description: &'static str) -> ApiParameter {
+    ApiParameter { allowed: &["true", "false"], ..query(name, description) }
+}
+
+/// The parameters of a log. Their values are read by [`LogQuery`](crate::pod_logs::LogQuery), which a test compares with this.
+const LOG: &[ApiParameter] = &[
+    NAMESPACE,
+    NAME,
+    query("pod", "The pod. Defaults to the first pod of the model."),
+    query("container", "The container. Defaults to the one that `kubectl logs` reads."),
     ApiParameter {
-        name: "namespace",
-        place: ParameterPlace::Path,
-        description: "The namespace of its objects.",
-        allowed: &[],
-        pattern: "",
+        place: ParameterPlace::NumberQuery(MAX_LINES),
+        ..query("lines", "How many of the last lines, from 1 to 5000; 200 by default.")
     },
-    ApiParameter {
-        name: "name",
-        place: ParameterPlace::Path,
-        description: "The model's name.",
-        allowed: &[],
-        pattern: "",
-    },
+    flag("previous", "Whether to read the container before its last restart."),
+    flag("timestamps", "Whether each line begins with its time."),
+    flag("follow", "Whether to send lines that come later, for as long as the container runs."),
 ];
 
 const ONE_SOURCE: &[ApiParameter] = &[
@@ -140,8 +137,8 @@ const PLANNED: &[ApiParameter] = &[
     ApiParameter {
         name: "dryRun",
         place: ParameterPlace::Query,
-        description: "How to plan: against the last observation of the cluster, which is the default. The API server is not asked.",
-        allowed: &["client"],
+        description: "How to plan: `client`, the default, against the last observation of the cluster; `server` asks the API server, too, whether it would take each object.",
+        allowed: &["client", "server"],
         pattern: "",
     },
 ];
@@ -228,6 +225,19 @@ pub const ENDPOINTS: &[ApiEndpoint] = &[
         "The live objects of one model as YAML. Values that look like secrets are hidden.",
         json::<ItemList<ManifestView>>(|all, asked| checked(all, asked, check_objects, manifests)),
     ),
+    of_model(
+        "/api/v1/models/{namespace}/{name}/tree",
+        "getModelTree",
+        "The objects of one model, and everything below them down to its pods, as the cluster has them now. Of each kind, the right to list it.",
+        ApiAnswer::Tree { schema: schema_of::<ObjectForest> },
+    ),
+    ApiEndpoint {
+        path: "/api/v1/models/{namespace}/{name}/logs",
+        operation: "readModelLogs",
+        summary: "The last lines of a container of one model, and those that follow. The right is `get` on `pods/log`.",
+        parameters: LOG,
+        answer: ApiAnswer::Log,
+    },
     ApiEndpoint {
         path: "/api/v1/changes",
         operation: "listChanges",

@@ -76,6 +76,7 @@ fn one_model_is_told_in_full() {
         }
       ],
       "driftedFields": 1,
+      "endpoints": [],
       "environment": "prod",
       "events": [
         {
@@ -115,6 +116,7 @@ fn one_model_is_told_in_full() {
         "result": "Succeeded",
         "time": "2026-01-04T00:50:00Z"
       },
+      "links": [],
       "message": "waiting for decode (2 of 3 ready): its pods are not available yet",
       "name": "llama",
       "namespace": "prod",

@@ -1,5 +1,7 @@
 //! What the program made of a draft.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stator_core::finding::Finding;
 use stator_core::object::Object;
 use stator_model::intent::FieldOrigins;
@@ -42,6 +44,18 @@ pub struct JudgedDraft {
     pub merged: Option<MergedModel>,
     /// The model of the file as the source has it, merged alike.
     pub stored_model: Option<Model>,
+    /// The objects that the API server would refuse, with its reasons; `None` where it was not asked.
+    pub refused: Option<Vec<RefusedObject>>,
+}
+
+/// An object that the API server would refuse.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedObject {
+    /// Which: `DynamoGraphDeployment prod/llama`.
+    pub object: String,
+    /// Why.
+    pub message: String,
 }
 
 /// A model with what defaults and overlay add.

@@ -15,6 +15,6 @@ mod target;
 pub(crate) mod tests;
 mod view;
 
-pub use judged::{JudgedDraft, MergedModel, ModelDraft};
-pub use target::{DraftTarget, MAX_DRAFT_BYTES};
+pub use judged::{JudgedDraft, MergedModel, ModelDraft, RefusedObject};
+pub use target::{DraftCheck, DraftTarget, MAX_DRAFT_BYTES};
 pub use view::{DraftHead, PlannedDraft, RenderedDraft};

@@ -1,7 +1,7 @@
 //! Which file of which source a draft is for.
 
 use crate::facts::SourceFacts;
-use crate::models::query::fault;
+use crate::models::query::{fault, one_of};
 use crate::observation::FleetObservation;
 use crate::problem::{ProblemDetails, ProblemKind, RequestFault};
 use crate::query_string;
@@ -15,8 +15,27 @@ pub const MAX_DRAFT_BYTES: usize = 1 << 20;
 
 /// The longest path of a file.
 const MAX_FILE_BYTES: usize = 1024;
-/// How a draft can be planned: against what was last seen of the cluster.
-const DRY_RUN: &str = "client";
+/// How a draft is planned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DraftCheck {
+    /// Against what was last seen of the cluster.
+    #[default]
+    Client,
+    /// The same, and the API server is asked whether it would take each object.
+    Server,
+}
+
+impl DraftCheck {
+    pub(crate) const ALL: [Self; 2] = [Self::Client, Self::Server];
+
+    /// The word for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
 
 /// What a draft is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +49,8 @@ pub struct DraftTarget {
     pub title: Option<String>,
     /// Why, for whoever reviews it.
     pub description: Option<String>,
+    /// How it is planned.
+    pub check: DraftCheck,
 }
 
 impl DraftTarget {
@@ -45,7 +66,12 @@ impl DraftTarget {
                 "file" => target.file = Some(value),
                 "title" if known.contains(&"title") => target.title = Some(value),
                 "description" if known.contains(&"description") => target.description = Some(value),
-                "dryRun" if known.contains(&"dryRun") => errors.extend(dry_run_fault(&value)),
+                "dryRun" if known.contains(&"dryRun") => {
+                    match one_of("dryRun", &value, &DraftCheck::ALL, DraftCheck::as_str) {
+                        Ok(check) => target.check = check,
+                        Err(error) => errors.push(*error),
+                    }
+                }
                 other => {
                     let help = did_you_mean(other, known.iter().copied());
                     errors.push(fault(other, format!("there is no parameter `{other}`"), known, help));
@@ -54,13 +80,6 @@ impl DraftTarget {
         }
         if errors.is_empty() { Ok(target) } else { Err(ProblemDetails::of_parameters(errors)) }
     }
-}
-
-fn dry_run_fault(value: &str) -> Option<RequestFault> {
-    (value != DRY_RUN).then(|| {
-        let help = "a plan uses the last observation of the cluster; the API server is not asked".to_owned();
-        fault("dryRun", format!("`dryRun` is `{value}`"), &[DRY_RUN], Some(help))
-    })
 }
 
 impl DraftTarget {

@@ -47,6 +47,7 @@ pub(crate) fn judged(text: &str, stored: Option<&str>) -> JudgedDraft {
         merged: intent.map(|intent| MergedModel { model: intent.model, origins: intent.origins }),
         stored_model: stored.and_then(|text| resolve(text).1).map(|intent| intent.model),
         draft: ModelDraft { file: file.clone(), text: text.to_owned() },
+        refused: None,
     }
 }
 
@@ -136,8 +137,10 @@ fn a_draft_says_what_it_is_for() {
     let target = DraftTarget::parse("source=team/fleet&file=a/model.yaml&dryRun=client", &known).unwrap();
     assert_eq!(target.find_source(&fleet()).unwrap().name, "fleet");
     assert_eq!(target.find_file(&source(Vec::new()), MODEL).as_deref(), Ok("a/model.yaml"));
-    let refused = DraftTarget::parse("dryRun=server&fiel=x", &known).unwrap_err();
+    let refused = DraftTarget::parse("dryRun=sever&fiel=x", &known).unwrap_err();
     assert_eq!(refused.errors.len(), 2);
+    assert_eq!(refused.errors[0].help.as_deref(), Some("did you mean `server`?"));
+    assert_eq!(target.check, DraftCheck::Client);
     assert_eq!(refused.errors[1].help.as_deref(), Some("did you mean `file`?"));
     assert!(DraftTarget::parse("dryRun=client", &known[..2]).is_err());
     let of = |source: Option<&str>| {

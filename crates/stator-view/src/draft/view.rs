@@ -1,6 +1,6 @@
 //! What the API answers for a draft.
 
-use super::judged::JudgedDraft;
+use super::judged::{JudgedDraft, RefusedObject};
 use crate::changes::ChangeSet;
 use crate::model::ManifestView;
 use crate::problem::RequestFault;
@@ -65,6 +65,8 @@ pub struct PlannedDraft {
     pub warnings: Vec<RequestFault>,
     /// The change of the file, as `git apply` takes it; empty where nothing changes.
     pub patch: String,
+    /// The objects that the API server would refuse; absent where it was not asked (`dryRun=server`).
+    pub refused: Option<Vec<RefusedObject>>,
 }
 
 impl JudgedDraft {
@@ -107,6 +109,7 @@ impl JudgedDraft {
             holds: plan.holds.clone(),
             warnings: self.faults(Severity::Warning),
             patch: self.patch(),
+            refused: self.refused.clone(),
         })
     }
 }

@@ -143,7 +143,7 @@ pub(crate) fn fault(name: &str, detail: String, allowed: &[&str], help: Option<S
     RequestFault { pointer: format!("#/query/{name}"), detail, allowed, help, ..RequestFault::default() }
 }
 
-fn one_of<T: Copy>(
+pub(crate) fn one_of<T: Copy>(
     name: &str,
     value: &str,
     allowed: &[T],
@@ -157,7 +157,7 @@ fn one_of<T: Copy>(
     })
 }
 
-fn flag_word(flag: bool) -> &'static str {
+pub(crate) fn flag_word(flag: bool) -> &'static str {
     if flag { "true" } else { "false" }
 }
 

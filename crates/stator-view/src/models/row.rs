@@ -17,7 +17,7 @@ use stator_model::plan::{Disruption, SyncState};
 pub struct ModelRow {
     /// The model's name.
     pub name: String,
-    /// The namespace of its objects.
+    /// The namespace of its objects; `NAMESPACE@CONTEXT` where several clusters are shown.
     pub namespace: String,
     /// The source that it comes from: `NAMESPACE/NAME`, or the name of a repository.
     pub source: String,
@@ -118,7 +118,7 @@ impl ModelRow {
         let total = components.len();
         Self {
             name: status.name.clone(),
-            namespace: status.namespace.clone(),
+            namespace: source.place_of(&status.namespace),
             source: source.label(),
             health: status.health,
             sync: status.sync,

@@ -121,8 +121,12 @@ pub static FRAME_SCRIPT: LazyLock<PageAsset> =
 pub static FORM_SCRIPT: LazyLock<PageAsset> =
     LazyLock::new(|| asset("form", "js", "text/javascript; charset=utf-8", include_str!("../../assets/form.js")));
 
+/// What shows lines of a log as they are written.
+pub static LOG_SCRIPT: LazyLock<PageAsset> =
+    LazyLock::new(|| asset("log", "js", "text/javascript; charset=utf-8", include_str!("../../assets/log.js")));
+
 /// All of them.
-pub static ASSETS: [&LazyLock<PageAsset>; 4] = [&STYLE, &FRAME_SCRIPT, &SCRIPT, &FORM_SCRIPT];
+pub static ASSETS: [&LazyLock<PageAsset>; 5] = [&STYLE, &FRAME_SCRIPT, &SCRIPT, &FORM_SCRIPT, &LOG_SCRIPT];
 
 /// The file at a path.
 pub fn find_asset(path: &str) -> Option<&'static PageAsset> {

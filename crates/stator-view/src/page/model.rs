@@ -10,6 +10,7 @@ use crate::model::{CommandView, EventView, HistoryEntryView, ManifestView, Model
 use crate::models::{ModelQuery, ModelRow};
 use crate::observation::FleetObservation;
 use crate::problem::ProblemDetails;
+use crate::way_out::{EndpointView, LinkView};
 use crate::words::health_shape;
 use askama::Template;
 use jiff::Timestamp;
@@ -37,6 +38,12 @@ struct ModelPage {
     history: Vec<HistoryText>,
     events: Vec<EventText>,
     conditions: Vec<ConditionText>,
+    /// Whether a change can be proposed from here.
+    is_edited: bool,
+    tree_address: String,
+    log_address: String,
+    endpoints: Vec<EndpointView>,
+    links: Vec<LinkView>,
     commands: Vec<CommandView>,
     manifests: Vec<ManifestView>,
     withheld: Vec<ProseText>,
@@ -129,7 +136,7 @@ pub fn model_page(
                 graph: one.graph.clone(),
                 ready: one.ready,
                 wanted: one.wanted,
-                field: replicas_field(&one.component),
+                field: replicas_field(&one.component).filter(|_| found.source.cluster.is_none()),
                 gpus: if one.gpus == 0 { "0".to_owned() } else { format!("{} {}", one.gpus, one.gpu_sku) },
             })
             .collect(),
@@ -153,9 +160,21 @@ pub fn model_page(
             })
             .collect(),
         objects: view.objects.iter().map(|object| object_text(object, now)).collect(),
-        history: view.history.iter().map(|entry| history_text(entry, &view.row, now)).collect(),
+        history: view
+            .history
+            .iter()
+            .map(|entry| HistoryText {
+                revert: revert_address(&view.row, &entry.sync.revision).filter(|_| found.source.cluster.is_none()),
+                ..history_text(entry, now)
+            })
+            .collect(),
         events: view.events.iter().map(|event| event_text(event, now)).collect(),
         conditions: view.status.conditions.iter().map(|condition| condition_text(condition, now)).collect(),
+        is_edited: found.source.cluster.is_none(),
+        tree_address: format!("{}/tree", model_address(namespace, name)),
+        log_address: format!("{}/logs", model_address(namespace, name)),
+        endpoints: view.endpoints.clone(),
+        links: view.links.clone(),
         commands: view.commands.clone(),
         manifests: manifests(&found),
         withheld: view.withheld.iter().map(|one| ProseText::new(one)).collect(),
@@ -209,7 +228,6 @@ fn replicas_field(component: &str) -> Option<String> {
 
 fn history_text(
     HistoryEntryView { sync: entry, author, title, page }: &HistoryEntryView,
-    row: &ModelRow,
     now: Timestamp,
 ) -> HistoryText {
     let time = TimeText::ago(&entry.time, now);
@@ -219,7 +237,7 @@ fn history_text(
             ..time
         },
         result: entry.result.clone(),
-        revert: revert_address(row, &entry.revision),
+        revert: None,
         commit: CommitText {
             commit: abbreviate_revision(&entry.revision),
             page: page.clone(),

@@ -4,6 +4,7 @@ use super::frame::{PageFrame, PageSection};
 use super::text::{ProseText, print};
 use crate::api::{ApiEndpoint, ENDPOINTS, OPENAPI_PATH};
 use crate::problem::{KINDS, ProblemDetails, RequestFault};
+use crate::query_string;
 use askama::Template;
 
 #[derive(Template)]
@@ -54,11 +55,20 @@ struct SignInPage<'a> {
     frame: PageFrame,
     fault: Option<&'a str>,
     audience: &'a str,
+    provider: Option<SignInLink<'a>>,
     to: &'a str,
 }
 
-/// The page where a token signs in. `to` is the address that it leads to, `audience` what the token has to be for, and `fault`
-/// what was wrong with the last one.
-pub fn sign_in_page(to: &str, audience: &str, fault: Option<&str>) -> String {
-    print(&SignInPage { frame: PageFrame::fixed("Sign in", None), fault, audience, to })
+/// The link to where people sign in who have no token.
+struct SignInLink<'a> {
+    host: &'a str,
+    href: String,
+}
+
+/// The page where people sign in. `to` is the address that it leads to, `audience` what a token has to be for, `provider` the
+/// host where people sign in who have none, and `fault` what was wrong the last time.
+pub fn sign_in_page(to: &str, audience: &str, provider: Option<&str>, fault: Option<&str>) -> String {
+    let href = format!("/sign-in/start{}", query_string::format([("to", to.to_owned())]));
+    let provider = provider.map(|host| SignInLink { host, href });
+    print(&SignInPage { frame: PageFrame::fixed("Sign in", None), fault, audience, provider, to })
 }

@@ -6,6 +6,7 @@ use crate::facts::{CommitFacts, ModelFacts, ProposalAccess, RevisionFacts};
 use crate::form::FormSubmission;
 use crate::models::ModelQuery;
 use crate::observation::FleetObservation;
+use crate::pod_logs::{LogContainer, LogQuery, PodLogView};
 use crate::problem::{KINDS, ProblemDetails, ProblemKind, RequestFault};
 use crate::samples::{fleet, llama, model, now, observation};
 use proptest::prelude::*;
@@ -13,6 +14,7 @@ use serde_json::json;
 use stator_core::dynamo::health::Health;
 use stator_core::object::FieldPath;
 use stator_model::plan::{Change, FieldChange, FieldDrift, SyncState};
+use stator_model::present::tree::{ModelTree, ObjectForest, ObjectNode, UnlistedResource};
 use std::sync::Arc;
 
 /// The texts of a page, without its markup, a line for each line that has any.
@@ -89,7 +91,7 @@ fn a_model_is_told_on_one_page() {
     prod/llama
     Updated 0s ago .
     Models / prod / llama
-    Edit model.yaml Its source
+    Edit model.yaml Its source Objects down to pods Logs
     ◌ Progressing and OutOfSync for 10m : waiting for decode (2 of 3 ready): its pods are not available yet
     Components 1 of 2 ready
     GPUs 12 h200_sxm
@@ -101,6 +103,8 @@ fn a_model_is_told_on_one_page() {
     Last sync Succeeded 10m ago
     Created 3d ago (2026-01-01T00:00:00Z)
     Recorded for fleet / prod
+    Endpoints
+    No route and no frontend is there.
     Components
     Component Graph Ready Rollout GPUs Scale
     frontend llama 1 of 1 ready 1 of 1 0 Propose
@@ -287,7 +291,43 @@ fn all_pages(observation: &FleetObservation, name: &str) -> Vec<String> {
         changes_page(observation, "", now()).unwrap(),
         capacity_page(observation, now()),
         problem_page(&ProblemDetails::new(ProblemKind::NotFound).with_detail(name)),
+        tree_of(observation, name),
+        log_of(observation, name),
     ]
+}
+
+/// The page of a pod below a model.
+fn tree_of(observation: &FleetObservation, name: &str) -> String {
+    let pod = ObjectNode {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: name.to_owned(),
+        name: name.to_owned(),
+        state: name.to_owned(),
+        message: name.to_owned(),
+        created: None,
+        children: Vec::new(),
+    };
+    let model = ModelTree {
+        name: name.to_owned(),
+        namespace: name.to_owned(),
+        sync: String::new(),
+        health: String::new(),
+        message: String::new(),
+        objects: vec![pod],
+    };
+    let unlisted = vec![UnlistedResource { resource: name.to_owned(), message: name.to_owned() }];
+    let forest = ObjectForest { models: vec![model], unlisted };
+    tree_page(observation, &observation.model(name, name).unwrap(), &forest, now())
+}
+
+/// The page of what a container wrote.
+fn log_of(observation: &FleetObservation, text: &str) -> String {
+    let query = LogQuery { pod: Some(text.to_owned()), container: Some(text.to_owned()), ..LogQuery::default() };
+    let container = LogContainer { pod: text.to_owned(), name: text.to_owned(), restarts: 1, state: text.to_owned() };
+    let lines = vec![text.to_owned(), text.to_owned()];
+    let log = PodLogView { query, containers: vec![container], lines, note: Some(text.to_owned()) };
+    log_page(observation, &observation.model(text, text).unwrap(), &log)
 }
 
 #[test]
@@ -452,7 +492,7 @@ fn what_scrolls_is_reached_by_a_keyboard_and_has_a_name() {
 fn assets_are_small_and_every_page_names_them() {
     assert!(SCRIPT.text.len() <= 12 << 10 && STYLE.text.len() <= 16 << 10);
     assert!(FORM_SCRIPT.text.len() <= 12 << 10);
-    let pages = sources_page(&fleet(), now()) + &form_of("x", MODEL);
+    let pages = sources_page(&fleet(), now()) + &form_of("x", MODEL) + &log_of(&hostile("a"), "a");
     for asset in ASSETS {
         assert!(pages.contains(&asset.path) && find_asset(&asset.path).is_some());
     }

@@ -165,9 +165,9 @@ spec:
             capabilities: {drop: [ALL]}
             readOnlyRootFilesystem: true
           {{- $tls := .context.Values.tls.secret }}
-          {{- $webTls := "" }}
-          {{- if and .context.Values.web.enabled (eq .component "controller") }}{{ $webTls = .context.Values.web.tlsSecret }}{{ end }}
-          {{- if or .volume $tls $webTls .settings.extraVolumeMounts }}
+          {{- $webTls := "" }}{{ $webOidc := "" }}
+          {{- if and .context.Values.web.enabled (eq .component "controller") }}{{ $webTls = .context.Values.web.tlsSecret }}{{ $webOidc = ternary .context.Values.web.oidc.secret "" (ne .context.Values.web.oidc.issuer "") }}{{ end }}
+          {{- if or .volume $tls $webTls $webOidc .settings.extraVolumeMounts }}
           volumeMounts:
             {{- if .volume }}
             - {name: data, mountPath: /var/lib/stator}
@@ -178,11 +178,14 @@ spec:
             {{- if $webTls }}
             - {name: web-tls, mountPath: /etc/stator/web-tls, readOnly: true}
             {{- end }}
+            {{- if $webOidc }}
+            - {name: web-oidc, mountPath: /etc/stator/web-oidc, readOnly: true}
+            {{- end }}
             {{- with .settings.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
           {{- end }}
-      {{- if or .volume $tls $webTls .settings.extraVolumes }}
+      {{- if or .volume $tls $webTls $webOidc .settings.extraVolumes }}
       volumes:
         {{- with .volume }}
         # Copies of repositories: what is lost is fetched again.
@@ -193,6 +196,9 @@ spec:
         {{- end }}
         {{- with $webTls }}
         - {name: web-tls, secret: {secretName: {{ . }}, defaultMode: 0440}}
+        {{- end }}
+        {{- with $webOidc }}
+        - {name: web-oidc, secret: {secretName: {{ . }}, defaultMode: 0440}}
         {{- end }}
         {{- with .settings.extraVolumes }}
         {{- toYaml . | nindent 8 }}

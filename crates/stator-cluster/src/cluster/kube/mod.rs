@@ -15,6 +15,7 @@ mod events;
 mod field_paths;
 mod kube_cluster;
 mod list_watch;
+mod log_sources;
 mod nodes;
 mod owned_objects;
 mod ownership_transfer;
@@ -37,6 +38,7 @@ pub use connect::{
 };
 pub use events::{KubeEvent, events_of_models};
 pub use kube_cluster::KubeCluster;
+pub use log_sources::{LogSource, PodOwner, PodSelection, pod_owners};
 pub use owned_objects::OwnedObjects;
 pub use pod_logs::{LogLine, LogRequest, LogStream};
 pub use preflight::{PreflightProblem, PreflightReport, PreflightSubject};

@@ -189,7 +189,7 @@ impl KubeConnection {
                 // Of metadata alone the kind is not said.
                 item["apiVersion"] = json!(kind.group_version);
                 item["kind"] = json!(kind.resource.kind);
-                objects.extend(Object::from_value(item).ok().map(|object| OwnedObject::of(&object)));
+                objects.extend(Object::from_value(item).ok().map(|object| OwnedObject::of(&object, kind.rbac_name())));
             }
             match page.metadata.r#continue.filter(|token| !token.is_empty()) {
                 Some(_) if objects.len() >= MAX_OBJECTS_OF_KIND => {
@@ -224,7 +224,7 @@ impl KubeConnection {
         match self.send(request, self.options.deadlines.get).await {
             Ok(answer) if answer.status.is_success() => {
                 let whole = answer.json::<Value>(&url).and_then(|value| parse_object(value, &url));
-                whole.map_or_else(|_| known.clone(), |object| OwnedObject::of(&object))
+                whole.map_or_else(|_| known.clone(), |object| OwnedObject::of(&object, known.resource.clone()))
             }
             Ok(_) | Err(_) => known.clone(),
         }

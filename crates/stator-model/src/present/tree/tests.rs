@@ -10,7 +10,7 @@ fn object(kind: &str, name: &str, uid: &str, owner: &str, status: Value) -> Owne
         metadata["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Any", "name": "any", "uid": owner}]);
     }
     let value = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "status": status});
-    OwnedObject::of(&Object::from_value(value).unwrap())
+    OwnedObject::of(&Object::from_value(value).unwrap(), format!("{}s", kind.to_lowercase()))
 }
 
 fn model(objects: &[(&str, &str, Health)]) -> ModelStatus {
@@ -164,4 +164,18 @@ fn a_state_is_what_an_objects_own_status_says() {
     );
     assert_eq!(state("ConfigMap", json!({})), "");
     assert_eq!(state("Widget", json!({"phase": 3, "conditions": "none"})), "");
+}
+
+#[test]
+fn what_is_below_something_that_may_not_be_seen_stays_in_the_tree() {
+    let model = model(&[("DynamoGraphDeployment", "llama", Health::Healthy)]);
+    let live = [object("DynamoGraphDeployment", "llama", "g", "", json!({}))];
+    let owned = vec![
+        object("PodCliqueSet", "llama", "s", "g", json!({})),
+        object("PodClique", "llama-worker", "c", "s", json!({})),
+        object("Pod", "llama-worker-0", "p", "c", json!({})),
+    ];
+    let visible = keep_visible(owned, |one| one.resource == "pods");
+    let forest = build_forest(&[model], &live, &visible, Vec::new());
+    assert_eq!(forest_names(&forest), "dynamographdeployment/prod/llama\npod/prod/llama-worker-0\n");
 }

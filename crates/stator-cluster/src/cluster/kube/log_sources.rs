@@ -1,14 +1,12 @@
 //! Whose output is read: the containers of the pods that were made for models.
 
-use crate::cli::error::CliError;
-use stator_cluster::cluster::kube::KubeCluster;
-use stator_cluster::cluster::{Cluster as _, ClusterError};
-use stator_cluster::sync::EnvironmentStatus;
+use super::kube_cluster::KubeCluster;
+use crate::cluster::{Cluster as _, ClusterError};
 use stator_core::dynamo::health::pods::owner_label;
 use stator_core::dynamo::kinds::{GRAPH, JOB, POD, REQUEST};
 use stator_core::dynamo::pod_containers::{ContainerSelection, PodContainer, select_containers};
-use stator_core::object::ObjectRef;
-use stator_model::plan::graph_made_by;
+use stator_core::object::{Object, ObjectRef, ObjectText};
+use stator_model::plan::{ModelStatus, graph_made_by};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An object that pods are made for: a graph, or a Job.
@@ -20,6 +18,17 @@ pub struct PodOwner {
     pub object: ObjectRef,
     /// What its pods are called, where no label of theirs says.
     pub component: Option<&'static str>,
+}
+
+impl PodOwner {
+    /// Its pods, as their label names them.
+    ///
+    /// # Errors
+    /// When pods cannot be listed.
+    pub async fn pods(&self, cluster: &KubeCluster) -> Result<Vec<Object>, ClusterError> {
+        let labels = BTreeMap::from([(owner_label(&self.object).to_owned(), self.object.name.clone())]);
+        cluster.list(&POD, Some(&self.object.namespace), &labels).await
+    }
 }
 
 /// A container whose output is read.
@@ -55,11 +64,12 @@ pub struct PodSelection {
     pub limit: usize,
 }
 
-/// What the pods of models are made for: their graphs and downloads, and what their requests made.
-pub fn pod_owners(status: &EnvironmentStatus) -> BTreeSet<PodOwner> {
-    let live: BTreeMap<_, _> = status.live.iter().map(|text| (text.reference().identity(), text)).collect();
+/// What the pods of models are made for: their graphs and downloads, and what their requests made. `live` are their objects,
+/// as the cluster holds them.
+pub fn pod_owners<'a>(models: impl IntoIterator<Item = &'a ModelStatus>, live: &[ObjectText]) -> BTreeSet<PodOwner> {
+    let live: BTreeMap<_, _> = live.iter().map(|text| (text.reference().identity(), text)).collect();
     let mut owners = BTreeSet::new();
-    for model in &status.models {
+    for model in models {
         let mut add = |object: ObjectRef, component| {
             owners.insert(PodOwner { model: model.name.clone(), object, component });
         };
@@ -102,8 +112,7 @@ impl PodSelection {
     pub async fn find(&self, cluster: &KubeCluster) -> Result<Vec<LogSource>, ClusterError> {
         let mut found = Vec::new();
         for owner in &self.owners {
-            let labels = BTreeMap::from([(owner_label(&owner.object).to_owned(), owner.object.name.clone())]);
-            let pods = cluster.list(&POD, Some(&owner.object.namespace), &labels).await?;
+            let pods = owner.pods(cluster).await?;
             for pod in pods.iter().filter(|pod| self.pod.as_deref().is_none_or(|name| name == pod.name())) {
                 let containers = select_containers(pod, &self.containers).into_iter();
                 let sources = containers.map(|container| LogSource {
@@ -120,19 +129,5 @@ impl PodSelection {
             key(one).cmp(&key(other))
         });
         Ok(found)
-    }
-
-    /// Refuses more containers than the limit.
-    ///
-    /// # Errors
-    /// When there are more.
-    pub fn check_number(&self, found: &[LogSource]) -> Result<(), CliError> {
-        if found.len() <= self.limit {
-            return Ok(());
-        }
-        let message = format!("{} containers are more than --max-containers {}", found.len(), self.limit);
-        Err(CliError::usage(message)
-            .with_hint("name fewer models, or select with --component or --pod")
-            .with_hint("or raise --max-containers"))
     }
 }
