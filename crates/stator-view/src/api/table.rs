@@ -4,11 +4,12 @@ use super::endpoint::{ApiAnswer, ApiEndpoint, ApiParameter, ApiRequest, Paramete
 use super::openapi::OPENAPI_PATH;
 use crate::capacity::{CapacityView, capacity};
 use crate::changes::{ChangeListView, PendingView, parse_changes_query, pending_changes};
-use crate::draft::{PlannedDraft, RenderedDraft};
+use crate::draft::{MAX_FILE_LENGTH, PlannedDraft, RenderedDraft};
 use crate::model::{
     DriftView, EventView, HistoryEntryView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, check_events,
     check_objects, drift, events, history, manifests, objects,
 };
+use crate::models::query::MAX_VALUE_LENGTH;
 use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
 use crate::problem::{ProblemDetails, ProblemKind};
@@ -22,16 +23,25 @@ use serde::Serialize;
 pub const STREAM_PATH: &str = "/api/v1/stream";
 
 const fn query(name: &'static str, description: &'static str) -> ApiParameter {
-    ApiParameter { name, place: ParameterPlace::Query, description, allowed: &[], pattern: "" }
+    ApiParameter { name, place: ParameterPlace::Query, description, allowed: &[], pattern: "", max_length: 0 }
+}
+
+/// A parameter of the list with any text.
+const fn listed(name: &'static str, description: &'static str) -> ApiParameter {
+    ApiParameter { max_length: MAX_VALUE_LENGTH, ..query(name, description) }
 }
 
 const fn repeated(name: &'static str, description: &'static str, allowed: &'static [&'static str]) -> ApiParameter {
-    ApiParameter { name, place: ParameterPlace::RepeatedQuery, description, allowed, pattern: "" }
+    ApiParameter { place: ParameterPlace::RepeatedQuery, allowed, ..listed(name, description) }
+}
+
+const fn in_path(name: &'static str, description: &'static str) -> ApiParameter {
+    ApiParameter { place: ParameterPlace::Path, ..query(name, description) }
 }
 
 /// The parameters of the list. Their values are read by [`ModelQuery`], which a test compares with this.
 const LIST: &[ApiParameter] = &[
-    query(
+    listed(
         "q",
         "Search words. Each must occur in the model's name, namespace, source, GPUs, revision, status or message; case does not matter.",
     ),
@@ -45,78 +55,53 @@ const LIST: &[ApiParameter] = &[
     repeated("source", "Models of this source, as rows name it.", &[]),
     repeated("gpu", "Models that hold GPUs of this SKU.", &[]),
     ApiParameter {
-        name: "drift",
-        place: ParameterPlace::Query,
-        description: "Models with drifted fields (`true`), or without (`false`).",
         allowed: &["true", "false"],
-        pattern: "",
+        ..query("drift", "Models with drifted fields (`true`), or without (`false`).")
     },
     ApiParameter {
-        name: "pending",
-        place: ParameterPlace::Query,
-        description: "Models with objects that the next sync changes (`true`), or without (`false`).",
         allowed: &["true", "false"],
-        pattern: "",
+        ..query("pending", "Models with objects that the next sync changes (`true`), or without (`false`).")
     },
     ApiParameter {
         pattern: "^[0-9A-Fa-f]{1,64}$",
+        max_length: 64,
         ..query("commit", "The first digits of a commit: models that its sync changed last, or is about to change.")
     },
-    query(
-        "sort",
-        "Comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `disruption`, `since`.",
-    ),
     ApiParameter {
-        name: "limit",
-        place: ParameterPlace::NumberQuery,
-        description: "Rows of a page, from 1 to 500; 100 by default.",
-        allowed: &[],
-        pattern: "",
+        pattern: SORT_PATTERN,
+        ..listed(
+            "sort",
+            "Up to four comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `disruption`, `since`.",
+        )
     },
-    query(
-        "continue",
-        "The start of the page: `metadata.continue` or `metadata.previous` of another page of the same list.",
-    ),
+    ApiParameter {
+        place: ParameterPlace::NumberQuery,
+        ..query("limit", "Rows of a page, from 1 to 500; 100 by default.")
+    },
+    ApiParameter {
+        pattern: "^[0-9A-Za-z_-]*$",
+        ..listed(
+            "continue",
+            "The start of the page: `metadata.continue` or `metadata.previous` of another page of the same list.",
+        )
+    },
 ];
 
-const ONE: &[ApiParameter] = &[
-    ApiParameter {
-        name: "namespace",
-        place: ParameterPlace::Path,
-        description: "The namespace of its objects.",
-        allowed: &[],
-        pattern: "",
-    },
-    ApiParameter {
-        name: "name",
-        place: ParameterPlace::Path,
-        description: "The model's name.",
-        allowed: &[],
-        pattern: "",
-    },
-];
+const SORT_PATTERN: &str = "^-?(worst|name|namespace|source|health|sync|gpus|cost|disruption|since)(,-?(worst|name|namespace|source|health|sync|gpus|cost|disruption|since)){0,3}$";
+
+const ONE: &[ApiParameter] =
+    &[in_path("namespace", "The namespace of its objects."), in_path("name", "The model's name.")];
 
 const ONE_SOURCE: &[ApiParameter] = &[
-    ApiParameter {
-        name: "namespace",
-        place: ParameterPlace::Path,
-        description: "The namespace of the source; `-` for the source of a folder, which has none.",
-        allowed: &[],
-        pattern: "",
-    },
-    ApiParameter {
-        name: "name",
-        place: ParameterPlace::Path,
-        description: "The name of the source.",
-        allowed: &[],
-        pattern: "",
-    },
+    in_path("namespace", "The namespace of the source; `-` for the source of a folder, which has none."),
+    in_path("name", "The name of the source."),
 ];
 
 const SOURCE: ApiParameter =
     query("source", "The source of the model, as rows name it. Optional if there is only one.");
 const FILE: ApiParameter = ApiParameter {
     pattern: FILE_PATTERN,
+    max_length: MAX_FILE_LENGTH,
     ..query(
         "file",
         "The path of the `model.yaml` from the repository's root. Defaults to the file of the model of this name, or `models/NAME/model.yaml` for a new one.",
@@ -138,11 +123,11 @@ const PLANNED: &[ApiParameter] = &[
     SOURCE,
     FILE,
     ApiParameter {
-        name: "dryRun",
-        place: ParameterPlace::Query,
-        description: "How to plan: against the last observation of the cluster, which is the default. The API server is not asked.",
         allowed: &["client"],
-        pattern: "",
+        ..query(
+            "dryRun",
+            "How to plan: against the last observation of the cluster, which is the default. The API server is not asked.",
+        )
     },
 ];
 
