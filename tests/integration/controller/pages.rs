@@ -13,7 +13,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use stator::server::Caller;
 
-fn rule(verbs: &[&str], group: &str, resources: &[&str]) -> PolicyRule {
+pub(super) fn rule(verbs: &[&str], group: &str, resources: &[&str]) -> PolicyRule {
     let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     PolicyRule {
         verbs: texts(verbs),
@@ -24,7 +24,7 @@ fn rule(verbs: &[&str], group: &str, resources: &[&str]) -> PolicyRule {
 }
 
 /// A token of an account that may do this much in its namespace.
-fn token(stage: &Stage<'_>, namespace: &str, name: &str, rules: Vec<PolicyRule>, audience: &str) -> String {
+pub(super) fn token(stage: &Stage<'_>, namespace: &str, name: &str, rules: Vec<PolicyRule>, audience: &str) -> String {
     stage.runtime.block_on(stage.plane.account(namespace, name, rules));
     token_for(stage, namespace, name, audience)
 }
@@ -56,10 +56,10 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 /// Two teams with a source each, whose models are healthy; pages for both.
-struct Fleet<'a> {
+pub(super) struct Fleet<'a> {
     stage: &'a Stage<'a>,
-    pages: Pages,
-    blue: String,
+    pub(super) pages: Pages,
+    pub(super) blue: String,
     green: String,
     _operators: [Operator; 2],
     _git: crate::git_server::GitServer,
@@ -67,7 +67,7 @@ struct Fleet<'a> {
 }
 
 impl<'a> Fleet<'a> {
-    fn start(stage: &'a Stage<'a>, name: &str) -> Self {
+    pub(super) fn start(stage: &'a Stage<'a>, name: &str) -> Self {
         let (blue, green) = (format!("pages-{name}-blue"), format!("pages-{name}-green"));
         let (bench, git) = hosted(2);
         for namespace in [&blue, &green] {
@@ -89,7 +89,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Waits until a reader sees so many models that are healthy.
-    fn settled(&self, token: &str, number: usize) {
+    pub(super) fn settled(&self, token: &str, number: usize) {
         until(&format!("{number} healthy models"), || {
             let answer = read(&self.pages, token, "/api/v1/models?health=Healthy&sync=Synced");
             answer.status == 200 && answer.json()["metadata"]["total"] == number
@@ -97,7 +97,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-fn everything() -> Vec<PolicyRule> {
+pub(super) fn everything() -> Vec<PolicyRule> {
     vec![
         rule(&["list", "propose", "sync", "suspend", "resume", "approve"], "stator.dev", &["models", "modelsources"]),
         rule(&["get"], "nvidia.com", &["*"]),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A source of that name, of a repository of this machine.
-fn source(bench: &Workbench, name: &str, more: &str) -> String {
+pub fn source(bench: &Workbench, name: &str, more: &str) -> String {
     let url = bench.root().canonicalize().unwrap();
     format!(
         "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: {name}}}\nspec:\n  url: {}\n  allowLocal: true\n  ref: {{branch: master}}\n  interval: 1s\n{more}---\n",
@@ -16,7 +16,7 @@ fn source(bench: &Workbench, name: &str, more: &str) -> String {
     )
 }
 
-fn controller(bench: &Workbench, folder: &Path) -> Command {
+pub fn controller(bench: &Workbench, folder: &Path) -> Command {
     let mut command = bench.command();
     command.current_dir(folder).args(["controller", "--source", "sources.yaml", "--listen", "127.0.0.1:0"]);
     command.args(["--cluster", "embedded:cluster", "--simulate-operator", "--simulate-speed", "1000", "--web"]);

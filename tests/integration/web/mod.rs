@@ -10,6 +10,7 @@ mod kubernetes;
 mod proposals;
 pub mod scene;
 mod schema;
+mod schemathesis;
 
 use crate::cli::{MOCK, fleet};
 use crate::testbed::until;

@@ -232,7 +232,7 @@ fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
         }),
         ApiAnswer::Stream => json!({
             "description": "OK",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": {}},
         }),
         ApiAnswer::OpenApi => json!({
             "description": "OK",

@@ -9,7 +9,7 @@ use crate::model::{
     DriftView, EventView, HistoryEntryView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, check_events,
     check_objects, drift, events, history, manifests, objects,
 };
-use crate::models::query::MAX_VALUE_LENGTH;
+use crate::models::query::{MAX_PLACE_LENGTH, MAX_VALUE_LENGTH};
 use crate::models::{ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
 use crate::problem::{ProblemDetails, ProblemKind};
@@ -80,7 +80,8 @@ const LIST: &[ApiParameter] = &[
     },
     ApiParameter {
         pattern: "^[0-9A-Za-z_-]*$",
-        ..listed(
+        max_length: MAX_PLACE_LENGTH,
+        ..query(
             "continue",
             "The start of the page: `metadata.continue` or `metadata.previous` of another page of the same list.",
         )

@@ -15,8 +15,11 @@ use std::collections::BTreeMap;
 pub const DEFAULT_LIMIT: usize = 100;
 /// The most rows of a page.
 pub const MAX_LIMIT: usize = 500;
-/// The longest value of a parameter, in characters; places in lists are the longest.
-pub(crate) const MAX_VALUE_LENGTH: usize = 4000;
+/// The longest value of a parameter, in characters: with all that a query may have, an address stays below the 64 KiB at
+/// which it is refused unread.
+pub(crate) const MAX_VALUE_LENGTH: usize = 500;
+/// The longest place in a list, which has values and names of a row in it.
+pub(crate) const MAX_PLACE_LENGTH: usize = 4000;
 /// How often a parameter may stand in a query.
 pub(crate) const MAX_REPEATS: usize = 20;
 /// The most parameters: each that may be repeated, as often, and the others.
@@ -52,10 +55,9 @@ impl ModelQuery {
         for (at, (name, value)) in query_string::parse(text).enumerate() {
             let repeats = repeats.entry(name.clone()).or_default();
             *repeats += 1;
-            if at >= MAX_PARAMETERS || *repeats > MAX_REPEATS || value.chars().count() > MAX_VALUE_LENGTH {
-                let detail = format!(
-                    "a parameter has at most {MAX_REPEATS} values, each of at most {MAX_VALUE_LENGTH} characters"
-                );
+            let most = if name == "continue" { MAX_PLACE_LENGTH } else { MAX_VALUE_LENGTH };
+            if at >= MAX_PARAMETERS || *repeats > MAX_REPEATS || value.chars().count() > most {
+                let detail = format!("a parameter has at most {MAX_REPEATS} values, each of at most {most} characters");
                 errors.push(fault("", detail, &[], None));
                 break;
             }

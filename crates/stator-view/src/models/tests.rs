@@ -165,10 +165,10 @@ fn every_fault_of_a_query_is_told_with_what_is_allowed() {
 #[test]
 fn a_query_has_bounds_and_what_is_empty_is_not_asked() {
     let status = |text: &str| ModelQuery::parse(text).map_err(|problem| problem.status).err();
-    for many in ["gpu=a&".repeat(20), format!("q={}", "ä".repeat(4000)), "commit=&limit=&drift=&sort=".to_owned()] {
+    for many in ["gpu=a&".repeat(20), format!("q={}", "ä".repeat(500)), "commit=&limit=&drift=&sort=".to_owned()] {
         assert_eq!(status(&many), None, "{many}");
     }
-    let long = format!("q={}", "ä".repeat(4001));
+    let long = format!("q={}", "ä".repeat(501));
     for much in ["gpu=a&".repeat(21), long, "continue=a%20b".to_owned(), "sort=name,".to_owned()] {
         assert_eq!(status(&much), Some(400), "{much}");
     }
