@@ -5,8 +5,8 @@ use super::pages::{Fleet, everything, rule, token};
 use crate::testbed;
 use crate::web::scene::Pages;
 
-/// Lets a test look at pages, with the namespace of a source `fleet` and of its models, and the tokens of three people.
-pub fn for_readers(name: &str, look: impl FnOnce(&Pages, &str, [(&str, String); 3])) {
+/// Lets a test look at pages, with the namespace of a source `fleet` and of its models, and the tokens of these three.
+pub fn for_readers(name: &str, look: impl FnOnce(&Pages, &str, [String; 3])) {
     let Some(plane) = testbed::shared() else { return };
     let stage = Stage::on(plane);
     let fleet = Fleet::start(&stage, name);
@@ -20,5 +20,5 @@ pub fn for_readers(name: &str, look: impl FnOnce(&Pages, &str, [(&str, String); 
     let some = token(&stage, &fleet.blue, "some", rules, "stator");
     let none = token(&stage, &fleet.blue, "none", Vec::new(), "stator");
     fleet.settled(&all, 2);
-    look(&fleet.pages, &fleet.blue, [("with all rights", all), ("with some rights", some), ("with no rights", none)]);
+    look(&fleet.pages, &fleet.blue, [all, some, none]);
 }

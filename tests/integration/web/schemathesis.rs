@@ -32,6 +32,9 @@ struct Asker<'a> {
     models: (&'a str, &'a str),
     /// The namespace of the source, whose name is `fleet`.
     sources: &'a str,
+    /// The source that models are sent for; empty for who sees none, to whom any name is a wrong one.
+    label: &'a str,
+    phases: &'a str,
     /// How many requests are made up for each operation, beside those that its description leads to.
     examples: u32,
 }
@@ -62,7 +65,7 @@ max-stream-events = 1
 continue-on-failure = true
 warnings = false
 # A stream answers at once who heard something else last.
-headers = {{ Origin = 'http://{address}', Last-Event-ID = '0' }}
+headers = {{ Origin = 'http://{address}', Last-Event-ID = '{heard}' }}
 {login}
 [checks.positive_data_acceptance]
 expected-statuses = ['2xx', 401, 403, 404, 409, 410]
@@ -79,13 +82,15 @@ include-path-regex = '^/api/v1/sources/'
 parameters = {{ 'path.namespace' = {{ dictionary = 'places', probability = 0.8 }}, 'path.name' = {{ dictionary = 'sources', probability = 0.8 }} }}
 [[operations]]
 include-path-regex = '^/api/v1/(render|plan|proposals)$'
-parameters = {{ 'query.source' = '{place}/fleet' }}
+parameters = {{ 'query.source' = '{label}' }}
 phases = {{ coverage = {{ enabled = false }} }}
 checks = {{ positive_data_acceptance = {{ expected-statuses = ['2xx', 401, 403, 404, 409, 422] }} }}
 ",
             address = pages.address,
+            heard = u64::MAX,
             login = login.unwrap_or_default(),
             place = self.sources,
+            label = self.label,
         )
     }
 
@@ -104,7 +109,7 @@ checks = {{ positive_data_acceptance = {{ expected-statuses = ['2xx', 401, 403, 
             "run",
             "openapi.json",
         ]);
-        command.args(["--url", &url, "--checks", "all", "--phases", "examples,coverage,fuzzing,stateful"]);
+        command.args(["--url", &url, "--checks", "all", "--phases", self.phases]);
         command.args(["--seed", SEED, "--max-examples", &examples, "--generation-database", "none"]);
         command.args(["--workers", "1", "--request-timeout", "20"]);
         let told = command.env("NO_PROXY", "*").output().unwrap();
@@ -126,9 +131,16 @@ fn the_api_of_a_file_s_sources_is_as_it_is_described() {
     let healthy = "/api/v1/models?health=Healthy&sync=Synced";
     pages.shows(healthy, "three models", |answer| answer.json()["metadata"]["total"] == 3);
     let secret = format!("api_key = '{}'", pages.cookie.split_once('=').unwrap().1);
-    let all = Asker { login: Some(("link", secret)), models: ("models", "gamma"), sources: "default", examples: 8 };
+    let all = Asker {
+        login: Some(("link", secret)),
+        models: ("models", "gamma"),
+        sources: "default",
+        label: "default/fleet",
+        phases: "examples,coverage,fuzzing,stateful",
+        examples: 8,
+    };
     all.finds_nothing(&program, &pages, "the holder of the link");
-    let nobody = Asker { login: None, examples: 2, ..all };
+    let nobody = Asker { login: None, phases: "coverage,fuzzing", examples: 2, ..all };
     nobody.finds_nothing(&program, &pages, "without the link");
 }
 
@@ -136,12 +148,19 @@ fn the_api_of_a_file_s_sources_is_as_it_is_described() {
 fn the_api_of_a_cluster_s_sources_is_as_it_is_described() {
     let Some(program) = tool() else { return };
     for_readers("described", |pages, namespace, tokens| {
-        for (who, token) in tokens {
-            let login = Some(("token", format!("bearer = '{token}'")));
-            let asker = Asker { login, models: (namespace, "mock-0"), sources: namespace, examples: 3 };
+        let label = format!("{namespace}/fleet");
+        let [all, some, none] = tokens.map(|token| Some(("token", format!("bearer = '{token}'"))));
+        let askers = [
+            ("with all rights", all, label.as_str()),
+            ("with some rights", some, label.as_str()),
+            ("with no rights", none, ""),
+            ("without a token", None, ""),
+        ];
+        for (who, login, label) in askers {
+            let models = (namespace, "mock-0");
+            let phases = "coverage,fuzzing,stateful";
+            let asker = Asker { login, models, sources: namespace, label, phases, examples: 2 };
             asker.finds_nothing(&program, pages, who);
         }
-        let nobody = Asker { login: None, models: (namespace, "mock-0"), sources: namespace, examples: 1 };
-        nobody.finds_nothing(&program, pages, "without a token");
     });
 }
