@@ -20,7 +20,7 @@ use stator_core::object::{Object, ObjectRef};
 use stator_git::source::model_source::status::ModelSourceStatus;
 use stator_view::facts::{SourceControl, SourceFacts};
 use stator_view::page::{action_page, source_address};
-use stator_view::problem::{ProblemDetails, ProblemKind, RequestFault};
+use stator_view::problem::{ProblemDetails, ProblemKind};
 use stator_view::source_action::{SourceAction, SourceActionRequest, SourceActionView};
 use std::time::Duration;
 use url::form_urlencoded;
@@ -71,11 +71,7 @@ pub(super) async fn answer_api(
         "" => SourceActionRequest::default(),
         text => {
             drafts::check_media_type(question.headers, &JSON_TYPES)?;
-            serde_json::from_str(text).map_err(|error| {
-                let fault =
-                    RequestFault { pointer: "#".to_owned(), detail: error.to_string(), ..RequestFault::default() };
-                ProblemDetails::of_parameters(vec![fault])
-            })?
+            SourceActionRequest::parse(text)?
         }
     };
     carry_out(state, scope, source, action, &request).await?;

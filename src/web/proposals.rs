@@ -34,7 +34,7 @@ pub(super) async fn open(
     judged: &JudgedDraft,
     words: ProposalWords<'_>,
 ) -> Result<ProposalView, ProblemDetails> {
-    let refused = |detail: String| ProblemDetails::new(ProblemKind::NotProposed).with_detail(detail);
+    let refused = |detail: String| ProblemDetails::new(ProblemKind::NotPossible).with_detail(detail);
     let (base, host) = match &source.proposals {
         ProposalAccess::Open { base, host } => (base.clone(), host.clone()),
         ProposalAccess::Closed { reason } => return Err(refused(format!("{}: {reason}.", source.label()))),

@@ -122,6 +122,7 @@ async fn answer_checked(
         }
         WebRoute::Action(action, request) => {
             let source = request.source(observation)?;
+            request.refuse_query()?;
             return actions::answer_api(state, &scope, question, (source, action), body).await;
         }
         WebRoute::Source(namespace, name) => {

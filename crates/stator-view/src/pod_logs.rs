@@ -1,6 +1,6 @@
 //! What containers of a model write: what is asked, and the last lines.
 
-use crate::models::query::{fault, flag_word, one_of};
+use crate::models::query::{MAX_VALUE_LENGTH, fault, flag_word, one_of};
 use crate::problem::{ProblemDetails, RequestFault};
 use crate::query_string;
 use stator_core::finding::did_you_mean;
@@ -51,6 +51,10 @@ impl LogQuery {
 
     fn take(&mut self, name: &str, value: String) -> Result<(), Box<RequestFault>> {
         let flag = || one_of(name, &value, &[true, false], flag_word);
+        if value.chars().count() > MAX_VALUE_LENGTH {
+            let detail = format!("a value has at most {MAX_VALUE_LENGTH} characters");
+            return Err(fault(name, detail, &[], None).into());
+        }
         match name {
             "pod" => self.pod = Some(value),
             "container" => self.container = Some(value),

@@ -99,7 +99,7 @@ problem_kinds! {
     ReplicasNotOwned = 409, "replicas-not-owned", "Git does not set these replicas",
         "A planner or a scaling adapter sets the replicas: change the bounds in `scaling`, or remove `scaling` \
          to set the replicas in git.";
-    /// The git host refused the pull request, or there is none.
+    /// The git host refused the pull request.
     NotProposed = 502, "not-proposed", "The pull request was not opened",
         "Download the patch, apply it in a clone of the repository, and open the pull request there.";
     /// A file or a plan is another one than that which was looked at.

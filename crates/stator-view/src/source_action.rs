@@ -1,7 +1,7 @@
 //! What a person may ask of a source beside what git says, each with a right of its own.
 
 use crate::facts::{SourceControl, SourceFacts};
-use crate::problem::{ProblemDetails, ProblemKind};
+use crate::problem::{ProblemDetails, ProblemKind, RequestFault};
 use crate::reader::RequiredRight;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,6 +128,28 @@ impl SourceAction {
 }
 
 impl SourceActionRequest {
+    /// Reads what was sent: an object whose fields are as the schema has them, also where they are not needed.
+    ///
+    /// # Errors
+    /// Where it is anything else.
+    pub fn parse(text: &str) -> Result<Self, ProblemDetails> {
+        let refused = |pointer: &str, detail: String| {
+            let pointer = pointer.to_owned();
+            ProblemDetails::of_parameters(vec![RequestFault { pointer, detail, ..RequestFault::default() }])
+        };
+        // Else serde would take a list of the values too.
+        let map: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(text).map_err(|error| refused("#", error.to_string()))?;
+        let request: Self = serde_json::from_value(map.into()).map_err(|error| refused("#", error.to_string()))?;
+        for (name, value) in [("commit", &request.commit), ("plan", &request.plan)] {
+            if value.len() > 64 || !value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+                let detail = format!("`{name}` must have at most 64 digits of 0-9 and a-f");
+                return Err(refused(&format!("#/{name}"), detail));
+            }
+        }
+        Ok(request)
+    }
+
     /// That what is held back is what the request names.
     ///
     /// # Errors
@@ -148,5 +170,21 @@ impl SourceActionRequest {
     fn nothing_held(source: &SourceFacts) -> Result<(), ProblemDetails> {
         let detail = format!("{} holds nothing back.", source.label());
         Err(ProblemDetails::new(ProblemKind::Stale).with_detail(detail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_as_its_schema_says() {
+        for text in ["{}", r#"{"commit": "", "plan": "0a"}"#] {
+            assert!(SourceActionRequest::parse(text).is_ok(), "{text}");
+        }
+        let long = format!(r#"{{"plan": "{}"}}"#, "0".repeat(65));
+        for text in ["[]", r#"["a", "b"]"#, "null", r#"{"commit": "G"}"#, r#"{"comit": ""}"#, &long] {
+            assert_eq!(SourceActionRequest::parse(text).map_err(|problem| problem.status), Err(400), "{text}");
+        }
     }
 }

@@ -16,6 +16,7 @@ mod panicking;
 mod policies;
 pub mod process;
 mod protected;
+pub mod readers;
 mod replaced;
 mod rewound;
 pub mod scene;

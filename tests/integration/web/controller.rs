@@ -16,7 +16,7 @@ pub fn source(bench: &Workbench, name: &str, more: &str) -> String {
     )
 }
 
-fn controller(bench: &Workbench, folder: &Path) -> Command {
+pub fn controller(bench: &Workbench, folder: &Path) -> Command {
     let mut command = bench.command();
     command.current_dir(folder).args(["controller", "--source", "sources.yaml", "--listen", "127.0.0.1:0"]);
     command.args(["--cluster", "embedded:cluster", "--simulate-operator", "--simulate-speed", "1000", "--web"]);
@@ -163,6 +163,8 @@ fn a_source_is_synced_and_a_held_plan_approved_from_its_page() {
     assert_eq!(pages.get("/sources/default/fleet/suspend").status, 409);
     assert_eq!(pages.get("/sources/default/nothing").status, 404);
     assert_eq!(pages.get("/sources/default/fleet/explode").status, 404);
-    let odd = pages.post("/api/v1/sources/default/fleet/sync", "application/json", "{\"comit\": 1}");
-    assert_eq!(odd.status, 400, "{odd:?}");
+    for (query, body) in [("", "{\"comit\": 1}"), ("", "[]"), ("", "{\"plan\": \"x\"}"), ("?force=true", "")] {
+        let odd = pages.post(&format!("/api/v1/sources/default/fleet/sync{query}"), "application/json", body);
+        assert_eq!(odd.status, 400, "{query} {body}: {odd:?}");
+    }
 }

@@ -12,6 +12,7 @@ mod pods;
 mod proposals;
 pub mod scene;
 mod schema;
+mod schemathesis;
 
 use crate::cli::{MOCK, fleet};
 use crate::testbed::until;

@@ -186,7 +186,7 @@ fn without_a_host_there_is_the_patch() {
     let fields = filled(&opened);
     // Whoever asks all the same keeps what was typed.
     let refused = pages.submit(EDIT, &with(&fields, &[(REPLICAS, "4"), ("action", "propose")]));
-    assert_eq!((refused.status, value(&filled(&refused), REPLICAS)), (502, "4"), "{refused:?}");
+    assert_eq!((refused.status, value(&filled(&refused), REPLICAS)), (409, "4"), "{refused:?}");
     let patch = pages.submit(EDIT, &with(&fields, &[(REPLICAS, "4"), ("action", "patch")]));
     assert!(patch.status == 200 && patch.body.contains("+      replicas: 4"), "{patch:?}");
 }

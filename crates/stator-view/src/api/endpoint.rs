@@ -79,6 +79,8 @@ pub struct ApiParameter {
     pub allowed: &'static [&'static str],
     /// What a value has to look like, as a regular expression; empty where anything goes.
     pub pattern: &'static str,
+    /// How many characters a value may have; 0 where as many as an address may.
+    pub max_length: usize,
 }
 
 /// Where a parameter stands.

@@ -1,6 +1,7 @@
 //! The OpenAPI document, made of the table of endpoints and of the types that they answer with.
 
 use super::endpoint::{ApiAnswer, ApiEndpoint, ApiParameter, ParameterPlace};
+use crate::models::query::MAX_REPEATS;
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::source_action::{SourceAction, SourceActionRequest};
 use schemars::SchemaGenerator;
@@ -143,6 +144,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             ProblemKind::BodyTooLarge,
             ProblemKind::MediaType,
             ProblemKind::InvalidModel,
+            ProblemKind::NotPossible,
             ProblemKind::NotProposed,
             ProblemKind::OutOfTime,
         ]),
@@ -153,7 +155,6 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             ProblemKind::NotPossible,
             ProblemKind::BodyTooLarge,
             ProblemKind::MediaType,
-            ProblemKind::NotProposed,
             ProblemKind::OutOfTime,
         ]),
         ApiAnswer::Tree { .. } => {
@@ -202,7 +203,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             "required": true,
             "description": "The content of a `model.yaml`, at most 1 MiB. Lines and columns in the answer refer to this text.",
             "content": {
-                "application/yaml": {"schema": {"type": "string"}},
+                "application/yaml": {"schema": {"$ref": "#/components/schemas/ModelFile"}},
                 "application/json": {"schema": {"$ref": "#/components/schemas/ModelFile"}},
             },
         });
@@ -249,7 +250,7 @@ fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
         }),
         ApiAnswer::Stream => json!({
             "description": "OK",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": {}},
         }),
         ApiAnswer::OpenApi => json!({
             "description": "OK",
@@ -260,23 +261,32 @@ fn success(answer: ApiAnswer, generator: &mut SchemaGenerator) -> Value {
 }
 
 fn parameter(parameter: &ApiParameter) -> Value {
-    let ApiParameter { name, place, description, allowed, pattern } = parameter;
-    let text = match allowed {
-        [] if !pattern.is_empty() => json!({"type": "string", "pattern": pattern, "maxLength": 1000}),
-        [] => json!({"type": "string"}),
-        allowed => json!({"type": "string", "enum": allowed}),
-    };
+    let ApiParameter { name, place, description, allowed, pattern, max_length } = parameter;
+    let mut text = json!({"type": "string"});
+    if !allowed.is_empty() {
+        text["enum"] = json!(allowed);
+    } else if *max_length > 0 {
+        text["maxLength"] = json!(max_length);
+    }
+    if !pattern.is_empty() {
+        text["pattern"] = json!(pattern);
+    }
     let (where_it_stands, schema) = match place {
         ParameterPlace::Path => ("path", text),
         ParameterPlace::Query => ("query", text),
-        ParameterPlace::RepeatedQuery => ("query", json!({"type": "array", "items": text})),
+        ParameterPlace::RepeatedQuery => ("query", json!({"type": "array", "maxItems": MAX_REPEATS, "items": text})),
         ParameterPlace::NumberQuery(most) => ("query", json!({"type": "integer", "minimum": 1, "maximum": most})),
     };
-    json!({
+    let mut parameter = json!({
         "name": name,
         "in": where_it_stands,
         "required": *place == ParameterPlace::Path,
         "description": description,
         "schema": schema,
-    })
+    });
+    if *place != ParameterPlace::Path {
+        // As forms send fields that nobody filled in.
+        parameter["allowEmptyValue"] = json!(true);
+    }
+    parameter
 }

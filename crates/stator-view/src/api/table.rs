@@ -4,11 +4,12 @@ use super::endpoint::{ApiAnswer, ApiEndpoint, ApiParameter, ApiRequest, Paramete
 use super::openapi::OPENAPI_PATH;
 use crate::capacity::{CapacityView, capacity};
 use crate::changes::{ChangeListView, PendingView, parse_changes_query, pending_changes};
-use crate::draft::{PlannedDraft, RenderedDraft};
+use crate::draft::{MAX_FILE_LENGTH, PlannedDraft, RenderedDraft};
 use crate::model::{
     DriftView, EventView, HistoryEntryView, ItemList, ManifestView, ModelStanding, ModelView, ObjectView, check_events,
     check_objects, drift, events, history, manifests, objects,
 };
+use crate::models::query::{MAX_PLACE_LENGTH, MAX_VALUE_LENGTH};
 use crate::models::{MAX_LIMIT, ModelListView, ModelQuery};
 use crate::observation::{FleetObservation, FoundModel};
 use crate::pod_logs::MAX_LINES;
@@ -24,16 +25,25 @@ use stator_model::present::tree::ObjectForest;
 pub const STREAM_PATH: &str = "/api/v1/stream";
 
 const fn query(name: &'static str, description: &'static str) -> ApiParameter {
-    ApiParameter { name, place: ParameterPlace::Query, description, allowed: &[], pattern: "" }
+    ApiParameter { name, place: ParameterPlace::Query, description, allowed: &[], pattern: "", max_length: 0 }
+}
+
+/// A parameter of the list with any text.
+const fn listed(name: &'static str, description: &'static str) -> ApiParameter {
+    ApiParameter { max_length: MAX_VALUE_LENGTH, ..query(name, description) }
 }
 
 const fn repeated(name: &'static str, description: &'static str, allowed: &'static [&'static str]) -> ApiParameter {
-    ApiParameter { name, place: ParameterPlace::RepeatedQuery, description, allowed, pattern: "" }
+    ApiParameter { place: ParameterPlace::RepeatedQuery, allowed, ..listed(name, description) }
+}
+
+const fn in_path(name: &'static str, description: &'static str) -> ApiParameter {
+    ApiParameter { place: ParameterPlace::Path, ..query(name, description) }
 }
 
 /// The parameters of the list. Their values are read by [`ModelQuery`], which a test compares with this.
 const LIST: &[ApiParameter] = &[
-    query(
+    listed(
         "q",
         "Search words. Each must occur in the model's name, namespace, source, GPUs, revision, status or message; case does not matter.",
     ),
@@ -50,28 +60,34 @@ const LIST: &[ApiParameter] = &[
     flag("pending", "Models with objects that the next sync changes (`true`), or without (`false`)."),
     ApiParameter {
         pattern: "^[0-9A-Fa-f]{1,64}$",
+        max_length: 64,
         ..query("commit", "The first digits of a commit: models that its sync changed last, or is about to change.")
     },
-    query(
-        "sort",
-        "Comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `disruption`, `since`.",
-    ),
     ApiParameter {
-        name: "limit",
-        place: ParameterPlace::NumberQuery(MAX_LIMIT as u64),
-        description: "Rows of a page, from 1 to 500; 100 by default.",
-        allowed: &[],
-        pattern: "",
+        pattern: SORT_PATTERN,
+        ..listed(
+            "sort",
+            "Up to four comma-separated keys; a `-` before a key reverses its order: `worst` (the default), `name`, `namespace`, `source`, `health`, `sync`, `gpus`, `cost`, `disruption`, `since`.",
+        )
     },
-    query(
-        "continue",
-        "The start of the page: `metadata.continue` or `metadata.previous` of another page of the same list.",
-    ),
+    ApiParameter {
+        place: ParameterPlace::NumberQuery(MAX_LIMIT as u64),
+        ..query("limit", "Rows of a page, from 1 to 500; 100 by default.")
+    },
+    ApiParameter {
+        pattern: "^[0-9A-Za-z_-]*$",
+        max_length: MAX_PLACE_LENGTH,
+        ..query(
+            "continue",
+            "The start of the page: `metadata.continue` or `metadata.previous` of another page of the same list.",
+        )
+    },
 ];
 
-const NAMESPACE: ApiParameter =
-    ApiParameter { place: ParameterPlace::Path, ..query("namespace", "The namespace of its objects.") };
-const NAME: ApiParameter = ApiParameter { place: ParameterPlace::Path, ..query("name", "The model's name.") };
+const SORT_PATTERN: &str = "^-?(worst|name|namespace|source|health|sync|gpus|cost|disruption|since)(,-?(worst|name|namespace|source|health|sync|gpus|cost|disruption|since)){0,3}$";
+
+const NAMESPACE: ApiParameter = in_path("namespace", "The namespace of its objects.");
+const NAME: ApiParameter = in_path("name", "The model's name.");
 const ONE: &[ApiParameter] = &[NAMESPACE, NAME];
 
 const fn flag(name: &'static str, description: &'static str) -> ApiParameter {
@@ -94,26 +110,15 @@ const LOG: &[ApiParameter] = &[
 ];
 
 const ONE_SOURCE: &[ApiParameter] = &[
-    ApiParameter {
-        name: "namespace",
-        place: ParameterPlace::Path,
-        description: "The namespace of the source; `-` for the source of a folder, which has none.",
-        allowed: &[],
-        pattern: "",
-    },
-    ApiParameter {
-        name: "name",
-        place: ParameterPlace::Path,
-        description: "The name of the source.",
-        allowed: &[],
-        pattern: "",
-    },
+    in_path("namespace", "The namespace of the source; `-` for the source of a folder, which has none."),
+    in_path("name", "The name of the source."),
 ];
 
 const SOURCE: ApiParameter =
     query("source", "The source of the model, as rows name it. Optional if there is only one.");
 const FILE: ApiParameter = ApiParameter {
     pattern: FILE_PATTERN,
+    max_length: MAX_FILE_LENGTH,
     ..query(
         "file",
         "The path of the `model.yaml` from the repository's root. Defaults to the file of the model of this name, or `models/NAME/model.yaml` for a new one.",
@@ -135,11 +140,11 @@ const PLANNED: &[ApiParameter] = &[
     SOURCE,
     FILE,
     ApiParameter {
-        name: "dryRun",
-        place: ParameterPlace::Query,
-        description: "How to plan: `client`, the default, against the last observation of the cluster; `server` asks the API server, too, whether it would take each object.",
         allowed: &["client", "server"],
-        pattern: "",
+        ..query(
+            "dryRun",
+            "How to plan: `client`, the default, against the last observation of the cluster; `server` asks the API server, too, whether it would take each object.",
+        )
     },
 ];
 

@@ -16,5 +16,6 @@ pub(crate) mod tests;
 mod view;
 
 pub use judged::{JudgedDraft, MergedModel, ModelDraft, RefusedObject};
+pub(crate) use target::MAX_FILE_LENGTH;
 pub use target::{DraftCheck, DraftTarget, MAX_DRAFT_BYTES};
 pub use view::{DraftHead, PlannedDraft, RenderedDraft};

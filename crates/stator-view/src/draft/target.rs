@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// The longest draft: the longest file that is read from a repository.
 pub const MAX_DRAFT_BYTES: usize = 1 << 20;
 
-/// The longest path of a file.
-const MAX_FILE_BYTES: usize = 1024;
+/// The longest path of a file, in characters.
+pub(crate) const MAX_FILE_LENGTH: usize = 1000;
 /// How a draft is planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DraftCheck {
@@ -148,7 +148,7 @@ fn check_file(file: &str) -> Option<RequestFault> {
         Some(fault("file", format!("`file` {what}"), &[], Some("use `models/NAME/model.yaml`".to_owned())))
     };
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.chars().any(is_odd);
-    if !file.split('/').all(is_part) || file.len() > MAX_FILE_BYTES {
+    if !file.split('/').all(is_part) || file.chars().count() > MAX_FILE_LENGTH {
         return refused("is not a path from the repository's root");
     }
     match FileRole::of_name(file.rsplit('/').next().unwrap_or_default()) {

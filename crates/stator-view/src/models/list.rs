@@ -5,7 +5,7 @@ use super::filter::ModelFilter;
 use super::order::RowPlace;
 use super::query::{DEFAULT_LIMIT, ModelQuery};
 use super::row::{IndexedRow, ModelRow};
-use crate::problem::{ProblemDetails, ProblemKind, RequestFault};
+use crate::problem::{ProblemDetails, ProblemKind};
 use crate::words::{HEALTHS, SYNC_STATES};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -174,15 +174,7 @@ impl PageCursor {
     /// Reads what [`Self::to_text`] wrote for the list of that digest.
     pub(super) fn parse(text: &str, list: &str) -> Result<Self, ProblemDetails> {
         let cursor = URL_SAFE_NO_PAD.decode(text).ok().and_then(|json| serde_json::from_slice::<Self>(&json).ok());
-        match cursor {
-            Some(cursor) if cursor.list == list => Ok(cursor),
-            Some(_) => Err(ProblemDetails::new(ProblemKind::Expired)),
-            None => Err(ProblemDetails::of_parameters(vec![RequestFault {
-                pointer: "#/query/continue".to_owned(),
-                detail: "`continue` is not a place in a list".to_owned(),
-                help: Some("use the value of `metadata.continue` of the page before, or omit it".to_owned()),
-                ..RequestFault::default()
-            }])),
-        }
+        // What is a place of no list is one of another list, for whoever comes back with it.
+        cursor.filter(|cursor| cursor.list == list).ok_or_else(|| ProblemDetails::new(ProblemKind::Expired))
     }
 }

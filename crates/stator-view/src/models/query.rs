@@ -9,14 +9,21 @@ use sha2::{Digest as _, Sha256};
 use stator_core::dynamo::health::Health;
 use stator_core::finding::did_you_mean;
 use stator_model::plan::SyncState;
+use std::collections::BTreeMap;
 
 /// Rows of a page where nobody says how many.
 pub const DEFAULT_LIMIT: usize = 100;
 /// The most rows of a page.
 pub const MAX_LIMIT: usize = 500;
-/// The longest value of a parameter, and the most parameters.
-const MAX_VALUE_BYTES: usize = 2048;
-const MAX_PARAMETERS: usize = 64;
+/// The longest value of a parameter, in characters: with all that a query may have, an address stays below the 64 KiB at
+/// which it is refused unread.
+pub(crate) const MAX_VALUE_LENGTH: usize = 500;
+/// The longest place in a list, which has values and names of a row in it.
+pub(crate) const MAX_PLACE_LENGTH: usize = 4000;
+/// How often a parameter may stand in a query.
+pub(crate) const MAX_REPEATS: usize = 20;
+/// The most parameters: each that may be repeated, as often, and the others.
+const MAX_PARAMETERS: usize = 128;
 /// The most keys that a list is sorted by.
 const MAX_SORT_KEYS: usize = 4;
 
@@ -44,9 +51,13 @@ impl ModelQuery {
     /// Every parameter that is unknown or has a value that is not allowed, all at once.
     pub fn parse(text: &str) -> Result<Self, ProblemDetails> {
         let (mut query, mut errors) = (Self::default(), Vec::new());
+        let mut repeats = BTreeMap::<String, usize>::new();
         for (at, (name, value)) in query_string::parse(text).enumerate() {
-            if at >= MAX_PARAMETERS || value.len() > MAX_VALUE_BYTES {
-                let detail = format!("a query has at most {MAX_PARAMETERS} parameters of {MAX_VALUE_BYTES} bytes");
+            let repeats = repeats.entry(name.clone()).or_default();
+            *repeats += 1;
+            let most = if name == "continue" { MAX_PLACE_LENGTH } else { MAX_VALUE_LENGTH };
+            if at >= MAX_PARAMETERS || *repeats > MAX_REPEATS || value.chars().count() > most {
+                let detail = format!("a parameter has at most {MAX_REPEATS} values, each of at most {most} characters");
                 errors.push(fault("", detail, &[], None));
                 break;
             }
@@ -85,7 +96,14 @@ impl ModelQuery {
                 let detail = || format!("`limit` is `{value}`; use a number from 1 to {MAX_LIMIT}");
                 self.limit = Some(limit.ok_or_else(|| fault(name, detail(), &[], None))?);
             }
-            "continue" => self.cursor = Some(value.to_owned()),
+            "continue" => {
+                let is_place = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+                let refused = || {
+                    let help = "use the value of `metadata.continue` of the page before, or omit it".to_owned();
+                    fault(name, "`continue` is not a place in a list".to_owned(), &[], Some(help))
+                };
+                self.cursor = Some(is_place.then(|| value.to_owned()).ok_or_else(refused)?);
+            }
             other => {
                 let help = did_you_mean(other, PARAMETERS);
                 return Err(fault(other, format!("there is no parameter `{other}`"), &PARAMETERS, help).into());

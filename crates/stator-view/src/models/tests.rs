@@ -159,7 +159,19 @@ fn every_fault_of_a_query_is_told_with_what_is_allowed() {
     let cursor = fleet().models(&ModelQuery::parse("limit=2").unwrap()).unwrap().metadata.next.unwrap();
     let refused = |text: String| fleet().models(&ModelQuery::parse(&text).unwrap()).unwrap_err().status;
     assert_eq!(refused(format!("{page}{cursor}")), 410);
-    assert_eq!(refused(format!("{page}rubbish")), 400);
+    assert_eq!(refused(format!("{page}rubbish")), 410);
+}
+
+#[test]
+fn a_query_has_bounds_and_what_is_empty_is_not_asked() {
+    let status = |text: &str| ModelQuery::parse(text).map_err(|problem| problem.status).err();
+    for many in ["gpu=a&".repeat(20), format!("q={}", "ä".repeat(500)), "commit=&limit=&drift=&sort=".to_owned()] {
+        assert_eq!(status(&many), None, "{many}");
+    }
+    let long = format!("q={}", "ä".repeat(501));
+    for much in ["gpu=a&".repeat(21), long, "continue=a%20b".to_owned(), "sort=name,".to_owned()] {
+        assert_eq!(status(&much), Some(400), "{much}");
+    }
 }
 
 fn crowd(names: &[u16]) -> FleetObservation {
