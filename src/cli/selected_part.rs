@@ -7,7 +7,7 @@
 
 use super::repository::OpenedRepository;
 use stator_model::fleet_policy::FleetPolicies;
-use stator_model::intent::{FileRole, Intent, ResolvedEnvironment};
+use stator_model::intent::{FileRole, Intent, ResolvedEnvironment, SourceTree};
 use stator_model::plan::{Action, ChangeReason, Plan};
 use stator_model::render::RenderedModel;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -133,6 +133,39 @@ impl<'a> SelectedPart<'a> {
         self.members.extend(related);
         (self.members.len() * MIN_SHARE <= all.len()).then_some(is_any)
     }
+}
+
+/// The models whose own files are different, by name, with the path of each; `None` where the files of others may be, or
+/// where there are others.
+pub fn changed_models(
+    before: (&SourceTree, &ResolvedEnvironment),
+    after: (&SourceTree, &ResolvedEnvironment),
+) -> Option<BTreeMap<String, String>> {
+    let folder_of = |path: &str| path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+    let mut folders = BTreeSet::new();
+    let files = [before, after].map(|(tree, _)| tree.files.iter().map(|file| (&file.path, file)).collect());
+    for path in differences(&files) {
+        match FileRole::of_name(path.rsplit('/').next().unwrap_or_default()) {
+            FileRole::Intent | FileRole::Overlay(_) | FileRole::Lock(_) => folders.insert(folder_of(path)),
+            FileRole::Settings | FileRole::Misnamed { .. } | FileRole::Other => return None,
+        };
+    }
+    folders.extend(differences(&[before, after].map(|(tree, _)| tree.mounted_files.iter().collect())).cloned());
+    let models = |(_, environment): (&SourceTree, &ResolvedEnvironment)| -> BTreeMap<String, String> {
+        let changed = environment.intents.iter().filter(|intent| folders.contains(&folder_of(&intent.source)));
+        changed.map(|intent| (intent.model.metadata.name.to_string(), intent.source.clone())).collect()
+    };
+    let others = |(tree, environment): (&SourceTree, &ResolvedEnvironment)| {
+        (tree.unread.clone(), environment.broken.clone(), environment.environment.platform.clone())
+    };
+    (models(before) == models(after) && others(before) == others(after)).then(|| models(after))
+}
+
+/// The keys of which two maps do not say the same.
+fn differences<'a, T: PartialEq>(maps: &'a [BTreeMap<&'a String, &'a T>; 2]) -> impl Iterator<Item = &'a String> {
+    let [before, after] = maps;
+    let keys = before.iter().filter(|(key, value)| after.get(*key) != Some(value)).map(|(key, _)| *key);
+    keys.chain(after.keys().filter(|key| !before.contains_key(*key)).copied())
 }
 
 /// Whether a plan of a part is the plan of the same models among all others.
