@@ -142,7 +142,8 @@ fn measure(folder: &ModelFolder, verb: &str, streams: usize, rounds: usize) -> F
         changing.join().map_err(|_| "changing failed")??;
         outcome.map(|()| times)
     })?;
-    let heard = listeners.into_iter().map(|one| one.join().map_err(|_| "a stream failed")).collect::<Result<Vec<_>, _>>()?;
+    let heard =
+        listeners.into_iter().map(|one| one.join().map_err(|_| "a stream failed")).collect::<Result<Vec<_>, _>>()?;
     let text = format!("p50 {}, p99 {}", milliseconds(at(&mut busy, 50)), milliseconds(at(&mut busy, 99)));
     let what = format!("the same with {streams} open streams and changes");
     table.row(&what, &text, "p99 50 ms", at(&mut busy, 99) <= PAGE_BUDGET);

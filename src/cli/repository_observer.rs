@@ -277,7 +277,8 @@ impl RepositoryObserver {
                 && read.is_some()
             {
                 let seen = board.source("", &self.repository);
-                let _ = tell.send(seen.iter().flat_map(|seen| &*seen.models).map(|model| model.status.clone()).collect());
+                let _ =
+                    tell.send(seen.iter().flat_map(|seen| &*seen.models).map(|model| model.status.clone()).collect());
             }
             tokio::time::sleep(DEBOUNCE).await;
             let drafting = async {

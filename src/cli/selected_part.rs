@@ -178,3 +178,72 @@ pub fn is_self_contained(plan: &Plan) -> bool {
                 && !change.reasons.iter().any(is_kept)
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stator_model::intent::{SourceFile, Workspace};
+    use std::sync::Arc;
+
+    const ROOT: &str = "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: fleet}\nspec:\n  \
+                        environments:\n    prod: {namespace: models}\n";
+
+    fn model(name: &str, replicas: u32) -> String {
+        format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n  \
+             engine: mocker\n  runtime: 1.2.0\n  serving: {{worker: {{replicas: {replicas}}}}}\n"
+        )
+    }
+
+    /// A repository of these files, and of models `a` and `b`.
+    fn read(more: &[(&str, &str)]) -> (SourceTree, ResolvedEnvironment) {
+        let (a, b) = (model("a", 1), model("b", 1));
+        let mut files: BTreeMap<&str, &str> =
+            BTreeMap::from([("stator.yaml", ROOT), ("x/a/model.yaml", &a), ("x/b/model.yaml", &b)]);
+        files.extend(more.iter().copied());
+        let file =
+            |(path, text): (&str, &str)| SourceFile { path: path.to_owned(), content: Ok(Arc::from(text.as_bytes())) };
+        let files = files.into_iter().filter(|(_, text)| !text.is_empty()).map(file).collect();
+        let tree = SourceTree { files, ..SourceTree::default() };
+        let environment = Workspace::parse(&tree).resolve_environment(Some("prod")).unwrap();
+        (tree, environment)
+    }
+
+    #[test]
+    fn only_what_is_one_models_own_is_looked_at_by_itself() {
+        let before = read(&[]);
+        let changed = |more: &[(&str, &str)]| {
+            let after = read(more);
+            let there = changed_models((&before.0, &before.1), (&after.0, &after.1));
+            let back = changed_models((&after.0, &after.1), (&before.0, &before.1));
+            assert_eq!(there, back, "{more:?}");
+            there.map(|models| {
+                models.into_iter().map(|(name, path)| format!("{name} {path}")).collect::<Vec<_>>().join(", ")
+            })
+        };
+        let overlay = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: b}\nspec: {serving: {worker: {replicas: 3}}}\n";
+        assert_eq!(changed(&[]).as_deref(), Some(""));
+        assert_eq!(changed(&[("x/a/model.yaml", &model("a", 2))]).as_deref(), Some("a x/a/model.yaml"));
+        assert_eq!(changed(&[("x/b/model.prod.yaml", overlay)]).as_deref(), Some("b x/b/model.yaml"));
+        for about_others in [
+            ("stator.yaml", &*ROOT.replace("models}", "others}")),
+            ("x/stator.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {env: {A: b}}\n"),
+            ("x/c/model.yaml", &model("c", 1)),
+            ("x/a/model.yaml", &model("c", 1)),
+            ("x/a/model.yaml", &model("b", 1)),
+            ("x/a/model.yaml", "kind: Model\n"),
+            ("x/a/model.yaml", ""),
+        ] {
+            assert_eq!(changed(&[about_others]), None, "{about_others:?}");
+        }
+        let mounted = |text: &str| {
+            let (mut tree, environment) = read(&[]);
+            let file = SourceFile { path: "x/b/chat.jinja".to_owned(), content: Ok(Arc::from(text.as_bytes())) };
+            tree.mounted_files.insert("x/b".to_owned(), vec![file]);
+            (tree, environment)
+        };
+        let (one, other) = (mounted("one"), mounted("other"));
+        let models = changed_models((&one.0, &one.1), (&other.0, &other.1)).unwrap();
+        assert_eq!(models.into_keys().collect::<Vec<_>>(), ["b"]);
+    }
+}
