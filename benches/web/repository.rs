@@ -18,7 +18,7 @@ pub(crate) fn name(number: usize) -> String {
 }
 
 impl ModelFolder {
-    /// With so many models, committed, synced, and healthy by the simulated operator.
+    /// With so many models, committed and synced. No operator is simulated: none has seen the graphs.
     pub(crate) fn synced(models: usize) -> Fallible<Self> {
         let folder = tempfile::tempdir()?;
         let root = format!(
@@ -45,8 +45,7 @@ impl ModelFolder {
         let who = git2::Signature::now("bench", "bench@example.com")?;
         git.commit(Some("HEAD"), &who, &who, "models", &tree, &[])?;
         let mut sync = Command::new(env!("CARGO_BIN_EXE_stator"));
-        sync.args(["sync", "-e", "prod", "--cluster", "embedded", "--yes", "--wait", "--timeout", "1h"]);
-        sync.args(["--simulate-operator", "--simulate-speed", "1000"]).current_dir(this.path());
+        sync.args(["sync", "-e", "prod", "--cluster", "embedded", "--yes"]).current_dir(this.path());
         let output = sync.stdin(Stdio::null()).output()?;
         if !output.status.success() {
             return Err(format!("stator sync: {}", String::from_utf8_lossy(&output.stderr)).into());
