@@ -79,6 +79,26 @@ pub async fn plan_selected(
     selected_part::is_self_contained(&plan).then_some(plan)
 }
 
+/// The selected models and those that may share an object with them, rendered; `None` where that may be everything.
+fn render_part<'a>(
+    opened: &'a OpenedRepository,
+    selection: &'a ResolvedEnvironment,
+    policies: &FleetPolicies,
+) -> Option<(SelectedPart<'a>, DesiredState)> {
+    let mut part = SelectedPart::of_selected(opened, selection, policies)?;
+    let mut desired = opened.render_selection(part.to_environment(), policies.clone());
+    while part.take_in_related(&desired.rendered)? {
+        desired = opened.render_selection(part.to_environment(), policies.clone());
+    }
+    Some((part, desired))
+}
+
+/// The names of the selected models and of those that may share an object with them; `None` where that may be everything.
+pub fn related_models(opened: &OpenedRepository, selection: &ResolvedEnvironment) -> Option<BTreeSet<String>> {
+    let (part, _) = render_part(opened, selection, &FleetPolicies::default())?;
+    Some(part.names())
+}
+
 /// What a plan of the selected models is made of, without the models that have nothing to do with them. `None` where
 /// everything has to be looked at, or a look failed: the one at everything says why.
 async fn input_of_selected(
@@ -88,11 +108,7 @@ async fn input_of_selected(
     policies: &FleetPolicies,
     arguments: &ChangeArgs,
 ) -> Option<PlanInput> {
-    let mut part = SelectedPart::of_selected(opened, selection, policies)?;
-    let mut desired = opened.render_selection(part.to_environment(), policies.clone());
-    while part.take_in_related(&desired.rendered)? {
-        desired = opened.render_selection(part.to_environment(), policies.clone());
-    }
+    let (part, desired) = render_part(opened, selection, policies)?;
     let members = part.names();
     let removed = part.removed_models(cluster.names(&kinds::RECORD, &desired.target.namespace).await.ok()?);
     if removed.len() > MAX_REMOVED {

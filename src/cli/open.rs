@@ -5,7 +5,7 @@ use super::connect::{self, ClusterAccess};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository;
-use super::repository_observer::EnvironmentPlace;
+use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
 use super::status::open_cluster;
 use super::targets::{PathArgs, TargetArgs};
 use super::web::{WebArgs, web_url};
@@ -68,7 +68,7 @@ async fn open(arguments: &OpenArgs, output: &Output) -> Result<ExitStatus, CliEr
     };
     let pages = WebArgs::on_free_port().start(output).await?;
     if let Some(pages) = pages {
-        pages.observe(place, &selection, cluster, output);
+        pages.observe(RepositoryObserver::new(place, &selection, cluster, output));
         arguments.show(&pages.link_to(&path), output);
         pages.serve_until_interrupted(output).await;
     }

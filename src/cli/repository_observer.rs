@@ -18,6 +18,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync;
+use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, LABEL_MODEL, ObjectKind};
 use stator_git::forge::commit_page;
 use stator_git::source::RepositoryScope;
@@ -26,12 +27,14 @@ use stator_git::source::proposal::{self, ProposalAuthor, ProposalError, Proposed
 use stator_git::source::restore::PushRemote;
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
 use stator_model::intent::ResolvedEnvironment;
+use stator_model::plan::ModelStatus;
 use stator_view::facts::{ModelFacts, RevisionFacts, SourceFacts, model_facts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Changes that come this close together are looked at once.
 const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -109,20 +112,35 @@ fn in_git<T: Send + 'static>(
     tokio::task::spawn_blocking(work).map(move |done| done.unwrap_or_else(stopped)).boxed()
 }
 
-/// A repository as it was read at the last whole look.
+/// A repository as it was read last.
 #[derive(Debug)]
 struct ReadRepository {
     opened: OpenedRepository,
     selection: ResolvedEnvironment,
     /// Whether administrators limit its models, which takes all of them to tell.
     has_policies: bool,
+    /// Models that were different a moment ago: their Events come later.
+    lately: BTreeSet<String>,
 }
 
-/// What was heard of the cluster since the last look.
+impl ReadRepository {
+    /// Selects these models alone.
+    fn select(&mut self, names: impl IntoIterator<Item = String>) {
+        let names = names.into_iter().map(|name| NamedModel::new(&name)).collect();
+        self.opened.models = TargetedModels::of_names(RepositoryScope::default(), names);
+        self.opened.checkout.scope = self.opened.models.scope_in(&[&self.selection]);
+    }
+}
+
+/// What was heard since the last look.
 #[derive(Debug, Default)]
 struct HeardChanges {
-    /// Models that something happened to.
+    /// Models that something happened to in the cluster.
     models: BTreeSet<String>,
+    /// Whether files may be different.
+    has_files: bool,
+    /// Whether it is time to look at what nobody tells of.
+    is_due: bool,
     /// Whether something happened that names no model.
     may_have_missed: bool,
 }
@@ -153,6 +171,10 @@ pub struct RepositoryObserver {
     namespace: String,
     cluster: AnyCluster,
     output: Output,
+    /// What was read already.
+    read: Option<(OpenedRepository, ResolvedEnvironment)>,
+    /// Hears what the first look saw.
+    first_look: Option<oneshot::Sender<Vec<ModelStatus>>>,
 }
 
 impl RepositoryObserver {
@@ -165,14 +187,30 @@ impl RepositoryObserver {
             namespace: read.environment.namespace.to_string(),
             cluster,
             output: output.without_notes(),
+            read: None,
+            first_look: None,
         }
     }
 
+    /// Looks at what was read already, and tells what it sees then: two that look at the same take twice as long. It tells
+    /// nothing where that fails.
+    pub fn look_first(
+        &mut self,
+        opened: OpenedRepository,
+        selection: ResolvedEnvironment,
+    ) -> oneshot::Receiver<Vec<ModelStatus>> {
+        let (tell, told) = oneshot::channel();
+        (self.read, self.first_look) = (Some((opened, selection)), Some(tell));
+        told
+    }
+
     /// Puts on the board what it sees, for as long as it is not dropped.
-    pub async fn observe(self, board: ObservationBoard) {
-        let files = FolderWatch::new(&self.place.root, true, |path| {
+    pub async fn observe(mut self, board: ObservationBoard) {
+        let root = self.place.root.clone();
+        let files = FolderWatch::new(&self.place.root, true, move |path| {
             // The embedded cluster and git keep their files in hidden folders; of git's, one says what is checked out.
-            let is_hidden = path.components().any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'));
+            let mut parts = path.strip_prefix(&root).unwrap_or(path).components();
+            let is_hidden = parts.any(|part| part.as_os_str().as_encoded_bytes().first() == Some(&b'.'));
             !is_hidden || path.ends_with(".git/HEAD") || path.ends_with(".git/logs/HEAD")
         });
         let repository = Arc::new(CheckoutProposals { root: self.place.root.clone() });
@@ -185,47 +223,67 @@ impl RepositoryObserver {
         board.set_source(SourceFacts { unread: Some("they are being read".to_owned()), ..self.empty_facts() });
         let mut drafts = board.draft_changes();
         let (mut changes, mut events, mut read) = (None, RecentEvents::default(), None::<ReadRepository>);
-        let mut heard = HeardChanges::default();
+        let (mut heard, mut rested) = (HeardChanges::default(), Instant::now());
+        let mut due = rested + LOOK_INTERVAL;
         loop {
             if changes.is_none() {
                 changes = self.watch().await;
                 heard.may_have_missed = true;
             }
-            let began = Instant::now();
             drafts.mark_unchanged();
             let known = board.source("", &self.repository);
             let few = match (&mut read, &known) {
                 (Some(read), Some(known))
                     if !heard.may_have_missed && !board.lacks_draft_basis("", &self.repository) =>
                 {
-                    self.look_at_few(read, &heard.models, known, &mut events).await
+                    self.look_at_changed(read, &heard, known, &mut events).await
                 }
                 _ => None,
             };
-            let is_drafted = board.is_drafted("", &self.repository);
+            if heard.is_due || few.is_none() {
+                due = Instant::now() + LOOK_INTERVAL;
+            }
             heard = HeardChanges::default();
             let facts = match few {
                 Some(facts) => {
-                    // Drafts are judged against all of what is there now.
-                    board.set_draft_basis("", &self.repository, None);
+                    if known.is_none_or(|known| !Arc::ptr_eq(&known.models, &facts.models)) {
+                        // Drafts are judged against all of what is there now.
+                        board.set_draft_basis("", &self.repository, None);
+                    }
                     facts
                 }
-                None => match self.look(known.as_deref(), &mut events, is_drafted, &board).await {
-                    Ok((facts, basis, now)) => {
-                        read = Some(now);
-                        board.set_draft_basis("", &self.repository, basis);
-                        facts
+                None => {
+                    // Looking at everything takes half of the time at most.
+                    tokio::time::sleep_until(rested).await;
+                    let began = Instant::now();
+                    let is_drafted = board.is_drafted("", &self.repository);
+                    let opened = self.read.take();
+                    let looked = self.look(opened, known.as_deref(), (&mut events, is_drafted, &board)).await;
+                    rested = Instant::now() + began.elapsed();
+                    match looked {
+                        Ok((facts, basis, now)) => {
+                            read = Some(now);
+                            board.set_draft_basis("", &self.repository, basis);
+                            facts
+                        }
+                        Err(error) => {
+                            read = None;
+                            let known = known.map(|known| (*known).clone());
+                            let facts = known.unwrap_or_else(|| self.empty_facts());
+                            SourceFacts { unread: Some(error.to_string()), ..facts }
+                        }
                     }
-                    Err(error) => {
-                        read = None;
-                        let known = known.map(|known| (*known).clone());
-                        SourceFacts { unread: Some(error.to_string()), ..known.unwrap_or_else(|| self.empty_facts()) }
-                    }
-                },
+                }
             };
             board.set_source(SourceFacts { proposals: proposals.clone(), ..facts });
-            // Looking takes half of the time at most.
-            tokio::time::sleep(DEBOUNCE.max(began.elapsed())).await;
+            if let Some(tell) = self.first_look.take()
+                && read.is_some()
+            {
+                let seen = board.source("", &self.repository);
+                let _ =
+                    tell.send(seen.iter().flat_map(|seen| &*seen.models).map(|model| model.status.clone()).collect());
+            }
+            tokio::time::sleep(DEBOUNCE).await;
             let drafting = async {
                 while !board.lacks_draft_basis("", &self.repository) || read.is_none() {
                     let _ = drafts.changed().await;
@@ -242,14 +300,76 @@ impl RepositoryObserver {
                     Some(event) => heard.take_in(event),
                     None => changes = None,
                 },
-                () = files.changed() => heard.may_have_missed = true,
+                () = files.changed() => heard.has_files = true,
                 () = drafting => heard.may_have_missed = true,
-                () = tokio::time::sleep(LOOK_INTERVAL) => heard.may_have_missed = true,
+                () = tokio::time::sleep_until(due) => (heard.has_files, heard.is_due) = (true, true),
             }
             while let Some(Ok(event)) = changes.as_mut().map(mpsc::Receiver::try_recv) {
                 heard.take_in(Some(event));
             }
         }
+    }
+
+    /// Looks at what may be different, and at nothing where nothing is. `None` where everything has to be looked at.
+    async fn look_at_changed(
+        &self,
+        read: &mut ReadRepository,
+        heard: &HeardChanges,
+        known: &SourceFacts,
+        events: &mut RecentEvents,
+    ) -> Option<SourceFacts> {
+        let mut models = heard.models.clone();
+        if heard.is_due {
+            let mut platform = Platform::default();
+            sync::desired::read_gpus(&self.cluster, &mut platform).await;
+            let has_policies = !self.place.policies.read(&self.cluster).await.ok()?.is_empty();
+            if has_policies || platform.gpus.as_ref() != known.allocatable.as_deref() {
+                return None;
+            }
+            // Nobody tells of pods, Events and the clock; the embedded cluster has the clock alone.
+            let most = if self.cluster.as_kubernetes().is_some() { usize::MAX } else { MAX_FEW };
+            let unsettled = known.models.iter().filter(|one| !one.is_well()).map(|one| &one.status.name);
+            models.extend(unsettled.take(most).cloned());
+            models.append(&mut read.lately);
+        } else {
+            read.lately.extend(models.iter().cloned());
+        }
+        if heard.has_files {
+            models.extend(self.read_again(read, known).await?);
+        }
+        let commit = read.opened.checkout.revision.clone();
+        let seen = (!commit.is_empty()).then_some(RevisionFacts { commit, at: None });
+        let known = SourceFacts { seen, ..known.clone() };
+        if models.is_empty() {
+            return Some(self.ask_git(known.clone(), Some(&known)).await);
+        }
+        self.look_at_few(read, &models, &known, events).await
+    }
+
+    /// Reads the files again, and says whose are different; `None` where other models may be concerned as well.
+    async fn read_again(&self, read: &mut ReadRepository, known: &SourceFacts) -> Option<BTreeSet<String>> {
+        let (opened, selection) = self.open().await.ok()?;
+        let changed = selected_part::changed_models(
+            (&read.opened.checkout.tree, &read.selection),
+            (&opened.checkout.tree, &selection),
+        )?;
+        let shown: BTreeSet<&str> = known.models.iter().map(|model| model.status.name.as_str()).collect();
+        // A label may make a model a target, or no longer.
+        if changed.iter().any(|(name, source)| shown.contains(&**name) != opened.checkout.scope.contains(source)) {
+            return None;
+        }
+        // What a model shared with others as it was is different for them, too.
+        let related = match changed.is_empty() {
+            true => BTreeSet::new(),
+            false => {
+                read.select(changed.into_keys());
+                live_plan::related_models(&read.opened, &read.selection)?
+            }
+        };
+        let related = related.into_iter().filter(|name| shown.contains(&**name)).collect();
+        (read.opened, read.selection) = (opened, selection);
+        read.opened.workspace.forget_models();
+        Some(related)
     }
 
     /// Looks at a few models of a repository whose files are as they were. `None` where others may be concerned as well.
@@ -263,9 +383,7 @@ impl RepositoryObserver {
         if models.is_empty() || models.len() > MAX_FEW || read.has_policies {
             return None;
         }
-        let names = models.iter().map(|name| NamedModel::new(name)).collect();
-        read.opened.models = TargetedModels::of_names(RepositoryScope::default(), names);
-        read.opened.checkout.scope = read.opened.models.scope_in(&[&read.selection]);
+        read.select(models.iter().cloned());
         let mut input = live_plan::input_of_few(&read.opened, &read.selection, &self.cluster).await?;
         input.platform.gpus = known.allocatable.as_deref().cloned();
         let now = jiff::Timestamp::now();
@@ -284,6 +402,13 @@ impl RepositoryObserver {
         Some(self.ask_git(facts, Some(known)).await)
     }
 
+    async fn open(&self) -> Result<(OpenedRepository, ResolvedEnvironment), CliError> {
+        let mut opened = repository::open_targets(&self.place.targets, &self.output)?;
+        let mut selection = opened.select(&self.place.environment, &self.output)?;
+        connect::detect_platform(&self.cluster, &mut selection).await;
+        Ok((opened, selection))
+    }
+
     async fn watch(&self) -> Option<mpsc::Receiver<WatchEvent>> {
         let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
         self.cluster.watch(&watched, Some(&self.namespace)).await.ok()
@@ -291,22 +416,24 @@ impl RepositoryObserver {
 
     async fn look(
         &self,
+        opened: Option<(OpenedRepository, ResolvedEnvironment)>,
         known: Option<&SourceFacts>,
-        events: &mut RecentEvents,
-        is_drafted: bool,
-        board: &ObservationBoard,
+        (events, is_drafted, board): (&mut RecentEvents, bool, &ObservationBoard),
     ) -> Result<(SourceFacts, Option<DraftBasis>, ReadRepository), CliError> {
-        let mut opened = repository::open_targets(&self.place.targets, &self.output)?;
-        let mut selection = opened.select(&self.place.environment, &self.output)?;
-        connect::detect_platform(&self.cluster, &mut selection).await;
+        let (mut opened, selection) = match opened {
+            Some(opened) => opened,
+            None => self.open().await?,
+        };
         let revision = opened.checkout.revision.clone();
         let origin = opened.checkout.root.display().to_string();
         let policies = self.place.policies.read(&self.cluster).await?;
         if known.is_none_or(|known| known.models.is_empty()) {
-            let unread = format!("{} models were read; the cluster is being read", selection.intents.len());
+            let (read, all) = (selection.intents.len(), selection.intents.len() + selection.broken.len());
+            let unread = format!("loading: {read} of {all} models are read, and the cluster is being read");
             board.set_source(SourceFacts { unread: Some(unread), ..self.empty_facts() });
         }
         let (read, has_policies) = (selection.clone(), !policies.is_empty());
+        opened.workspace.forget_models();
         let desired = opened.render_selection(selection, policies.clone());
         let label = self.empty_facts().label();
         let policies = Arc::new(opened.held_to(policies));
@@ -327,7 +454,8 @@ impl RepositoryObserver {
             models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
             ..self.empty_facts()
         };
-        Ok((self.ask_git(facts, known).await, basis, ReadRepository { opened, selection: read, has_policies }))
+        let read = ReadRepository { opened, selection: read, has_policies, lately: BTreeSet::new() };
+        Ok((self.ask_git(facts, known).await, basis, read))
     }
 
     /// The source with what git tells of the commits that it names.

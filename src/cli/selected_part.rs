@@ -7,7 +7,7 @@
 
 use super::repository::OpenedRepository;
 use stator_model::fleet_policy::FleetPolicies;
-use stator_model::intent::{FileRole, Intent, ResolvedEnvironment};
+use stator_model::intent::{FileRole, Intent, ResolvedEnvironment, SourceTree};
 use stator_model::plan::{Action, ChangeReason, Plan};
 use stator_model::render::RenderedModel;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -135,6 +135,39 @@ impl<'a> SelectedPart<'a> {
     }
 }
 
+/// The models whose own files are different, by name, with the path of each; `None` where the files of others may be, or
+/// where there are others.
+pub fn changed_models(
+    before: (&SourceTree, &ResolvedEnvironment),
+    after: (&SourceTree, &ResolvedEnvironment),
+) -> Option<BTreeMap<String, String>> {
+    let folder_of = |path: &str| path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+    let mut folders = BTreeSet::new();
+    let files = [before, after].map(|(tree, _)| tree.files.iter().map(|file| (&file.path, file)).collect());
+    for path in differences(&files) {
+        match FileRole::of_name(path.rsplit('/').next().unwrap_or_default()) {
+            FileRole::Intent | FileRole::Overlay(_) | FileRole::Lock(_) => folders.insert(folder_of(path)),
+            FileRole::Settings | FileRole::Misnamed { .. } | FileRole::Other => return None,
+        };
+    }
+    folders.extend(differences(&[before, after].map(|(tree, _)| tree.mounted_files.iter().collect())).cloned());
+    let models = |(_, environment): (&SourceTree, &ResolvedEnvironment)| -> BTreeMap<String, String> {
+        let changed = environment.intents.iter().filter(|intent| folders.contains(&folder_of(&intent.source)));
+        changed.map(|intent| (intent.model.metadata.name.to_string(), intent.source.clone())).collect()
+    };
+    let others = |(tree, environment): (&SourceTree, &ResolvedEnvironment)| {
+        (tree.unread.clone(), environment.broken.clone(), environment.environment.platform.clone())
+    };
+    (models(before) == models(after) && others(before) == others(after)).then(|| models(after))
+}
+
+/// The keys of which two maps do not say the same.
+fn differences<'a, T: PartialEq>(maps: &'a [BTreeMap<&'a String, &'a T>; 2]) -> impl Iterator<Item = &'a String> {
+    let [before, after] = maps;
+    let keys = before.iter().filter(|(key, value)| after.get(*key) != Some(value)).map(|(key, _)| *key);
+    keys.chain(after.keys().filter(|key| !before.contains_key(*key)).copied())
+}
+
 /// Whether a plan of a part is the plan of the same models among all others.
 pub fn is_self_contained(plan: &Plan) -> bool {
     let is_kept = |reason: &ChangeReason| matches!(reason, ChangeReason::Kept(_));
@@ -144,4 +177,73 @@ pub fn is_self_contained(plan: &Plan) -> bool {
                 && change.step.held_by().is_none()
                 && !change.reasons.iter().any(is_kept)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stator_model::intent::{SourceFile, Workspace};
+    use std::sync::Arc;
+
+    const ROOT: &str = "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: fleet}\nspec:\n  \
+                        environments:\n    prod: {namespace: models}\n";
+
+    fn model(name: &str, replicas: u32) -> String {
+        format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n  \
+             engine: mocker\n  runtime: 1.2.0\n  serving: {{worker: {{replicas: {replicas}}}}}\n"
+        )
+    }
+
+    /// A repository of these files, and of models `a` and `b`.
+    fn read(more: &[(&str, &str)]) -> (SourceTree, ResolvedEnvironment) {
+        let (a, b) = (model("a", 1), model("b", 1));
+        let mut files: BTreeMap<&str, &str> =
+            BTreeMap::from([("stator.yaml", ROOT), ("x/a/model.yaml", &a), ("x/b/model.yaml", &b)]);
+        files.extend(more.iter().copied());
+        let file =
+            |(path, text): (&str, &str)| SourceFile { path: path.to_owned(), content: Ok(Arc::from(text.as_bytes())) };
+        let files = files.into_iter().filter(|(_, text)| !text.is_empty()).map(file).collect();
+        let tree = SourceTree { files, ..SourceTree::default() };
+        let environment = Workspace::parse(&tree).resolve_environment(Some("prod")).unwrap();
+        (tree, environment)
+    }
+
+    #[test]
+    fn only_what_is_one_models_own_is_looked_at_by_itself() {
+        let before = read(&[]);
+        let changed = |more: &[(&str, &str)]| {
+            let after = read(more);
+            let there = changed_models((&before.0, &before.1), (&after.0, &after.1));
+            let back = changed_models((&after.0, &after.1), (&before.0, &before.1));
+            assert_eq!(there, back, "{more:?}");
+            there.map(|models| {
+                models.into_iter().map(|(name, path)| format!("{name} {path}")).collect::<Vec<_>>().join(", ")
+            })
+        };
+        let overlay = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: b}\nspec: {serving: {worker: {replicas: 3}}}\n";
+        assert_eq!(changed(&[]).as_deref(), Some(""));
+        assert_eq!(changed(&[("x/a/model.yaml", &model("a", 2))]).as_deref(), Some("a x/a/model.yaml"));
+        assert_eq!(changed(&[("x/b/model.prod.yaml", overlay)]).as_deref(), Some("b x/b/model.yaml"));
+        for about_others in [
+            ("stator.yaml", &*ROOT.replace("models}", "others}")),
+            ("x/stator.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {env: {A: b}}\n"),
+            ("x/c/model.yaml", &model("c", 1)),
+            ("x/a/model.yaml", &model("c", 1)),
+            ("x/a/model.yaml", &model("b", 1)),
+            ("x/a/model.yaml", "kind: Model\n"),
+            ("x/a/model.yaml", ""),
+        ] {
+            assert_eq!(changed(&[about_others]), None, "{about_others:?}");
+        }
+        let mounted = |text: &str| {
+            let (mut tree, environment) = read(&[]);
+            let file = SourceFile { path: "x/b/chat.jinja".to_owned(), content: Ok(Arc::from(text.as_bytes())) };
+            tree.mounted_files.insert("x/b".to_owned(), vec![file]);
+            (tree, environment)
+        };
+        let (one, other) = (mounted("one"), mounted("other"));
+        let models = changed_models((&one.0, &one.1), (&other.0, &other.1)).unwrap();
+        assert_eq!(models.into_keys().collect::<Vec<_>>(), ["b"]);
+    }
 }

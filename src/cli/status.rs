@@ -9,7 +9,7 @@ use super::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use super::live_plan;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
-use super::repository_observer::EnvironmentPlace;
+use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::web::WebArgs;
@@ -99,7 +99,8 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
         false => None,
     };
     let pages = arguments.web.start(output).await?;
-    if let Some(pages) = &pages {
+    let mut looked = None;
+    let mut read = if let Some(pages) = &pages {
         let place = EnvironmentPlace {
             root: opened.checkout.root.clone(),
             targets: arguments.targets.clone(),
@@ -107,11 +108,35 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
             environment: arguments.environment.clone(),
             cluster: arguments.cluster.clone(),
         };
-        pages.observe(place, &selection, cluster.clone(), output);
-    }
-    let mut models = live_plan::read_statuses(&opened, selection, &cluster).await?.models;
+        let mut observer = RepositoryObserver::new(place, &selection, cluster.clone(), output);
+        looked = Some(observer.look_first(opened, selection));
+        pages.observe(observer);
+        None
+    } else {
+        Some((opened, selection))
+    };
     let mut printer = ListPrinter::new(arguments.list.output, changes, output);
     loop {
+        let seen = match looked.take() {
+            Some(looked) => looked.await.ok(),
+            None => None,
+        };
+        let mut models = match seen {
+            Some(models) => models,
+            None => {
+                // Files may have changed too: the list is about git as much as about the cluster.
+                let (opened, selection) = match read.take() {
+                    Some(read) => read,
+                    None => {
+                        let mut again = repository::open_targets(&arguments.targets, output)?;
+                        let mut selection = again.select(&arguments.environment, output)?;
+                        connect::detect_platform(&cluster, &mut selection).await;
+                        (again, selection)
+                    }
+                };
+                live_plan::read_statuses(&opened, selection, &cluster).await?.models
+            }
+        };
         arguments.sort_by.sort(&mut models);
         printer.print(format_statuses(&models, arguments, output)?)?;
         if !printer.wait_for_change().await? {
@@ -120,11 +145,6 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
             }
             return Ok(ExitStatus::Success);
         }
-        // Files may have changed too: the list is about git as much as about the cluster.
-        let mut again = repository::open_targets(&arguments.targets, output)?;
-        let mut selection = again.select(&arguments.environment, output)?;
-        connect::detect_platform(&cluster, &mut selection).await;
-        models = live_plan::read_statuses(&again, selection, &cluster).await?.models;
     }
 }
 

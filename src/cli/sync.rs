@@ -9,7 +9,7 @@ use super::live_plan::{self, PlanWithBookkeeping};
 use super::output::Output;
 use super::progress::ProgressReporter;
 use super::repository::OpenedRepository;
-use super::repository_observer::EnvironmentPlace;
+use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
 use super::signals::wait_for_interrupt;
 use super::sources::remote_sync::{self, SourceArgs, SourceSyncOptions};
 use super::targets::TargetArgs;
@@ -130,7 +130,7 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
             environment: arguments.environment.clone(),
             cluster: arguments.cluster.clone(),
         };
-        pages.observe(place, &selection, cluster.clone(), output);
+        pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
     }
     if arguments.watch {
         return sync_and_watch(arguments, &cluster, opened, selection, output).await;

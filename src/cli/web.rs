@@ -4,16 +4,14 @@ use super::error::{CliError, CliErrorKind};
 use super::hub::HubCluster;
 use super::oidc::OidcArgs;
 use super::output::Output;
-use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
+use super::repository_observer::RepositoryObserver;
 use super::signals::wait_for_interrupt;
 use crate::observation::ObservationBoard;
 use crate::server::tls::CertificateFiles;
 use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
 use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueHint};
-use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::kube::KubeCluster;
-use stator_model::intent::ResolvedEnvironment;
 use stator_view::way_out::LinkTemplate;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -228,8 +226,7 @@ impl RunningPages {
     }
 
     /// Has an environment looked at from now on.
-    pub fn observe(&self, place: EnvironmentPlace, read: &ResolvedEnvironment, cluster: AnyCluster, output: &Output) {
-        let observer = RepositoryObserver::new(place, read, cluster, output);
+    pub fn observe(&self, observer: RepositoryObserver) {
         self.observers.lock().unwrap_or_else(PoisonError::into_inner).spawn(observer.observe(self.board()));
     }
 

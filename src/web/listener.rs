@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// All connections may be of one address: it is this machine.
-const LINK_LIMITS: ConnectionLimits = ConnectionLimits { total: 256, per_address: 256 };
+const LINK_LIMITS: ConnectionLimits = ConnectionLimits { total: 512, per_address: 512 };
 /// All connections may be of one address: that of a proxy.
 const TOKEN_LIMITS: ConnectionLimits = ConnectionLimits { total: 512, per_address: 512 };
 /// How long a connection may last, and a stream with it; a browser opens it again.

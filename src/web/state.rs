@@ -57,7 +57,7 @@ impl WebState {
 }
 
 /// Streams at a time.
-pub(super) const MAX_STREAMS: usize = 128;
+pub(super) const MAX_STREAMS: usize = 256;
 /// Streams of one user at a time.
 const MAX_STREAMS_OF_USER: usize = 16;
 

@@ -4,7 +4,7 @@ use crate::way_out::LinkTemplate;
 use jiff::Timestamp;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::{Object, ObjectIdentity, ObjectText};
-use stator_model::plan::{Action, Change, GpuTotals, ModelStatus, Plan, Record, commit_of_revision};
+use stator_model::plan::{Action, Change, GpuTotals, ModelStatus, Plan, Record, SyncState, commit_of_revision};
 use stator_model::present::history::ClusterEvent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -243,6 +243,11 @@ impl ModelFacts {
     /// The folder of its `model.yaml`, from the repository's root.
     pub fn folder(&self) -> &str {
         self.status.source.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
+    /// Whether there is nothing to wait for.
+    pub fn is_well(&self) -> bool {
+        self.status.health.is_good() && self.status.sync == SyncState::Synced
     }
 
     /// The graphs among its live objects.

@@ -18,7 +18,7 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_git::forge::commit_page;
 use stator_git::source::commit_log::CommitAnswer;
-use stator_model::plan::{PlanInput, PlanScope, SyncState};
+use stator_model::plan::{PlanInput, PlanScope};
 use stator_view::facts::{
     CommitFacts, HeldFacts, ModelFacts, ProposalAccess, RevisionFacts, SourceControl, SourceFacts, model_facts,
     whole_second,
@@ -93,8 +93,7 @@ impl ObserverMemory {
     fn take_in(&mut self, looked: Result<LookedModels, AttemptFailure>) -> bool {
         match looked {
             Ok(LookedModels { commit, namespace, models }) => {
-                let is_well = |one: &ModelFacts| one.status.health.is_good() && one.status.sync == SyncState::Synced;
-                let is_settled = models == self.models && models.iter().all(is_well);
+                let is_settled = models == self.models && models.iter().all(ModelFacts::is_well);
                 (self.commit, self.namespace, self.models) = (Some(commit), Some(namespace), models);
                 self.failure = None;
                 !is_settled

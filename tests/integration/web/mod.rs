@@ -1,6 +1,7 @@
 //! Pages and API, as somebody reads them who opened the link: the real program on an embedded cluster.
 
 mod browser;
+mod changes;
 mod contract;
 mod controller;
 pub mod doors;
