@@ -444,6 +444,8 @@ impl RepositoryObserver {
         let basis = source.map(|source| DraftBasis::new(source, &mut input));
         let now = jiff::Timestamp::now();
         let status = sync::read_environment_status(&self.cluster, &mut input, now).await;
+        // Ten thousand models take a while to be let go, which nobody has to wait for.
+        tokio::task::spawn_blocking(move || drop(input));
         let earlier = known.map(|known| &*known.models).unwrap_or_default();
         let events = events.of_models(&self.cluster, &self.namespace, &status.models).await;
         let facts = SourceFacts {

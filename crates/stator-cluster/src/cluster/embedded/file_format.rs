@@ -45,7 +45,7 @@ pub(super) fn decode(bytes: &[u8], reference: &ObjectRef) -> Result<DecodedFile,
     let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())?;
     let mark = DigestLine::of(text);
     let is_ours = mark.is_some_and(|mark| mark.text_digest == digest(mark.above.as_bytes()));
-    let object = Object::from_value(parse(text)?).map_err(|error| error.to_string())?;
+    let object = Object::from_value(parse(text, is_ours)?).map_err(|error| error.to_string())?;
     check_object(&object, reference)?;
     let edit = match mark {
         Some(_) if is_ours => None,
@@ -55,8 +55,13 @@ pub(super) fn decode(bytes: &[u8], reference: &ObjectRef) -> Result<DecodedFile,
     Ok(DecodedFile { object, edit })
 }
 
-fn parse(text: &str) -> Result<Value, String> {
-    serde_saphyr::from_str(text).map_err(|error| {
+/// Reads YAML. What stator wrote itself has no alias to expand, no comment to keep and no fault to show.
+fn parse(text: &str, is_ours: bool) -> Result<Value, String> {
+    let options = match is_ours {
+        true => serde_saphyr::options! { budget: None, emit_comments: false, with_snippet: false },
+        false => serde_saphyr::Options::default(),
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place = error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
         let error = error.without_snippet().to_string();
         format!("{}not readable as YAML: {}", place.unwrap_or_default(), error.lines().next().unwrap_or_default())

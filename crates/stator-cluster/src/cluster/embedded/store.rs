@@ -153,9 +153,9 @@ impl EmbeddedStore {
         }
         here.sort();
         let gone = state.files.keys().filter(|path| {
-            layout::reference_of(path).is_some_and(|object| {
-                object.kind == kind.kind && namespace.is_none_or(|namespace| namespace == object.namespace)
-            }) && here.binary_search(path).is_err()
+            let mut parts = path.iter();
+            let is_in_namespace = parts.next().is_some_and(|part| namespace.is_none_or(|namespace| part == namespace));
+            is_in_namespace && parts.next().is_some_and(|part| part == kind.plural) && here.binary_search(path).is_err()
         });
         let all: Vec<PathBuf> = here.iter().chain(gone).cloned().collect();
         self.refresh(state, all, None)?;
