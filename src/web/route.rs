@@ -68,8 +68,9 @@ pub(super) enum WebRoute<'a> {
 }
 
 impl<'a> WebRoute<'a> {
-    /// What a path is, with a query, of pages that are opened in this way; `None` where there is nothing.
-    pub(super) fn find(gate: &AccessGate, path: &'a str, query: &str) -> Option<Self> {
+    /// What a path is, with its decoded segments and a query, of pages that are opened in this way; `None` where there is
+    /// nothing.
+    pub(super) fn find(gate: &AccessGate, path: &str, segments: &'a [String], query: &str) -> Option<Self> {
         if let Some(asset) = page::find_asset(path) {
             return Some(Self::Asset(asset));
         }
@@ -100,7 +101,7 @@ impl<'a> WebRoute<'a> {
                 | ApiAnswer::OpenApi => Self::Document(endpoint, request),
             });
         }
-        let segments: Vec<&str> = path.split('/').skip(1).collect();
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         match segments.as_slice() {
             [""] => Some(Self::Models),
             ["models", namespace, name] => Some(Self::Model(namespace, name)),

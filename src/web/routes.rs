@@ -16,6 +16,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{Extensions, HeaderMap, Method, StatusCode, Version, header};
 use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
 use stator_view::api::{ApiAnswer, ApiEndpoint, ApiRequest, ENDPOINTS, openapi};
 use stator_view::draft::{DraftCheck, DraftTarget};
 use stator_view::page;
@@ -46,7 +47,8 @@ async fn answer_request(State(state): State<WebState>, request: Request) -> Resp
         peer: Peer::of(&parts.extensions),
     };
     let authority = parts.uri.authority().map(|authority| authority.as_str());
-    let route = WebRoute::find(&state.gate, question.path, question.query);
+    let segments = path_segments(question.path);
+    let route = WebRoute::find(&state.gate, question.path, &segments, question.query);
     let methods = route.as_ref().map_or(READING_METHODS, |route| route.rule().methods);
     let (policy, response) = match state.gate.check_host(&parts.headers, authority) {
         Ok(host) => {
@@ -62,6 +64,12 @@ async fn answer_request(State(state): State<WebState>, request: Request) -> Resp
         AccessGate::Tokens(_) | AccessGate::Link(_) => answer::problem(&question, &problem, methods),
     });
     answer::finish(response, &question, policy)
+}
+
+/// What stands between the `/` of a path, decoded.
+fn path_segments(path: &str) -> Vec<String> {
+    let decode = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    path.split('/').skip(1).map(decode).collect()
 }
 
 /// Answers a request that names this host.

@@ -77,12 +77,12 @@
     });
     stream.addEventListener("changed", soon);
     stream.addEventListener("error", () => {
-      tell("▲ Not connected: this is what was last seen.");
-      // A browser gives up after a refusal; a lost connection it opens again by itself.
+      // A browser gives up after a refusal, whose reason only an answer tells; a lost connection it opens again by itself.
       if (stream && stream.readyState === EventSource.CLOSED) {
         close();
+        soon();
         setTimeout(open, RETRY);
-      }
+      } else tell("▲ Not connected: this is what was last seen.");
     });
   }
 

@@ -182,7 +182,7 @@ fn people_without_a_token_sign_in_at_their_provider() {
     }
     let forged = callback(&kept, &path_of(&back).replace("state=", "state=x"));
     assert_eq!(forged.status, 401, "{forged:?}");
-    let denied = callback(&kept, &format!("{}&error=access_denied&error_description=No+<b>", path_of(&back)));
+    let denied = callback(&kept, &format!("{}&error=access_denied&error_description=No+%3Cb%3E", path_of(&back)));
     assert!(denied.body.contains("The provider refused: No &#60;b&#62;."), "{denied:?}");
     let foreign = callback(&kept, &format!("{}&iss=https://evil.example.com", path_of(&back)));
     assert!(foreign.status == 401 && foreign.body.contains("evil.example.com"), "{foreign:?}");

@@ -253,9 +253,9 @@ fn pages_need_no_script() {
         ("/models/models/gamma", "Components"),
         ("/models/models/gamma/tree", "DynamoGraphDeployment"),
         ("/sources", "fleet"),
-        ("/changes", "Nothing changes"),
+        ("/changes", "No model has pending changes"),
         ("/capacity", "l40s"),
-        ("/api", "listModels"),
+        ("/api", "GET /api/v1/models"),
     ] {
         browser.open(&address(&pages, path));
         assert!(browser.text("main").contains(wanted), "{path}: {}", browser.text("main"));
