@@ -95,7 +95,7 @@ pub async fn run(arguments: &ServerArgs, output: &Output) -> Result<ExitStatus, 
 /// Shows clusters until Ctrl-C.
 async fn show_clusters(arguments: &ServerArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if arguments.cluster.cluster.is_some() {
-        return Err(CliError::usage("--web shows the clusters of a kubeconfig, and --cluster names none of it")
+        return Err(CliError::usage("--web shows clusters of a kubeconfig, and does not work with --cluster")
             .with_hint("name contexts with --context"));
     }
     let cluster = arguments.cluster.of(None);

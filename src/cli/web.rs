@@ -12,7 +12,7 @@ use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
 use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use stator_cluster::cluster::kube::KubeCluster;
-use stator_view::way_out::LinkTemplate;
+use stator_view::link_template::LinkTemplate;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

@@ -1,9 +1,9 @@
 //! Who may read: whoever opened the link that was printed, or whoever the API server of the cluster knows.
 
 use super::link_gate::LinkGate;
-use super::listener::WebListenError;
 use super::token_gate::{SignedInUser, TokenAccess, TokenGate};
-use crate::server::Peer;
+use crate::server::tls::CertificateError;
+use crate::server::{ListenError, Peer};
 use http::HeaderMap;
 use stator_view::page::{FORM_SCRIPT, FRAME_SCRIPT, LOG_SCRIPT, SCRIPT, STYLE};
 use stator_view::problem::{ProblemDetails, ProblemKind};
@@ -17,6 +17,26 @@ pub enum WebAccess {
     Link,
     /// Whoever has a token of a cluster, as far as they may list models there.
     Tokens(Box<TokenAccess>),
+}
+
+/// Why there are no pages.
+#[derive(Debug, thiserror::Error)]
+pub enum WebListenError {
+    /// Others could reach the address.
+    #[error("other machines can reach {0}, and anyone with the link sees everything")]
+    NotLoopback(SocketAddr),
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The certificates of the provider cannot be used.
+    #[error("the certificates of the OpenID Connect provider cannot be used: {0}")]
+    Provider(#[from] reqwest::Error),
+    /// The system has no random numbers for the link.
+    #[error("the system provides no random numbers, so no link can be made")]
+    NoRandomNumbers,
 }
 
 /// Who is let in.

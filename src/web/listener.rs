@@ -1,11 +1,11 @@
 //! The listener of pages and API.
 
-use super::access::{AccessGate, WebAccess};
+use super::access::{AccessGate, WebAccess, WebListenError};
 use super::routes::routes;
 use super::state::WebState;
 use crate::observation::ObservationBoard;
-use crate::server::tls::{CertificateError, ReloadedCertificate};
-use crate::server::{ConnectionLimits, HttpListener, ListenError};
+use crate::server::tls::ReloadedCertificate;
+use crate::server::{ConnectionLimits, HttpListener};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,26 +20,6 @@ const TOKEN_LIMITS: ConnectionLimits = ConnectionLimits { total: 512, per_addres
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(15 * 60);
 /// Uses of the link that wait to be reported.
 const ENTRY_CAPACITY: usize = 1;
-
-/// Why there are no pages.
-#[derive(Debug, thiserror::Error)]
-pub enum WebListenError {
-    /// Others could reach the address.
-    #[error("other machines can reach {0}, and anyone with the link sees everything")]
-    NotLoopback(SocketAddr),
-    /// The address cannot be listened on.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The certificate cannot be used.
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    /// The certificates of the provider cannot be used.
-    #[error("the certificates of the OpenID Connect provider cannot be used: {0}")]
-    Provider(#[from] reqwest::Error),
-    /// The system has no random numbers for the link.
-    #[error("the system provides no random numbers, so no link can be made")]
-    NoRandomNumbers,
-}
 
 /// A listener of pages and API that is bound, and does not answer yet.
 #[derive(Debug)]

@@ -39,8 +39,8 @@ mod stream;
 mod tests;
 mod token_gate;
 
-pub use access::WebAccess;
-pub use listener::{WebListenError, WebListener};
+pub use access::{WebAccess, WebListenError};
+pub use listener::WebListener;
 pub use oidc::{OidcSettings, is_protected};
 pub use route::route_rules;
 pub use token_gate::TokenAccess;

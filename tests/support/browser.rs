@@ -94,6 +94,19 @@ impl Browser {
         self.post("url", &json!({"url": address}));
     }
 
+    /// Opens a tab before the others.
+    #[track_caller]
+    pub fn open_tab(&self) {
+        let tab = self.post("window/new", &json!({"type": "tab"}));
+        self.post("window", &json!({"handle": tab["handle"]}));
+    }
+
+    /// Goes back.
+    #[track_caller]
+    pub fn go_back(&self) {
+        self.post("back", &json!({}));
+    }
+
     /// Runs a script in the page, and gives what it returns.
     #[track_caller]
     pub fn run(&self, script: &str) -> Value {

@@ -1,6 +1,6 @@
 //! What a process has seen of its sources and of the cluster: what every view is made of.
 
-use crate::way_out::LinkTemplate;
+use crate::link_template::LinkTemplate;
 use jiff::Timestamp;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::{Object, ObjectIdentity, ObjectText};

@@ -9,6 +9,7 @@
 //! | `reader` | who looks, and what of it they may see |
 //! | `models/` | rows, filters, order, pages and counts |
 //! | `model` | everything of one model |
+//! | `link_template` | links to other tools |
 //! | `way_out` | where a model is reached, and where else it is shown |
 //! | `pod_logs` | the last lines of a container |
 //! | `sources`, `capacity` | the other views |
@@ -26,6 +27,7 @@ pub mod changes;
 pub mod draft;
 pub mod facts;
 pub mod form;
+pub mod link_template;
 pub mod model;
 pub mod models;
 pub mod observation;

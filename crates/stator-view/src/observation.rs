@@ -1,13 +1,13 @@
 //! What was seen at one moment, with what every answer needs of it made once.
 
 use crate::facts::{FleetFacts, ModelFacts, SourceFacts};
+use crate::link_template::LinkTemplate;
 use crate::models::filter::search_words;
 use crate::models::list::select;
 use crate::models::row::IndexedRow;
 use crate::models::{ModelQuery, ModelRow, ModelSelection};
 use crate::problem::{ProblemDetails, ProblemKind};
 use crate::reader::{FleetReader, ModelDetails, NamespaceSet, visible_facts};
-use crate::way_out::LinkTemplate;
 use jiff::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -8,46 +8,6 @@ use serde_json::Value;
 use stator_core::dynamo::addresses::{FRONTEND_PORT_NUMBER, GraphAddress, graph_addresses};
 use stator_core::dynamo::kinds::HTTP_ROUTE;
 use stator_core::object::{Object, ObjectText};
-use std::str::FromStr;
-use url::Url;
-
-/// What a template may name of a model.
-const PLACEHOLDERS: [&str; 4] = ["{namespace}", "{name}", "{environment}", "{source}"];
-
-/// A link of every model's page to another tool, such as a dashboard of Grafana.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkTemplate {
-    title: String,
-    url: String,
-}
-
-impl FromStr for LinkTemplate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (title, url) = text
-            .split_once('=')
-            .ok_or("write TITLE=URL, such as Grafana=https://grafana.example.com/d/1?var-model={name}")?;
-        if title.trim().is_empty() {
-            return Err("the title before the `=` is empty".to_owned());
-        }
-        let filled = PLACEHOLDERS.iter().fold(url.to_owned(), |url, one| url.replace(one, "x"));
-        if filled.contains(['{', '}']) {
-            return Err(format!("use only {} in the URL", PLACEHOLDERS.join(", ")));
-        }
-        let parsed = Url::parse(&filled).map_err(|error| format!("it is not a URL: {error}"))?;
-        // A name of a model never says which host is opened.
-        let is_plain = parsed.username().is_empty() && parsed.password().is_none();
-        let host = url.split('/').nth(2).unwrap_or_default();
-        match parsed.scheme() {
-            "https" | "http" if is_plain && !host.contains('{') => {
-                Ok(Self { title: title.trim().to_owned(), url: url.to_owned() })
-            }
-            "https" | "http" => Err("write a host without a user, a password or a placeholder".to_owned()),
-            _ => Err("it must begin with https:// or http://".to_owned()),
-        }
-    }
-}
 
 /// A link to another tool that shows the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -79,10 +39,8 @@ pub(crate) fn links(found: &FoundModel<'_>) -> Vec<LinkView> {
     let environment = found.source.environment.clone().unwrap_or_default();
     let label = found.source.label();
     let values = [&status.namespace, &status.name, &environment, &label].map(|value| query_string::encode(value));
-    let fill = |url: &str| {
-        PLACEHOLDERS.iter().zip(&values).fold(url.to_owned(), |url, (name, value)| url.replace(name, value))
-    };
-    found.links.iter().map(|link| LinkView { title: link.title.clone(), url: fill(&link.url) }).collect()
+    let values = values.each_ref().map(String::as_str);
+    found.links.iter().map(|link| LinkView { title: link.title.clone(), url: link.filled(values) }).collect()
 }
 
 /// Where clients reach a model: its routes, and the frontends of its graphs.
@@ -122,12 +80,13 @@ fn route_endpoints(route: &Object) -> Vec<EndpointView> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link_template::LinkTemplate;
     use crate::observation::FleetObservation;
     use crate::samples;
     use serde_json::json;
 
     #[test]
-    fn a_link_names_the_model_and_never_chooses_the_host() {
+    fn a_link_names_the_model() {
         let text = "Grafana=https://grafana.example.com/d/1?var-ns={namespace}&var-model={name}&env={environment}";
         let link: LinkTemplate = text.parse().unwrap();
         let mut facts = samples::fleet().facts;
@@ -137,18 +96,6 @@ mod tests {
         let links = links(&found);
         assert_eq!(links[0].title, "Grafana");
         assert_eq!(links[0].url, "https://grafana.example.com/d/1?var-ns=prod&var-model=llama&env=prod");
-        for (text, why) in [
-            ("Grafana", "write TITLE=URL"),
-            ("=https://a.example", "the title"),
-            ("a=javascript:alert(1)", "it must begin with"),
-            ("a=https://{name}.example.com/", "placeholder"),
-            ("a=https://u:p@example.com/", "without a user"),
-            ("a=https://example.com/{model}", "use only {namespace}"),
-            ("a=nothing", "not a URL"),
-        ] {
-            let refused = text.parse::<LinkTemplate>().unwrap_err();
-            assert!(refused.contains(why), "{text}: {refused}");
-        }
     }
 
     #[test]

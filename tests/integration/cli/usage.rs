@@ -295,6 +295,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-logs.1
     pages/stator-lsp.1
     pages/stator-man.1
+    pages/stator-open.1
     pages/stator-plan.1
     pages/stator-policy-export.1
     pages/stator-policy.1

@@ -317,3 +317,45 @@ fn pictures_of_the_documents_are_taken() {
         assert_eq!(&stored[..24], &taken[..24], "{name}.png is of another size: take it again");
     }
 }
+
+/// Filters, order and page stand in the address: going back, and another window, show the same.
+#[test]
+fn an_address_shows_the_same_again() {
+    let Some((_bench, pages, browser)) = scene() else { return };
+    let list = "/?health=Healthy&sync=Synced&namespace=models&source=fleet&sort=-name&limit=1";
+    browser.open(&address(&pages, list));
+    let follow = |text: &str| {
+        let link =
+            format!("[...document.querySelectorAll('.pager a')].find((one) => one.innerText.includes('{text}'))");
+        let _ = browser.run(&format!("{link}.click()"));
+    };
+    let row = |name: &str| format!("document.querySelector('#rows th').innerText.includes('{name}')");
+    browser.until("the last name comes first", &row("gamma"));
+    follow("next");
+    browser.until("the second page", &row("beta"));
+    follow("next");
+    browser.until("the third page", &row("alpha"));
+    let here = browser.run("return location.href").as_str().unwrap().to_owned();
+    browser.click("#rows th a");
+    browser.until("the model", "location.pathname === '/models/models/alpha'");
+    browser.go_back();
+    browser.until("the same row", &row("alpha"));
+    assert_eq!(browser.run("return location.href"), here.as_str());
+    browser.open_tab();
+    browser.open(&here);
+    browser.until("the same row in another tab", &row("alpha"));
+    browser.open(&address(&pages, "/?helth=Healthy"));
+    assert!(browser.text("main").contains("did you mean"), "{}", browser.text("main"));
+}
+
+/// Tabs that nobody looks at hold no connection, of which a browser has six for a site.
+#[test]
+fn many_tabs_do_not_block_each_other() {
+    let Some((_bench, pages, browser)) = scene() else { return };
+    let live = "document.getElementById('connection').textContent === 'Live.'";
+    for _ in 0..20 {
+        browser.open_tab();
+        browser.open(&address(&pages, "/"));
+        browser.until("it is live", live);
+    }
+}

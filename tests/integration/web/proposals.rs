@@ -2,6 +2,7 @@
 
 use super::form::{filled, value, with};
 use super::scene::Pages;
+use crate::browser::Browser;
 use crate::cli::MOCK;
 use crate::gitea::{self, BOT, Gitea, Repository};
 use crate::testbed::until;
@@ -189,4 +190,36 @@ fn without_a_host_there_is_the_patch() {
     assert_eq!((refused.status, value(&filled(&refused), REPLICAS)), (409, "4"), "{refused:?}");
     let patch = pages.submit(EDIT, &with(&fields, &[(REPLICAS, "4"), ("action", "patch")]));
     assert!(patch.status == 200 && patch.body.contains("+      replicas: 4"), "{patch:?}");
+}
+
+/// All that a new user does, in a browser; only the merge is the git host's.
+#[test]
+fn a_person_changes_a_model_without_leaving_the_browser() {
+    let (Some(gitea), Some(browser)) = (gitea::shared(), Browser::start()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let forge =
+        |url: &str| format!("  forge: {{type: gitea, url: {url}, secretRef: {{name: forge}}}}\n  previews: true");
+    let (_bench, repository, pages) = follow(gitea, "pages-walk", forge, folder.path());
+    until("another link", || pages.links().len() == 2);
+    browser.open(&pages.links()[1]);
+    browser.until("the row", "document.querySelector('#rows th')?.innerText.includes('chat')");
+    browser.click("#rows th a");
+    browser.until("the model", "location.pathname === '/models/models/chat'");
+    browser.click("a[href$='/edit']");
+    browser.until("the form", "document.getElementById('f-spec-serving-worker-replicas')");
+    browser.fill("#f-spec-serving-worker-replicas", "3");
+    browser.until("the plan", "document.getElementById('plan').innerText.includes('1 object would change')");
+    browser.click("button[value=propose]");
+    browser.until("a pull request", "document.querySelector('h1').innerText.includes('Pull request 1 is open')");
+    browser.click("a[href='/previews']");
+    browser.until("its preview, as it comes", "document.querySelector('main').innerText.includes('2 → 3')");
+    repository.merge(1);
+    browser.click("a[href='/']");
+    browser.until("the row", "document.querySelector('#rows th')?.innerText.includes('chat')");
+    browser.click("#rows th a");
+    let healthy = "document.querySelector('#status').innerText.includes('Healthy and Synced') && \
+                   document.querySelector('#replicas').innerText.includes('3 of 3 ready')";
+    browser.until("it is healthy, as it comes", healthy);
+    // What was merged is in its history.
+    browser.until("both syncs", "document.querySelectorAll('#history tbody tr').length === 2");
 }

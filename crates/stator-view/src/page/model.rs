@@ -41,7 +41,8 @@ struct ModelPage {
     /// Whether a change can be proposed from here.
     is_edited: bool,
     tree_address: String,
-    log_address: String,
+    /// Where logs are; `None` where there are no pods.
+    log_address: Option<String>,
     endpoints: Vec<EndpointView>,
     links: Vec<LinkView>,
     commands: Vec<CommandView>,
@@ -172,7 +173,7 @@ pub fn model_page(
         conditions: view.status.conditions.iter().map(|condition| condition_text(condition, now)).collect(),
         is_edited: found.source.cluster.is_none(),
         tree_address: format!("{}/tree", model_address(namespace, name)),
-        log_address: format!("{}/logs", model_address(namespace, name)),
+        log_address: found.source.is_kubernetes.then(|| format!("{}/logs", model_address(namespace, name))),
         endpoints: view.endpoints.clone(),
         links: view.links.clone(),
         commands: view.commands.clone(),
