@@ -17,7 +17,7 @@ const CALLBACK: &str = "sign-in/callback";
 pub struct OidcArgs {
     /// Let people sign in at this OpenID Connect provider. Its redirect URI is the address of --web-url, followed by sign-in/callback
     #[arg(long, env = "STATOR_WEB_OIDC_ISSUER", value_name = "URL", value_parser = issuer, requires = "web_url", requires = "web_oidc_client")]
-    web_oidc_issuer: Option<Url>,
+    web_oidc_issuer: Option<Issuer>,
     /// Client ID of the pages at the provider
     #[arg(long, env = "STATOR_WEB_OIDC_CLIENT", value_name = "ID", value_parser = NonEmptyStringValueParser::new(), requires = "web_oidc_issuer")]
     web_oidc_client: Option<String>,
@@ -60,12 +60,12 @@ impl OidcArgs {
             Some("-") => String::new(),
             Some(prefix) => prefix.to_owned(),
             None if self.web_oidc_username_claim == "email" => String::new(),
-            None => format!("{issuer}#"),
+            None => format!("{}#", issuer.text),
         };
         let mut redirect = url.clone();
         redirect.set_path(CALLBACK);
         Ok(Some(OidcSettings {
-            issuer: issuer.clone(),
+            issuer: issuer.url.clone(),
             client: client.clone(),
             secret: secret.map(|secret| SecretString::from(secret.trim())),
             roots: self.web_oidc_ca_file.as_ref().map(fs_err::read).transpose()?,
@@ -78,12 +78,19 @@ impl OidcArgs {
     }
 }
 
-fn issuer(text: &str) -> Result<Url, String> {
+/// A provider as it names itself, to the letter: names of users begin with it.
+#[derive(Clone, Debug)]
+struct Issuer {
+    text: String,
+    url: Url,
+}
+
+fn issuer(text: &str) -> Result<Issuer, String> {
     let url = Url::parse(text).map_err(|error| format!("it is not a URL: {error}"))?;
     let is_plain =
         url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
     match (is_protected(&url), is_plain) {
-        (true, true) => Ok(url),
+        (true, true) => Ok(Issuer { text: text.to_owned(), url }),
         (false, _) => Err("it must begin with https://".to_owned()),
         (true, false) => Err("write a scheme, a host and a path only".to_owned()),
     }

@@ -121,6 +121,8 @@ struct ReadRepository {
     has_policies: bool,
     /// Models that were different a moment ago: their Events come later.
     lately: BTreeSet<String>,
+    /// Where the next turn of models begins that are not well.
+    next_unsettled: usize,
 }
 
 impl ReadRepository {
@@ -323,13 +325,17 @@ impl RepositoryObserver {
             let mut platform = Platform::default();
             sync::desired::read_gpus(&self.cluster, &mut platform).await;
             let has_policies = !self.place.policies.read(&self.cluster).await.ok()?.is_empty();
-            if has_policies || platform.gpus.as_ref() != known.allocatable.as_deref() {
+            if has_policies || read.has_policies || platform.gpus.as_ref() != known.allocatable.as_deref() {
                 return None;
             }
             // Nobody tells of pods, Events and the clock; the embedded cluster has the clock alone.
             let most = if self.cluster.as_kubernetes().is_some() { usize::MAX } else { MAX_FEW };
-            let unsettled = known.models.iter().filter(|one| !one.is_well()).map(|one| &one.status.name);
-            models.extend(unsettled.take(most).cloned());
+            let unsettled: Vec<&String> =
+                known.models.iter().filter(|one| !one.is_well()).map(|one| &one.status.name).collect();
+            // A few at a time, in turns.
+            let turn = unsettled.iter().cycle().skip(read.next_unsettled).take(most.min(unsettled.len()));
+            models.extend(turn.map(|name| (*name).clone()));
+            read.next_unsettled = (read.next_unsettled + most.min(unsettled.len())) % unsettled.len().max(1);
             models.append(&mut read.lately);
         } else {
             read.lately.extend(models.iter().cloned());
@@ -337,6 +343,11 @@ impl RepositoryObserver {
         if heard.has_files {
             models.extend(self.read_again(read, known).await?);
         }
+        // What happens to other models of git than those that are shown is not shown.
+        let shown: BTreeSet<&str> = known.models.iter().map(|one| one.status.name.as_str()).collect();
+        let in_git: BTreeSet<&str> =
+            read.selection.intents.iter().map(|one| one.model.metadata.name.as_str()).collect();
+        models.retain(|name| shown.contains(name.as_str()) || !in_git.contains(name.as_str()));
         let commit = read.opened.checkout.revision.clone();
         let seen = (!commit.is_empty()).then_some(RevisionFacts { commit, at: None });
         let known = SourceFacts { seen, ..known.clone() };
@@ -456,7 +467,8 @@ impl RepositoryObserver {
             models: model_facts(status.models, &status.plan, status.records, status.live, events, earlier, now).into(),
             ..self.empty_facts()
         };
-        let read = ReadRepository { opened, selection: read, has_policies, lately: BTreeSet::new() };
+        let lately = BTreeSet::new();
+        let read = ReadRepository { opened, selection: read, has_policies, lately, next_unsettled: 0 };
         Ok((self.ask_git(facts, known).await, basis, read))
     }
 

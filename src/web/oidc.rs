@@ -21,11 +21,16 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 use url::{Host, Url};
 
 /// How long the provider may take for an answer, and how long that may be.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// How long it holds where the provider is asked, and how long that this is not known.
+const DISCOVERY_LIFETIME: Duration = Duration::from_secs(300);
+const FAILURE_LIFETIME: Duration = Duration::from_secs(5);
 /// For how long a browser may be at the provider, in seconds.
 pub(super) const SIGN_IN_SECONDS: i64 = 600;
 /// How far clocks may be apart, in seconds.
@@ -84,6 +89,8 @@ pub(super) struct OidcProvider {
     settings: OidcSettings,
     client: Client,
     redeeming: FairTurns<Peer>,
+    /// Where the provider is asked, or why that is not known, and when it said so.
+    known: Mutex<Option<(Instant, Result<Endpoints, OidcFault>)>>,
 }
 
 impl fmt::Debug for OidcProvider {
@@ -101,6 +108,7 @@ struct Discovery {
 }
 
 /// Where a provider is asked.
+#[derive(Clone, Debug)]
 struct Endpoints {
     authorization: Url,
     token: Url,
@@ -180,7 +188,7 @@ impl OidcProvider {
             client = client.tls_certs_only(Certificate::from_pem_bundle(roots)?);
         }
         let redeeming = FairTurns::new(MAX_REDEEMED, MAX_REDEEMED_OF_PEER);
-        Ok(Self { settings, client: client.build()?, redeeming })
+        Ok(Self { settings, client: client.build()?, redeeming, known: Mutex::default() })
     }
 
     /// What people know the provider by.
@@ -189,13 +197,12 @@ impl OidcProvider {
     }
 
     /// Sends a browser to the provider, to come back to `to`.
-    pub(super) async fn start(&self, to: &str, peer: Peer) -> Result<StartedSignIn, OidcFault> {
-        let _turn = self.redeeming.wait(peer, 1).await;
+    pub(super) async fn start(&self, to: &str) -> Result<StartedSignIn, OidcFault> {
         let cookie = SignInCookie::new(to, Timestamp::now()).ok_or(OidcFault::State)?;
         let challenge = digest::digest(&digest::SHA256, cookie.derived("verifier").as_bytes());
         let mut scopes = vec!["openid", "profile", "email"];
         scopes.extend(self.settings.groups_claim.as_ref().map(|_| "groups"));
-        let mut address = self.discover().await?.authorization;
+        let mut address = self.endpoints().await?.authorization;
         address.query_pairs_mut().extend_pairs([
             ("response_type", "code"),
             ("client_id", &self.settings.client),
@@ -226,7 +233,8 @@ impl OidcProvider {
         if let Some(error) = &answer.error {
             return Err(OidcFault::Refused(error.clone()));
         }
-        let _turn = self.redeeming.wait(peer, 1).await;
+        let turn = tokio::time::timeout(ANSWER_TIMEOUT, self.redeeming.wait(peer, 1)).await;
+        let _turn = turn.map_err(|_| self.unreachable("too many people sign in at once"))?;
         let token = self.redeem(&answer.code, &cookie.derived("verifier")).await?;
         let claims = read_claims(token.expose_secret())?;
         self.check_claims(&claims, &cookie.derived("nonce"), Timestamp::now())?;
@@ -238,18 +246,35 @@ impl OidcProvider {
         text.trim_end_matches('/') == self.settings.issuer.as_str().trim_end_matches('/')
     }
 
+    fn unreachable(&self, reason: &str) -> OidcFault {
+        OidcFault::Provider(self.host().to_owned(), reason.to_owned())
+    }
+
+    /// Where the provider is asked. It says so every few minutes, so that nobody who signs in, or does not, sends it more.
+    async fn endpoints(&self) -> Result<Endpoints, OidcFault> {
+        let locked = tokio::time::timeout(ANSWER_TIMEOUT, self.known.lock()).await;
+        let mut known = locked.map_err(|_| self.unreachable("it does not answer"))?;
+        if let Some((at, said)) = &*known
+            && at.elapsed() < if said.is_ok() { DISCOVERY_LIFETIME } else { FAILURE_LIFETIME }
+        {
+            return said.clone();
+        }
+        let said = self.discover().await;
+        *known = Some((Instant::now(), said.clone()));
+        said
+    }
+
     async fn discover(&self) -> Result<Endpoints, OidcFault> {
         let mut url = self.settings.issuer.clone();
         let path = format!("{}/.well-known/openid-configuration", url.path().trim_end_matches('/'));
         url.set_path(&path);
         let discovery: Discovery = self.read(self.client.get(url)).await?;
-        let unusable = |reason: &str| OidcFault::Provider(self.host().to_owned(), reason.to_owned());
         if !self.is_issuer(&discovery.issuer) {
-            return Err(unusable("it says that it is another issuer"));
+            return Err(self.unreachable("it says that it is another issuer"));
         }
         let address = |text: &str| {
             let url = Url::parse(text).ok().filter(is_protected);
-            url.ok_or_else(|| unusable("its addresses are not https"))
+            url.ok_or_else(|| self.unreachable("its addresses are not https"))
         };
         let (authorization, token) = (address(&discovery.authorization_endpoint)?, address(&discovery.token_endpoint)?);
         Ok(Endpoints { authorization, token })
@@ -263,7 +288,7 @@ impl OidcProvider {
             ("redirect_uri", redirect.as_str()),
             ("code_verifier", verifier),
         ];
-        let mut request = self.client.post(self.discover().await?.token);
+        let mut request = self.client.post(self.endpoints().await?.token);
         match secret {
             Some(secret) => request = request.basic_auth(encode(client), Some(encode(secret.expose_secret()))),
             None => form.push(("client_id", client)),
@@ -273,7 +298,7 @@ impl OidcProvider {
     }
 
     async fn read<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, OidcFault> {
-        let unreachable = |reason: String| OidcFault::Provider(self.host().to_owned(), reason);
+        let unreachable = |reason: String| self.unreachable(&reason);
         let sent = request.header("accept", "application/json").send().await;
         // An address has the code in it, and is not shown.
         let mut answer = sent.map_err(|error| unreachable(error.without_url().to_string()))?;
@@ -386,113 +411,4 @@ fn read_claims(token: &str) -> Result<Map<String, Value>, OidcFault> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn provider() -> OidcProvider {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let settings = OidcSettings {
-            issuer: "https://id.example.com/realms/a".parse().unwrap(),
-            client: "stator".to_owned(),
-            secret: None,
-            roots: None,
-            username_claim: "email".to_owned(),
-            username_prefix: String::new(),
-            groups_claim: Some("groups".to_owned()),
-            groups_prefix: "oidc:".to_owned(),
-            redirect: "https://stator.example.com/sign-in/callback".parse().unwrap(),
-        };
-        OidcProvider::new(settings).unwrap()
-    }
-
-    fn now() -> Timestamp {
-        "2026-11-24T12:00:00Z".parse().unwrap()
-    }
-
-    fn claims(change: impl FnOnce(&mut Value)) -> Map<String, Value> {
-        let mut claims = json!({
-            "iss": "https://id.example.com/realms/a", "aud": "stator", "nonce": "n",
-            "exp": now().as_second() + 300, "iat": now().as_second(),
-            "email": "alice@example.com", "email_verified": true, "groups": ["search", "system:masters"],
-        });
-        change(&mut claims);
-        claims.as_object().unwrap().clone()
-    }
-
-    #[test]
-    fn a_token_is_for_these_pages_this_sign_in_and_this_moment() {
-        let provider = provider();
-        let check = |change: fn(&mut Value)| provider.check_claims(&claims(change), "n", now());
-        assert_eq!(check(|_| {}), Ok(()));
-        assert!(check(|one| one["aud"] = json!(["stator", "other"])).is_err());
-        assert_eq!(check(|one| (one["aud"], one["azp"]) = (json!(["stator", "other"]), json!("stator"))), Ok(()));
-        let faults: Vec<String> = [
-            check(|one| one["iss"] = json!("https://id.example.com/realms/b")),
-            check(|one| one["aud"] = json!("grafana")),
-            check(|one| one["azp"] = json!("grafana")),
-            check(|one| one["exp"] = json!(now().as_second() - 61)),
-            check(|one| one["iat"] = json!(now().as_second() + 61)),
-            check(|one| one["nonce"] = json!("m")),
-            check(|one| drop(one.as_object_mut().unwrap().remove("exp"))),
-        ]
-        .into_iter()
-        .map(|one| one.unwrap_err().to_string())
-        .collect();
-        insta::assert_snapshot!(faults.join("\n"), @"
-        The provider's ID token is not valid: `iss` is another provider.
-        The provider's ID token is not valid: `aud` is not for these pages.
-        The provider's ID token is not valid: `azp` is not these pages.
-        The provider's ID token is not valid: `exp` is over.
-        The provider's ID token is not valid: `iat` is in the future.
-        The provider's ID token is not valid: `nonce` is of another sign-in.
-        The provider's ID token is not valid: `exp` is over.
-        ");
-    }
-
-    #[test]
-    fn nobody_becomes_a_user_that_kubernetes_keeps_for_itself() {
-        let provider = provider();
-        let alice = provider.identify(&claims(|_| {})).unwrap();
-        let as_cluster = alice.impersonated();
-        assert_eq!(
-            (as_cluster.user.as_str(), as_cluster.groups),
-            ("alice@example.com", vec!["oidc:search".to_owned(), "oidc:system:masters".to_owned()])
-        );
-        let plain = OidcProvider {
-            settings: OidcSettings { groups_prefix: String::new(), ..provider.settings.clone() },
-            ..self::provider()
-        };
-        assert_eq!(plain.identify(&claims(|_| {})).unwrap().impersonated().groups, ["search"]);
-        let refused = |change: fn(&mut Value)| provider.identify(&claims(change)).unwrap_err().to_string();
-        assert!(refused(|one| one["email"] = json!("system:admin")).contains("system:"));
-        assert!(refused(|one| one["email_verified"] = json!(false)).contains("not verified"));
-        assert!(refused(|one| one["email"] = json!(7)).contains("no claim `email`"));
-    }
-
-    #[test]
-    fn a_sign_in_is_bound_to_its_browser_for_ten_minutes() {
-        let later = |seconds: i64| Timestamp::from_second(now().as_second() + seconds).unwrap();
-        let one = SignInCookie::new("/models/prod/llama?a=b", now()).unwrap();
-        let other = SignInCookie::new("/models/prod/llama?a=b", now()).unwrap();
-        let back = SignInCookie::parse(&one.text, later(600)).unwrap();
-        assert_eq!((back.to.as_str(), back.derived("state")), ("/models/prod/llama?a=b", one.derived("state")));
-        assert_ne!(one.derived("state"), other.derived("state"));
-        assert_ne!(one.derived("state"), one.derived("nonce"));
-        assert!(
-            SignInCookie::parse(&one.text, later(601)).is_none() && SignInCookie::parse(&one.text, later(-1)).is_none()
-        );
-        for odd in ["", "a.b", "a.1.%", "..", "a.99999999999999999999.AA"] {
-            assert!(SignInCookie::parse(odd, now()).is_none(), "{odd}");
-        }
-    }
-
-    #[test]
-    fn tokens_of_any_shape_are_read() {
-        for odd in ["", "a", "a.b", "a.%.c", "a.W10.c"] {
-            assert!(read_claims(odd).is_err(), "{odd}");
-        }
-        let own = format!("h.{}.s", BASE64_URL_SAFE_NO_PAD.encode(r#"{"sub":"1"}"#));
-        assert_eq!(read_claims(&own).unwrap()["sub"], "1");
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ use stator_view::reader::{LOGS_RIGHT, RequiredRight};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long the cluster may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
@@ -111,9 +112,10 @@ pub(super) async fn log_document(
             state: state.clone(),
             headers: question.headers.clone(),
             peer: question.peer,
-            model: (found.model.status.namespace.clone(), found.model.status.name.clone()),
+            model: (found.row.namespace.clone(), found.row.name.clone()),
             pod: log.query.pod.clone().unwrap_or_default(),
         },
+        checked: Instant::now(),
         _place: place,
     };
     let parts = stream::unfold(following, |mut following| async move {
@@ -150,21 +152,29 @@ async fn cluster_of(
     Ok((cluster, turn.map_err(|_| ProblemDetails::new(ProblemKind::OutOfTime))?))
 }
 
+/// What pods of a model are made for, in its own namespace alone: a record may name others, where rights were not asked for.
+fn owners_of(found: &FoundModel<'_>) -> BTreeSet<PodOwner> {
+    let status = &found.model.status;
+    let owners = pod_owners([status], &found.model.live).into_iter();
+    owners.filter(|owner| owner.object.namespace == status.namespace).collect()
+}
+
 async fn read_tree(
     state: &WebState,
     scope: &RequestScope,
     found: &FoundModel<'_>,
 ) -> Result<ObjectForest, ProblemDetails> {
     check_objects(found)?;
-    let (cluster, _turn) = cluster_of(state, scope, found).await?;
+    let (cluster, turn) = cluster_of(state, scope, found).await?;
     let (status, live) = (std::slice::from_ref(&found.model.status), &found.model.live);
     let namespace = status.iter().map(|one| one.namespace.as_str()).next().unwrap_or_default();
     let roots = tree::live_objects(status, live);
     let mut below = in_time(cluster.objects_below(namespace, &roots)).await?;
     if let Some(kube) = cluster.as_kubernetes() {
-        let owners = pod_owners(status, live);
+        let owners = owners_of(found);
         below.objects.extend(loose_pods(kube, &owners, &roots, &below.objects).await?);
     }
+    drop(turn);
     let resources: BTreeSet<String> = below.objects.iter().map(|one| one.resource.clone()).collect();
     let mut hidden = BTreeSet::new();
     for resource in resources {
@@ -230,7 +240,7 @@ impl ModelLog {
             return Err(ProblemDetails::new(ProblemKind::NotReadNow).with_detail(detail));
         };
         let pods = PodSelection {
-            owners: pod_owners([&found.model.status], &found.model.live),
+            owners: owners_of(found),
             component: None,
             pod: None,
             containers: ContainerSelection::All,
@@ -239,7 +249,7 @@ impl ModelLog {
         let mut containers = in_time(pods.find(&cluster)).await?;
         containers.truncate(pods.limit);
         let usual = PodSelection {
-            pod: query.pod.clone().or_else(|| containers.first().map(|one| one.container.pod.name.clone())),
+            pod: query.pod.clone(),
             containers: query.container.clone().map_or(ContainerSelection::Default, ContainerSelection::Named),
             ..pods
         };
@@ -268,7 +278,7 @@ impl ModelLog {
             tail: Some(self.query.lines),
             since: None,
         };
-        self.cluster.open_log(&request).await.map_err(|error| not_read(&error))
+        in_time(self.cluster.open_log(&request)).await
     }
 
     /// The last lines, and what is to be said of them.
@@ -313,6 +323,8 @@ struct FollowedLog {
     lines: LogStream,
     timestamps: bool,
     reader: LogReader,
+    /// When it was found out last that they still may.
+    checked: Instant,
     _place: StreamPlace,
 }
 
@@ -330,13 +342,19 @@ impl FollowedLog {
     async fn next_line(&mut self) -> Option<String> {
         let ending = self.reader.state.ending.clone();
         loop {
+            if self.checked.elapsed() >= ACCESS_INTERVAL {
+                match self.reader.check().await {
+                    // Known again in a moment.
+                    Err(problem) if problem.of != ProblemKind::ReviewFailed => return None,
+                    Ok(()) | Err(_) => self.checked = Instant::now(),
+                }
+            }
             let next = tokio::select! {
-                next = tokio::time::timeout(ACCESS_INTERVAL, self.lines.next_line()) => next,
+                next = tokio::time::timeout_at(self.checked + ACCESS_INTERVAL, self.lines.next_line()) => next,
                 () = ending.cancelled() => return None,
             };
-            match next {
-                Ok(line) => return Some(line_text(&line.ok()??, self.timestamps) + "\n"),
-                Err(_) => self.reader.check().await.ok()?,
+            if let Ok(line) = next {
+                return Some(line_text(&line.ok()??, self.timestamps) + "\n");
             }
         }
     }
@@ -345,9 +363,10 @@ impl FollowedLog {
 impl LogReader {
     async fn check(&self) -> Result<(), ProblemDetails> {
         let visitor: Visitor = self.state.gate.visitor(&self.headers, self.peer).await?;
-        let (namespace, name) = (self.model.0.as_str(), self.model.1.as_str());
-        let scope = RequestScope::new(&self.state, visitor, Some((namespace, name))).await?;
-        scope.observation.model(namespace, name)?;
-        scope.check_right(LOGS_RIGHT, namespace, Some(&self.pod)).await
+        let (place, name) = (self.model.0.as_str(), self.model.1.as_str());
+        let scope = RequestScope::new(&self.state, visitor, Some((place, name))).await?;
+        let namespace = scope.observation.model(place, name)?.model.status.namespace.clone();
+        scope.check_right(LIST_PODS, &namespace, None).await?;
+        scope.check_right(LOGS_RIGHT, &namespace, Some(&self.pod)).await
     }
 }

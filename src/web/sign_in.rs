@@ -6,6 +6,7 @@ use super::oidc::{OidcAnswer, OidcProvider};
 use super::sessions::{SessionProof, cookie_values};
 use super::state::WebState;
 use super::token_gate::TokenGate;
+use crate::server::RefusalReason;
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, header};
@@ -18,6 +19,8 @@ use url::form_urlencoded;
 /// Where one signs in.
 pub(super) const SIGN_IN_PATH: &str = "/sign-in";
 /// Where one signs out.
+/// The most characters of a provider's reason that are shown.
+const MAX_REASON: usize = 500;
 pub(super) const SIGN_IN_START_PATH: &str = "/sign-in/start";
 pub(super) const SIGN_IN_CALLBACK_PATH: &str = "/sign-in/callback";
 pub(super) const SIGN_OUT_PATH: &str = "/sign-out";
@@ -80,7 +83,7 @@ pub(super) async fn start(gate: &TokenGate, question: &WebRequest<'_>) -> Respon
     let asked = parameter(question, "to").unwrap_or_default();
     let to = own_address(&asked).unwrap_or("/");
     let Some(provider) = gate.oidc() else { return page(gate, StatusCode::NOT_FOUND, to, None) };
-    match provider.start(to, question.peer).await {
+    match provider.start(to).await {
         Ok(started) => answer::redirect(&started.address, Some(&gate.sign_in_cookie(&started.cookie))),
         Err(fault) => page(gate, StatusCode::BAD_GATEWAY, to, Some(&fault.to_string())),
     }
@@ -94,7 +97,7 @@ pub(super) async fn finish(gate: &TokenGate, question: &WebRequest<'_>) -> Respo
         code: parameter(question, "code").unwrap_or_default(),
         state: parameter(question, "state").unwrap_or_default(),
         issuer: parameter(question, "iss"),
-        error: error.into_iter().flatten().next_back(),
+        error: error.into_iter().flatten().next_back().map(|text| text.chars().take(MAX_REASON).collect()),
     };
     let cookie = cookie_values(question.headers, gate.sign_in_cookie_name()).next().unwrap_or_default();
     let finished = provider.finish(cookie, &answer, question.peer).await;
@@ -105,8 +108,10 @@ pub(super) async fn finish(gate: &TokenGate, question: &WebRequest<'_>) -> Respo
             answer::redirect(own_address(&to).unwrap_or("/"), session.as_deref())
         }
         Err(fault) => {
-            tracing::warn!(%fault, "a sign-in at the provider failed");
-            page(gate, StatusCode::UNAUTHORIZED, "/", Some(&fault.to_string()))
+            let mut refused = page(gate, StatusCode::UNAUTHORIZED, "/", Some(&fault.to_string()));
+            let reason = format!("a sign-in at the provider failed: {:?}", fault.to_string());
+            refused.extensions_mut().insert(RefusalReason(reason));
+            refused
         }
     };
     // A code is for once.

@@ -55,7 +55,8 @@ fn recorded_model(record: Record, live: Vec<ObjectText>, earlier: Option<&ModelF
     let mut gpus = BTreeMap::<String, u64>::new();
     for component in parsed.iter().flat_map(|object| gpus::gpu_use(object).components) {
         if component.total() > 0 {
-            *gpus.entry(component.sku().to_owned()).or_default() += component.total();
+            let sum = gpus.entry(component.sku().to_owned()).or_default();
+            *sum = sum.saturating_add(component.total());
         }
     }
     let main = objects.first();
@@ -72,7 +73,7 @@ fn recorded_model(record: Record, live: Vec<ObjectText>, earlier: Option<&ModelF
         health: worst.map(|one| one.health).or(state.map(|state| state.health)).unwrap_or(Health::Unknown),
         is_lost: false,
         revision: record.revision.clone(),
-        gpus: gpus.values().sum(),
+        gpus: gpus.values().fold(0, |sum, one| sum.saturating_add(*one)),
         gpu_sku: gpus.keys().next().cloned(),
         kind: main.map(|main| main.object.kind.clone()).unwrap_or_default(),
         created,

@@ -235,10 +235,12 @@ pub fn keep_visible(owned: Vec<OwnedObject>, is_visible: impl Fn(&OwnedObject) -
                 break;
             }
             let owners = std::mem::take(&mut one.owners);
-            one.owners = owners
+            // Each once: whoever makes objects says who owns them.
+            let above: BTreeSet<String> = owners
                 .into_iter()
                 .flat_map(|owner| owners_of.get(owner.as_str()).map_or_else(|| vec![owner], |above| above.to_vec()))
                 .collect();
+            one.owners = above.into_iter().collect();
         }
     }
     visible

@@ -179,3 +179,13 @@ fn what_is_below_something_that_may_not_be_seen_stays_in_the_tree() {
     let forest = build_forest(&[model], &live, &visible, Vec::new());
     assert_eq!(forest_names(&forest), "dynamographdeployment/prod/llama\npod/prod/llama-worker-0\n");
 }
+
+#[test]
+fn owners_that_own_each_other_are_few() {
+    let uids: Vec<String> = (0..40).map(|number| format!("c{number}")).chain(["g".to_owned()]).collect();
+    let all = |uid: &str, kind: &str| OwnedObject { owners: uids.clone(), ..object(kind, uid, uid, "", json!({})) };
+    let mut owned: Vec<OwnedObject> = uids[..40].iter().map(|uid| all(uid, "ConfigMap")).collect();
+    owned.push(all("p", "Pod"));
+    let visible = keep_visible(owned, |one| one.resource == "pods");
+    assert_eq!((visible.len(), visible[0].owners.len()), (1, 41));
+}
