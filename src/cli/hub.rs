@@ -175,8 +175,10 @@ pub fn hub_clusters(arguments: &ClusterArgs, contexts: &[String]) -> Result<Vec<
         } else {
             format!("no context {}", unknown.join(", "))
         };
-        return Err(CliError::usage(format!("the kubeconfig has {missing}"))
-            .with_hint(format!("name contexts with --context; it has: {}", known.names.join(", "))));
+        return Err(CliError::usage(format!("the kubeconfig has {missing}")).with_hint(match known.names.as_slice() {
+            [] => "name a kubeconfig that has contexts with --kubeconfig".to_owned(),
+            names => format!("name contexts with --context; it has: {}", names.join(", ")),
+        }));
     }
     Ok(contexts
         .into_iter()

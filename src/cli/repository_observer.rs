@@ -18,7 +18,6 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use stator_cluster::sync;
-use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, LABEL_MODEL, ObjectKind};
 use stator_git::forge::commit_page;
 use stator_git::source::RepositoryScope;
@@ -322,7 +321,7 @@ impl RepositoryObserver {
     ) -> Option<SourceFacts> {
         let mut models = heard.models.clone();
         if heard.is_due {
-            let mut platform = Platform::default();
+            let mut platform = read.selection.environment.platform.clone().unwrap_or_default();
             sync::desired::read_gpus(&self.cluster, &mut platform).await;
             let has_policies = !self.place.policies.read(&self.cluster).await.ok()?.is_empty();
             if has_policies || read.has_policies || platform.gpus.as_ref() != known.allocatable.as_deref() {

@@ -2,6 +2,7 @@
 
 use crate::facts::{CommitFacts, FleetFacts, HourlyCost, ModelFacts, RevisionFacts, SinceFacts, SourceFacts};
 use crate::observation::FleetObservation;
+use crate::pod_logs::{LogContainer, LogQuery, PodLogView};
 use jiff::Timestamp;
 use serde_json::json;
 use stator_core::dynamo::health::Health;
@@ -11,6 +12,7 @@ use stator_model::plan::{
     Record, RecordCondition, RecordState, SyncHistoryEntry, SyncState,
 };
 use stator_model::present::history::ClusterEvent;
+use stator_model::present::tree::{ModelTree, ObjectForest, ObjectNode, UnlistedResource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -187,4 +189,36 @@ pub(crate) fn fleet() -> FleetObservation {
 
 pub(crate) fn observation(models: Vec<ModelFacts>) -> FleetObservation {
     FleetObservation::new(1, now(), FleetFacts { sources: vec![Arc::new(source(models))], ..FleetFacts::default() })
+}
+
+/// A pod below a model, and a kind that cannot be listed, all of that text.
+pub(crate) fn forest(text: &str) -> ObjectForest {
+    let pod = ObjectNode {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: text.to_owned(),
+        name: text.to_owned(),
+        state: text.to_owned(),
+        message: text.to_owned(),
+        created: None,
+        children: Vec::new(),
+    };
+    let model = ModelTree {
+        name: text.to_owned(),
+        namespace: text.to_owned(),
+        sync: String::new(),
+        health: String::new(),
+        message: String::new(),
+        objects: vec![pod],
+    };
+    let unlisted = vec![UnlistedResource { resource: text.to_owned(), message: text.to_owned() }];
+    ObjectForest { models: vec![model], unlisted }
+}
+
+/// What a container wrote: that text.
+pub(crate) fn log(text: &str) -> PodLogView {
+    let query = LogQuery { pod: Some(text.to_owned()), container: Some(text.to_owned()), ..LogQuery::default() };
+    let container = LogContainer { pod: text.to_owned(), name: text.to_owned(), restarts: 1, state: text.to_owned() };
+    let lines = vec![text.to_owned(), text.to_owned()];
+    PodLogView { query, containers: vec![container], lines, note: Some(text.to_owned()) }
 }

@@ -2,22 +2,26 @@
 
 use super::scene::Pages;
 use crate::cli::fleet;
-use crate::testbed;
+use crate::testbed::{self, ControlPlane};
+use crate::workbench::Workbench;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::json;
+use std::process::Command;
+
+/// A command about the environment `prod` in a namespace of a real API server.
+pub fn on_cluster(bench: &Workbench, plane: &ControlPlane, namespace: &str, verb: &[&str]) -> Command {
+    let mut command = bench.command();
+    command.args(verb).args(["-e", "prod", "-n", namespace, "--context", "admin"]);
+    command.env_remove("STATOR_CLUSTER").env("KUBECONFIG", plane.kubeconfig());
+    command
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_controllers_say_of_a_model_is_on_its_page() {
     let Some(plane) = testbed::shared() else { return };
     let namespace = plane.namespace("pages").await;
     let bench = fleet();
-    bench.write("kubeconfig", fs_err::read_to_string(plane.kubeconfig()).unwrap());
-    let command = |verb: &[&str]| {
-        let mut command = bench.command();
-        command.args(verb).args(["-e", "prod", "-n", &namespace, "--context", "admin"]);
-        command.env_remove("STATOR_CLUSTER").env("KUBECONFIG", bench.path("kubeconfig"));
-        command
-    };
+    let command = |verb: &[&str]| on_cluster(&bench, plane, &namespace, verb);
     bench.finish(&mut command(&["sync", "--yes"])).success();
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "mock.1", "namespace": namespace},

@@ -1,5 +1,6 @@
 //! What is below a model, and what its containers write: of a real API server, which asks a node of the test.
 
+use super::kubernetes::on_cluster;
 use super::scene::Pages;
 use crate::cli::fleet;
 use crate::cli::logs::{running, start_node, start_pod};
@@ -13,13 +14,7 @@ async fn a_model_is_followed_down_to_what_its_containers_write() {
     let Some(plane) = testbed::shared() else { return };
     let namespace = plane.namespace("pods").await;
     let bench = fleet();
-    bench.write("kubeconfig", fs_err::read_to_string(plane.kubeconfig()).unwrap());
-    let command = |verb: &[&str]| {
-        let mut command = bench.command();
-        command.args(verb).args(["-e", "prod", "-n", &namespace, "--context", "admin"]);
-        command.env_remove("STATOR_CLUSTER").env("KUBECONFIG", bench.path("kubeconfig"));
-        command
-    };
+    let command = |verb: &[&str]| on_cluster(&bench, plane, &namespace, verb);
     bench.finish(&mut command(&["sync", "--yes"])).success();
     let link = "Grafana=https://grafana.example.com/d/dynamo?var-namespace={namespace}&var-model={name}";
     let pages = Pages::open(&mut command(&["status", "--web", "--web-link", link]));

@@ -50,6 +50,11 @@ stringData:
     )
 }
 
+/// A forge whose pull requests are planned.
+fn with_previews(url: &str) -> String {
+    format!("  forge: {{type: gitea, url: {url}, secretRef: {{name: forge}}}}\n  previews: true")
+}
+
 /// A repository whose models are in a folder, and a controller with pages that follows it.
 fn follow(
     gitea: &'static Gitea,
@@ -88,9 +93,7 @@ fn serves(pages: &Pages, workers: u64) {
 fn a_change_becomes_one_pull_request_and_then_a_healthy_model() {
     let Some(gitea) = gitea::shared() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let forge =
-        |url: &str| format!("  forge: {{type: gitea, url: {url}, secretRef: {{name: forge}}}}\n  previews: true");
-    let (_bench, repository, pages) = follow(gitea, "pages-propose", forge, folder.path());
+    let (_bench, repository, pages) = follow(gitea, "pages-propose", with_previews, folder.path());
 
     // From the row of the model: a number and a button.
     let opened = pages.get(&format!("{EDIT}?field={}&value=3", REPLICAS.replace('/', "%2F")));
@@ -197,9 +200,7 @@ fn without_a_host_there_is_the_patch() {
 fn a_person_changes_a_model_without_leaving_the_browser() {
     let (Some(gitea), Some(browser)) = (gitea::shared(), Browser::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let forge =
-        |url: &str| format!("  forge: {{type: gitea, url: {url}, secretRef: {{name: forge}}}}\n  previews: true");
-    let (_bench, repository, pages) = follow(gitea, "pages-walk", forge, folder.path());
+    let (_bench, repository, pages) = follow(gitea, "pages-walk", with_previews, folder.path());
     until("another link", || pages.links().len() == 2);
     browser.open(&pages.links()[1]);
     browser.until("the row", "document.querySelector('#rows th')?.innerText.includes('chat')");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::models::query::PARAMETERS;
+use crate::pod_logs;
 use crate::samples::fleet;
 use crate::words::{HEALTHS, SYNC_STATES};
 use serde_json::Value;
@@ -22,6 +23,12 @@ fn the_list_describes_the_parameters_that_it_reads() {
     let allowed = |name: &str| list.parameters.iter().find(|one| one.name == name).unwrap().allowed;
     assert_eq!(allowed("health"), HEALTHS.map(Health::as_str));
     assert_eq!(allowed("sync"), SYNC_STATES.map(SyncState::as_str));
+}
+
+#[test]
+fn a_log_describes_the_parameters_that_it_reads() {
+    let log = ENDPOINTS.iter().find(|one| one.operation == "readModelLogs").unwrap();
+    assert_eq!(log.query_names(), pod_logs::PARAMETERS);
 }
 
 #[test]

@@ -6,15 +6,13 @@ use crate::facts::{CommitFacts, ModelFacts, ProposalAccess, RevisionFacts};
 use crate::form::FormSubmission;
 use crate::models::ModelQuery;
 use crate::observation::FleetObservation;
-use crate::pod_logs::{LogContainer, LogQuery, PodLogView};
 use crate::problem::{KINDS, ProblemDetails, ProblemKind, RequestFault};
-use crate::samples::{fleet, llama, model, now, observation};
+use crate::samples::{self, fleet, llama, model, now, observation};
 use proptest::prelude::*;
 use serde_json::json;
 use stator_core::dynamo::health::Health;
 use stator_core::object::FieldPath;
 use stator_model::plan::{Change, FieldChange, FieldDrift, SyncState};
-use stator_model::present::tree::{ModelTree, ObjectForest, ObjectNode, UnlistedResource};
 use std::sync::Arc;
 
 /// The texts of a page, without its markup, a line for each line that has any.
@@ -291,43 +289,14 @@ fn all_pages(observation: &FleetObservation, name: &str) -> Vec<String> {
         changes_page(observation, "", now()).unwrap(),
         capacity_page(observation, now()),
         problem_page(&ProblemDetails::new(ProblemKind::NotFound).with_detail(name)),
-        tree_of(observation, name),
+        tree_page(observation, &observation.model(name, name).unwrap(), &samples::forest(name), now()),
         log_of(observation, name),
     ]
 }
 
-/// The page of a pod below a model.
-fn tree_of(observation: &FleetObservation, name: &str) -> String {
-    let pod = ObjectNode {
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        namespace: name.to_owned(),
-        name: name.to_owned(),
-        state: name.to_owned(),
-        message: name.to_owned(),
-        created: None,
-        children: Vec::new(),
-    };
-    let model = ModelTree {
-        name: name.to_owned(),
-        namespace: name.to_owned(),
-        sync: String::new(),
-        health: String::new(),
-        message: String::new(),
-        objects: vec![pod],
-    };
-    let unlisted = vec![UnlistedResource { resource: name.to_owned(), message: name.to_owned() }];
-    let forest = ObjectForest { models: vec![model], unlisted };
-    tree_page(observation, &observation.model(name, name).unwrap(), &forest, now())
-}
-
 /// The page of what a container wrote.
 fn log_of(observation: &FleetObservation, text: &str) -> String {
-    let query = LogQuery { pod: Some(text.to_owned()), container: Some(text.to_owned()), ..LogQuery::default() };
-    let container = LogContainer { pod: text.to_owned(), name: text.to_owned(), restarts: 1, state: text.to_owned() };
-    let lines = vec![text.to_owned(), text.to_owned()];
-    let log = PodLogView { query, containers: vec![container], lines, note: Some(text.to_owned()) };
-    log_page(observation, &observation.model(text, text).unwrap(), &log)
+    log_page(observation, &observation.model(text, text).unwrap(), &samples::log(text))
 }
 
 #[test]
