@@ -2,7 +2,7 @@
 
 use super::place::{Namespaces, Place, Remembered};
 use super::scenario::graph;
-use crate::testbed::eventually;
+use crate::testbed::{PATIENCE, eventually};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
@@ -115,14 +115,15 @@ async fn memory_is_the_cluster_once_the_watch_has_told_everything() {
         }
         let everything = all(&real, memory.home(), &BTreeMap::new()).await;
         assert_eq!(all(memory.cluster(), memory.home(), &BTreeMap::new()).await, everything);
-        while let Ok(event) = watch.try_recv() {
-            match event {
+        // What memory knows is told a moment later.
+        while mirror.values().ne(&everything) {
+            let event = tokio::time::timeout(PATIENCE, watch.recv()).await;
+            match event.expect("whoever watches sees the same").unwrap() {
                 WatchEvent::Applied(object) => mirror.insert(object.name().to_owned(), object),
                 WatchEvent::Deleted(object) => mirror.remove(object.name()),
                 WatchEvent::Resync => panic!("no event is lost here"),
             };
         }
-        assert_eq!(mirror.values().cloned().collect::<Vec<_>>(), everything, "whoever watches has seen the same");
     }
 }
 
