@@ -17,14 +17,13 @@ use process::ControllerProcess;
 use repository::Repository;
 use serde_json::{Value, json};
 use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
-use stator_cluster::cluster::{ApplyRequest, Cluster, WatchEvent};
+use stator_cluster::cluster::{ApplyRequest, Cluster, WatchEvent, WatchReceiver};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::time::{Duration, Instant};
 use testbed::{ControlPlane, Programs};
-use tokio::sync::mpsc::Receiver;
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -66,7 +65,7 @@ fn row(what: &str, result: &str, goal: &str) {
 
 /// The bench's own view: which replicas every graph has.
 struct WatchedReplicas {
-    events: Receiver<WatchEvent>,
+    events: WatchReceiver,
     replicas: BTreeMap<String, i64>,
 }
 
@@ -294,12 +293,7 @@ async fn namespace(plane: &ControlPlane) -> Fallible<String> {
 }
 
 fn reference(number: usize) -> ObjectRef {
-    ObjectRef {
-        api_version: kinds::GRAPH.api_version(),
-        kind: kinds::GRAPH.kind.to_owned(),
-        namespace: NAMESPACE.to_owned(),
-        name: repository::name(number),
-    }
+    kinds::GRAPH.reference(NAMESPACE, &repository::name(number))
 }
 
 /// The worker's replicas, as somebody else would have them.

@@ -6,7 +6,7 @@ use crate::observation::ObservationBoard;
 use stator_cluster::cluster::kube::{
     ConnectOptions, ImpersonatedUser, KubeCluster, kubeconfig_contexts, kubeconfig_files,
 };
-use stator_cluster::cluster::{AnyCluster, Cluster as _, ClusterError, WatchEvent};
+use stator_cluster::cluster::{AnyCluster, Cluster as _, ClusterError, WatchReceiver};
 use stator_cluster::random::random_bits;
 use stator_core::dynamo::kinds::{GRAPH, ObjectKind, RECORD, REQUEST};
 use stator_core::object::ObjectText;
@@ -21,7 +21,6 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Changes that come this close together are one look.
@@ -88,7 +87,7 @@ impl HubCluster {
         let cluster = KubeCluster::connect(options).await?;
         board.set_desks("", &self.context, |desks| desks.cluster = Some(AnyCluster::from(cluster.clone())));
         let kinds: Vec<ObjectKind> = KINDS.into_iter().copied().collect();
-        let mut changes: mpsc::Receiver<WatchEvent> = cluster.watch(&kinds, None).await?;
+        let mut changes: WatchReceiver = cluster.watch(&kinds, None).await?;
         loop {
             let began = Instant::now();
             let known = board.source("", &self.context);

@@ -4,10 +4,9 @@ use super::error::{CliError, CliErrorKind};
 use super::output::Output;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use stator_cluster::cluster::WatchEvent;
+use stator_cluster::cluster::{WatchEvent, WatchReceiver};
 use stator_model::present::TerminalOptions;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// How long changes are gathered before a list is shown again.
 const WATCH_DEBOUNCE: Duration = Duration::from_millis(200);
@@ -55,12 +54,12 @@ pub struct ListPrinter<'a> {
     format: ListFormat,
     shown: String,
     /// `None` where the list is shown once.
-    changes: Option<mpsc::Receiver<WatchEvent>>,
+    changes: Option<WatchReceiver>,
 }
 
 impl<'a> ListPrinter<'a> {
     /// Nothing is shown yet. Open the watch before the first look, so that nothing falls between the two.
-    pub fn new(format: ListFormat, changes: Option<mpsc::Receiver<WatchEvent>>, output: &'a Output) -> Self {
+    pub fn new(format: ListFormat, changes: Option<WatchReceiver>, output: &'a Output) -> Self {
         Self { output, format, shown: String::new(), changes }
     }
 

@@ -16,7 +16,7 @@ use crate::observation::{
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent, WatchReceiver};
 use stator_cluster::sync;
 use stator_core::dynamo::kinds::{self, LABEL_MODEL, ObjectKind};
 use stator_git::forge::commit_page;
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Changes that come this close together are looked at once.
@@ -305,7 +305,7 @@ impl RepositoryObserver {
                 () = drafting => heard.may_have_missed = true,
                 () = tokio::time::sleep_until(due) => (heard.has_files, heard.is_due) = (true, true),
             }
-            while let Some(Ok(event)) = changes.as_mut().map(mpsc::Receiver::try_recv) {
+            while let Some(Ok(event)) = changes.as_mut().map(WatchReceiver::try_recv) {
                 heard.take_in(Some(event));
             }
         }
@@ -419,7 +419,7 @@ impl RepositoryObserver {
         Ok((opened, selection))
     }
 
-    async fn watch(&self) -> Option<mpsc::Receiver<WatchEvent>> {
+    async fn watch(&self) -> Option<WatchReceiver> {
         let watched: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
         self.cluster.watch(&watched, Some(&self.namespace)).await.ok()
     }

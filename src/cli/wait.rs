@@ -10,7 +10,7 @@ use super::targets::TargetArgs;
 use super::{connect, live_plan, signals, status};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent, WatchReceiver};
 use stator_cluster::sync::EnvironmentStatus;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -21,7 +21,6 @@ use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, pluralize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// How long changes are gathered before the next look.
@@ -318,7 +317,7 @@ impl ProgressLine {
 }
 
 /// Ends when an object changed, or after a while.
-async fn wait_for_change(changes: &mut mpsc::Receiver<WatchEvent>) -> Result<(), CliError> {
+async fn wait_for_change(changes: &mut WatchReceiver) -> Result<(), CliError> {
     let latest = Instant::now() + LOOK_INTERVAL;
     match tokio::time::timeout_at(latest, changes.recv()).await {
         Ok(Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync)) => {}

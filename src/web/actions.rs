@@ -16,7 +16,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{Cluster as _, ClusterError};
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::Object;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use stator_view::facts::{SourceControl, SourceFacts};
 use stator_view::page::{action_page, source_address};
@@ -172,12 +172,7 @@ async fn approval_of(
     request: &SourceActionRequest,
     person: &str,
 ) -> Result<HoldApproval, ProblemDetails> {
-    let reference = ObjectRef {
-        api_version: MODEL_SOURCE.api_version(),
-        kind: MODEL_SOURCE.kind.to_owned(),
-        namespace: source.namespace.clone(),
-        name: source.name.clone(),
-    };
+    let reference = MODEL_SOURCE.reference(&source.namespace, &source.name);
     let object: Object = cluster
         .get(&reference)
         .await

@@ -16,7 +16,7 @@ use clap::{ArgAction, ArgMatches, Args};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
-use stator_cluster::cluster::{Cluster as _, WatchEvent};
+use stator_cluster::cluster::{Cluster as _, WatchReceiver};
 use stator_core::commit::short_commit;
 use stator_git::source::model_source::status::{
     ConditionStatus, HeldRevision, MAX_MESSAGE_LENGTH, ModelSourceStatus, RECONCILING, truncate_line,
@@ -205,7 +205,7 @@ async fn wait_for_answer(
     site: &SourceClient,
     name: &str,
     mut found: ListedSource,
-    changes: &mut tokio::sync::mpsc::Receiver<WatchEvent>,
+    changes: &mut WatchReceiver,
     deadline: Option<Instant>,
     output: &Output,
 ) -> Result<(ListedSource, SyncWaitOutcome), CliError> {

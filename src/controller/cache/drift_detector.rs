@@ -2,11 +2,10 @@
 
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
-use stator_cluster::cluster::{Cluster, WatchEvent};
+use stator_cluster::cluster::{Cluster, NoEvent, WatchEvent, WatchReceiver};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::collections::{BTreeSet, HashMap};
-use tokio::sync::mpsc;
 
 /// What is remembered of an object: enough to tell what changed, and not the object, which is in the informer cache.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +23,7 @@ struct BaselineObject {
 /// Objects that were planned by, and a watch that tells when one of them is not as it was.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct DriftDetector {
-    feed: Option<mpsc::Receiver<WatchEvent>>,
+    feed: Option<WatchReceiver>,
     baseline: HashMap<ObjectIdentity, BaselineObject>,
     /// What changed while a sync was under way that did not write it, so that its plan does not know of it.
     changed_during_sync: BTreeSet<ObjectIdentity>,
@@ -79,8 +78,8 @@ impl DriftDetector {
         loop {
             match feed.try_recv() {
                 Ok(WatchEvent::Applied(_) | WatchEvent::Deleted(_)) => {}
-                Err(mpsc::error::TryRecvError::Empty) => return,
-                Ok(WatchEvent::Resync) | Err(mpsc::error::TryRecvError::Disconnected) => break,
+                Err(NoEvent::Waiting) => return,
+                Ok(WatchEvent::Resync) | Err(NoEvent::Ended) => break,
             }
         }
         self.feed = None;
@@ -250,6 +249,7 @@ mod tests {
     use super::*;
     use serde_json::json;
     use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
+    use stator_cluster::cluster::{WatchSender, watch_queue};
 
     fn object(name: &str, is_terminating: bool) -> Object {
         let mut value = json!({
@@ -267,8 +267,8 @@ mod tests {
         objects.iter().map(ObjectText::from).collect()
     }
 
-    fn detector(live: &[Object]) -> (DriftDetector, mpsc::Sender<WatchEvent>) {
-        let (events, feed) = mpsc::channel(16);
+    fn detector(live: &[Object]) -> (DriftDetector, WatchSender) {
+        let (events, feed) = watch_queue();
         let mut detector = DriftDetector { feed: Some(feed), ..DriftDetector::default() };
         detector.set_baseline(&texts(live));
         (detector, events)
@@ -277,7 +277,7 @@ mod tests {
     /// The object whose deletion ends a sync, once all events are taken in.
     fn unexpected(live: &[Object], planned: &[&str], events: Vec<WatchEvent>) -> Option<SyncInterruption> {
         let (mut detector, feed) = detector(live);
-        events.into_iter().for_each(|event| feed.try_send(event).unwrap());
+        events.into_iter().for_each(|event| feed.send(event));
         let deleted = planned.iter().map(|name| object(name, false).reference().identity()).collect();
         let planned = PlannedWrites { deleted, ..PlannedWrites::default() };
         let mut wait = std::pin::pin!(detector.wait_for_interruption(|_| true, &planned, |_| false));
@@ -337,7 +337,7 @@ mod tests {
         let applied = [live[1].reference().identity()].into();
         let planned = PlannedWrites { applied, ..PlannedWrites::default() };
         let during_sync = |detector: &mut DriftDetector, names: [&str; 2]| {
-            names.iter().for_each(|name| feed.try_send(WatchEvent::Applied(edited(name))).unwrap());
+            names.iter().for_each(|name| feed.send(WatchEvent::Applied(edited(name))));
             let wait = detector.wait_for_interruption(|_| true, &planned, |_| false);
             assert_eq!(futures_util::FutureExt::now_or_never(wait), None);
         };
@@ -360,7 +360,7 @@ mod tests {
         let (mut detector, feed) = detector(&live);
         let planned = PlannedWrites { applied: [live[0].reference().identity()].into(), ..PlannedWrites::default() };
         for name in ["written", "known", "other"] {
-            feed.try_send(WatchEvent::Applied(edited(name))).unwrap();
+            feed.send(WatchEvent::Applied(edited(name)));
         }
         let wait = detector.wait_for_interruption(|_| true, &planned, |identity| identity.name != "known");
         let changed = SyncInterruption::Changed(live[2].reference());
@@ -371,7 +371,7 @@ mod tests {
             value["metadata"]["annotations"] = json!({"nvidia.com/current-worker-hash": "1"});
             value
         };
-        feed.try_send(WatchEvent::Applied(edited("other").map(annotate).unwrap())).unwrap();
+        feed.send(WatchEvent::Applied(edited("other").map(annotate).unwrap()));
         let wait = detector.wait_for_interruption(|_| true, &planned, |_| true);
         assert_eq!(futures_util::FutureExt::now_or_never(wait), None);
     }
@@ -382,9 +382,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cluster = EmbeddedCluster::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let (mut detector, feed) = detector(&[object("a", false), object("b", false)]);
-        feed.try_send(WatchEvent::Applied(edited("a"))).unwrap();
+        feed.send(WatchEvent::Applied(edited("a")));
         detector.begin_look();
-        feed.try_send(WatchEvent::Applied(edited("b"))).unwrap();
+        feed.send(WatchEvent::Applied(edited("b")));
         assert!(detector.open(&cluster, "models").await);
         detector.extend_baseline(&texts(&[edited("a")]));
         assert_eq!(signal(&mut detector), Some(drift("b")));

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use stator_cluster::cluster::Fence;
 use stator_cluster::cluster::kube::{AccessRight, PreflightProblem};
 use stator_cluster::cluster::{
-    AnyCluster, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+    AnyCluster, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchReceiver,
 };
 use stator_cluster::sync::incremental::{ObjectVersion, PLANNED_KINDS};
 use stator_core::dynamo::admission::Platform;
@@ -31,7 +31,6 @@ use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use write_obstacles::WriteFitness;
 
@@ -177,7 +176,7 @@ impl CachedCluster {
             }
             // What is in doubt is read again first.
             for name in cache.stale_names(at) {
-                self.get_uncached(&cache, at, &object_ref(kind, namespace, name)).await.ok()?;
+                self.get_uncached(&cache, at, &kind.reference(namespace, &name)).await.ok()?;
             }
             cache.for_each_version(at, labels, |name, version, is_labelled| {
                 lines.push(ObjectVersion { kind: *kind, name: name.into(), version, is_labelled });
@@ -264,10 +263,6 @@ impl CachedCluster {
     }
 }
 
-fn object_ref(kind: &ObjectKind, namespace: &str, name: String) -> ObjectRef {
-    ObjectRef { api_version: kind.api_version(), kind: kind.kind.to_owned(), namespace: namespace.to_owned(), name }
-}
-
 impl CachedCluster {
     /// What is kept of a kind that may have these labels, by name. `None` where the cluster is to be asked.
     async fn select_cached(
@@ -286,7 +281,7 @@ impl CachedCluster {
             return Ok(None);
         }
         for name in cache.stale_names(at) {
-            self.get_uncached(&cache, at, &object_ref(kind, namespace, name)).await?;
+            self.get_uncached(&cache, at, &kind.reference(namespace, &name)).await?;
         }
         Ok(Some(cache.select(at, labels)))
     }
@@ -404,11 +399,7 @@ impl Cluster for CachedCluster {
         self.cluster.served_models(frontend).await
     }
 
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         let places: Option<Vec<usize>> = kinds.iter().map(kind_index).collect();
         match (namespace.and_then(|namespace| self.namespace_cache(namespace)), places) {
             (Some(cache), Some(places)) => Ok(cache.watch(places)),

@@ -4,14 +4,14 @@
 use super::cached_store::{CachedObject, CachedObjectStore, StoreChange};
 use super::write_obstacles::DeniedRights;
 use stator_cluster::cluster::kube::{KubeCluster, WatchUpdate};
-use stator_cluster::cluster::{ClusterError, WatchEvent};
+use stator_cluster::cluster::{ClusterError, WatchEvent, WatchReceiver, WatchSender, watch_queue};
 use stator_cluster::sync::incremental::PLANNED_KINDS;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef, parse_resource_version};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -19,8 +19,6 @@ use tokio::time::Instant;
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a reader waits for a watch that is being opened again.
 const REWATCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many events a watcher may be behind before it has to list again.
-const WATCHER_CAPACITY: usize = 4096;
 
 /// A namespace that is kept. Ends when it is dropped.
 #[derive(Debug)]
@@ -76,11 +74,9 @@ struct NamespaceCacheState {
 #[derive(Debug)]
 struct CacheWatcher {
     kinds: Vec<usize>,
-    queue: mpsc::Sender<WatchEvent>,
+    queue: WatchSender,
     /// What was known when it began and the watch had not reported yet: up to those versions nothing is new.
     before: HashMap<Box<str>, u64>,
-    /// The last place, kept for the word that events were lost.
-    last: Option<mpsc::OwnedPermit<WatchEvent>>,
 }
 
 #[derive(Debug)]
@@ -254,15 +250,13 @@ impl NamespaceCache {
     }
 
     /// Changes of the kinds from now on.
-    pub(super) fn watch(&self, kinds: Vec<usize>) -> mpsc::Receiver<WatchEvent> {
-        let (queue, receiver) = mpsc::channel(WATCHER_CAPACITY + 1);
-        // A new queue has capacity.
-        let last = queue.clone().try_reserve_owned().ok();
+    pub(super) fn watch(&self, kinds: Vec<usize>) -> WatchReceiver {
+        let (queue, receiver) = watch_queue();
         let mut state = self.state.lock();
         state.watchers.retain(|watcher| !watcher.queue.is_closed());
         let rows = kinds.iter().filter_map(|at| state.kinds.get(*at));
         let before = rows.flat_map(|row| row.store.unobserved_versions()).collect();
-        state.watchers.push(CacheWatcher { kinds, queue, before, last });
+        state.watchers.push(CacheWatcher { kinds, queue, before });
         receiver
     }
 }
@@ -379,17 +373,11 @@ impl CacheWatcher {
 impl NamespaceCacheState {
     fn notify_watchers(&mut self, at: usize, events: Vec<WatchEvent>) {
         for event in events {
-            self.watchers.retain_mut(|watcher| {
-                if !watcher.kinds.contains(&at) || watcher.was_known(&event) {
-                    return !watcher.queue.is_closed();
+            self.watchers.retain(|watcher| {
+                if watcher.kinds.contains(&at) && !watcher.was_known(&event) {
+                    watcher.queue.send(event.clone());
                 }
-                if watcher.queue.try_send(event.clone()).is_ok() {
-                    return true;
-                }
-                if let Some(last) = watcher.last.take() {
-                    last.send(WatchEvent::Resync);
-                }
-                false
+                !watcher.queue.is_closed()
             });
         }
     }

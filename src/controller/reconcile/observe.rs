@@ -12,7 +12,7 @@ use crate::controller::waiting::sleep_until_some;
 use crate::observation::{DraftBasis, DraftSource, ObservationBoard, RecentEvents, commit_question, with_commits};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchReceiver};
 use stator_cluster::sync::{self, PlanParameters};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -26,7 +26,6 @@ use stator_view::facts::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Changes that come this close together are looked at once.
@@ -42,7 +41,7 @@ const REST_FACTOR: u32 = 4;
 /// Changes of the namespace that the models are in.
 struct WatchedNamespace {
     namespace: String,
-    changes: mpsc::Receiver<WatchEvent>,
+    changes: WatchReceiver,
 }
 
 /// What was found of the models at one look.

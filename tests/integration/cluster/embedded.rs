@@ -2,7 +2,7 @@
 
 use super::scenario::{Folder, apply, graph, live};
 use crate::testbed::PATIENCE;
-use stator_cluster::cluster::{ApplyOutcome, Cluster, ClusterError, WatchEvent};
+use stator_cluster::cluster::{ApplyOutcome, Cluster, ClusterError, NoEvent, Preconditions, WatchEvent, WatchReceiver};
 use stator_core::dynamo::kinds;
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ async fn a_stray_file_is_no_object() {
     assert_eq!(folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap().len(), 1);
 }
 
-async fn next(events: &mut tokio::sync::mpsc::Receiver<WatchEvent>) -> WatchEvent {
+async fn next(events: &mut WatchReceiver) -> WatchEvent {
     tokio::time::timeout(PATIENCE, events.recv()).await.expect("an event in time").expect("a live stream")
 }
 
@@ -130,19 +130,24 @@ async fn a_watcher_hears_of_writes_hand_edits_and_hand_deletes() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_falls_behind_is_told_to_list_again() {
+async fn a_watcher_that_is_behind_hears_the_last_state_of_each_object() {
     let folder = Folder::new();
-    let options = stator_cluster::cluster::embedded::EmbeddedOptions { watch_capacity: 3, ..Default::default() };
-    let cluster = stator_cluster::cluster::embedded::EmbeddedCluster::open(folder.dir.path(), options).unwrap();
-    let mut events = cluster.watch(&[kinds::GRAPH], None).await.unwrap();
-    for number in 0..6 {
-        apply(&cluster, graph(&format!("g{number}"), 1)).await;
+    let mut events = folder.cluster.watch(&[kinds::GRAPH], None).await.unwrap();
+    let first = apply(&folder.cluster, graph("a", 1)).await.object;
+    let mut last = BTreeMap::new();
+    for number in 0..30 {
+        let name = ["a", "b", "c"][number % 3];
+        last.insert(name, apply(&folder.cluster, graph(name, number as i64 + 2)).await.object);
     }
-    for _ in 0..3 {
-        assert!(matches!(next(&mut events).await, WatchEvent::Applied(_)));
+    folder.cluster.delete(&first.reference(), &Preconditions::default()).await.unwrap();
+    let again = apply(&folder.cluster, graph("a", 1)).await.object;
+    let WatchEvent::Deleted(gone) = next(&mut events).await else { panic!("nobody told that it went") };
+    assert_eq!(gone.uid(), first.uid());
+    assert_eq!(next(&mut events).await, WatchEvent::Applied(again));
+    for name in ["b", "c"] {
+        assert_eq!(next(&mut events).await, WatchEvent::Applied(last[name].clone()));
     }
-    assert_eq!(next(&mut events).await, WatchEvent::Resync);
-    assert_eq!(events.recv().await, None);
+    assert_eq!(events.try_recv(), Err(NoEvent::Waiting));
 }
 
 /// A disk that is full after so many more writes.

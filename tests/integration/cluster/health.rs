@@ -5,7 +5,8 @@ use super::whole::words::Shop;
 use crate::testbed::{ObjectRecording, PATIENCE, RecordedVersion, RecordingPlayer, eventually};
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{
-    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent, WatchReceiver,
+    watch_queue,
 };
 use stator_cluster::sync::SyncReport;
 use stator_core::dynamo::admission::Platform;
@@ -15,7 +16,7 @@ use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use stator_core::outcome::SyncOutcome;
 use std::collections::BTreeMap;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// Plays every row of every recording, users included, and judges what the API server then holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,13 +117,9 @@ impl Cluster for ObservedCluster<'_> {
         self.cluster.served_models(frontend).await
     }
 
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         let mut events = self.cluster.watch(kinds, namespace).await?;
-        let (relay, receiver) = mpsc::channel(1);
+        let (relay, receiver) = watch_queue();
         let seen = self.seen.clone();
         tokio::spawn(async move {
             loop {
@@ -135,9 +132,9 @@ impl Cluster for ObservedCluster<'_> {
                     WatchEvent::Applied(object) if object.kind() == GRAPH.kind => object.version_number(),
                     WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync => None,
                 };
-                // There is room again once it was taken out.
-                if relay.send(event).await.is_err() || relay.reserve().await.is_err() {
-                    break;
+                relay.send(event);
+                while !relay.is_read() && !relay.is_closed() {
+                    tokio::task::yield_now().await;
                 }
                 seen.send_modify(|seen| *seen = version.unwrap_or_default().max(*seen));
             }

@@ -6,7 +6,6 @@ use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, Patc
 use serde_json::{Value, json};
 use stator_core::dynamo::health::pods::pod_problems;
 use stator_core::dynamo::kinds::GRAPH;
-use stator_core::object::ObjectRef;
 
 /// What `kubectl get models.stator.dev` prints: the server's own table. Columns of `-o wide` are in brackets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,12 +62,7 @@ async fn pods_say_why_a_graph_waits() {
             "name": "main", "image": "vllm:9", "imageID": "", "ready": false, "restartCount": 0, "state": waiting}]}});
         pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
     }
-    let llama = ObjectRef {
-        api_version: GRAPH.api_version(),
-        kind: GRAPH.kind.to_owned(),
-        namespace: place.home().to_owned(),
-        name: "llama".to_owned(),
-    };
+    let llama = GRAPH.reference(place.home(), "llama");
     let found = stator_cluster::sync::list_pods(place.cluster(), std::slice::from_ref(&llama)).await;
     let names: Vec<&str> = found.iter().map(|pod| pod.name()).collect();
     assert_eq!(names, ["llama-worker-a"]);

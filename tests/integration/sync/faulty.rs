@@ -3,7 +3,7 @@
 
 use stator_cluster::cluster::{
     ApplyOutcome, ApplyRequest, ApplyResponse, ClockReading, Cluster, ClusterError, DeleteOutcome, Fence,
-    FieldConflict, Preconditions, WatchEvent,
+    FieldConflict, Preconditions, WatchReceiver, watch_queue,
 };
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -13,7 +13,6 @@ use stator_core::retry::JitterSource;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// Chance that is the same for the same seed.
 pub struct Chance(JitterSource);
@@ -320,21 +319,17 @@ impl<C: Cluster> Cluster for Faulty<'_, C> {
     }
 
     /// Every third event is lost, and the watch breaks after some: whoever watches has to look again.
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         let mut events = self.cluster.watch(kinds, namespace).await?;
         if self.odds == 0 {
             return Ok(events);
         }
-        let (sender, receiver) = mpsc::channel(16);
+        let (sender, receiver) = watch_queue();
         tokio::spawn(async move {
             for number in 1..20 {
                 let Some(event) = events.recv().await else { return };
-                if number % 3 != 0 && sender.send(event).await.is_err() {
-                    return;
+                if number % 3 != 0 {
+                    sender.send(event);
                 }
             }
         });

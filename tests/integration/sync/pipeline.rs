@@ -5,7 +5,7 @@ use regex::Regex;
 use stator_cluster::cluster::embedded::operator::SimulatedOperator;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::{
-    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchReceiver,
 };
 use stator_cluster::sync::desired::detect_platform;
 use stator_cluster::sync::{
@@ -25,7 +25,6 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// A repository and a cluster.
 pub struct Site {
@@ -357,11 +356,7 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
         self.cluster.served_models(frontend).await
     }
 
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         self.cluster.watch(kinds, namespace).await
     }
 }

@@ -122,12 +122,7 @@ fn graph(model: u8) -> ObjectRef {
 }
 
 fn reference(kind: kinds::ObjectKind, name: &str) -> ObjectRef {
-    ObjectRef {
-        api_version: kind.api_version(),
-        kind: kind.kind.to_owned(),
-        namespace: "prod".to_owned(),
-        name: name.to_owned(),
-    }
+    kind.reference("prod", name)
 }
 
 fn root(site: &Site, value: u8, cents: u8) {

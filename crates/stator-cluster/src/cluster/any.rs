@@ -2,14 +2,13 @@
 
 use super::embedded::EmbeddedCluster;
 use super::kube::{KubeCluster, OwnedObjects};
-use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent};
+use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchReceiver};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef, ObjectText};
 use stator_model::present::tree::{OwnedObject, UnlistedResource};
 use std::collections::{BTreeMap, BTreeSet};
-use tokio::sync::mpsc;
 
 /// A cluster of either kind; clones share one and the same.
 #[derive(Clone, Debug)]
@@ -185,11 +184,7 @@ impl Cluster for AnyCluster {
         }
     }
 
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         match self {
             Self::Embedded(cluster) => cluster.watch(kinds, namespace).await,
             Self::Kubernetes(cluster) => cluster.watch(kinds, namespace).await,

@@ -8,10 +8,12 @@ pub mod embedded;
 mod error;
 mod fence;
 pub mod kube;
+mod watch_queue;
 
 pub use any::AnyCluster;
 pub use error::{ClusterError, FieldConflict, InvalidField};
 pub use fence::{ClockReading, Fence};
+pub use watch_queue::{NoEvent, WatchReceiver, WatchSender, watch_queue};
 
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
@@ -68,13 +70,13 @@ pub trait Cluster: Send + Sync {
     /// What the frontend of a graph serves, as far as it is asked here and answers.
     fn served_models(&self, frontend: &FrontendService) -> impl Future<Output = FrontendAnswer> + Send;
 
-    /// Changes of the kinds from now on, until the receiver is dropped. The queue is bounded; on overflow the stream
-    /// ends with [`WatchEvent::Resync`] first, and the caller lists again.
+    /// Changes of the kinds from now on, until the receiver is dropped. A reader that is behind is told the last state of
+    /// each object. Where events are lost the stream ends with [`WatchEvent::Resync`], and the caller lists again.
     fn watch(
         &self,
         kinds: &[ObjectKind],
         namespace: Option<&str>,
-    ) -> impl Future<Output = Result<tokio::sync::mpsc::Receiver<WatchEvent>, ClusterError>> + Send;
+    ) -> impl Future<Output = Result<WatchReceiver, ClusterError>> + Send;
 }
 
 /// A resource version that no object has. A server compares it with that of an object that is there, and ignores it

@@ -128,12 +128,11 @@ impl DesiredState {
     /// The records of its models, where there are any, whosever they are.
     pub fn record_refs(&self) -> impl Iterator<Item = ObjectRef> {
         let broken = self.selection.broken.iter().filter_map(|one| one.name.as_deref());
-        self.rendered.iter().map(|one| one.model.as_str()).chain(broken).map(|model| ObjectRef {
-            api_version: kinds::RECORD.api_version(),
-            kind: kinds::RECORD.kind.to_owned(),
-            namespace: self.target.namespace.clone(),
-            name: model.to_owned(),
-        })
+        self.rendered
+            .iter()
+            .map(|one| one.model.as_str())
+            .chain(broken)
+            .map(|model| kinds::RECORD.reference(&self.target.namespace, model))
     }
 
     /// What it is made of, and the second name of graphs that are replaced new-first: something else may have it.

@@ -156,7 +156,7 @@ pub(super) async fn gather_models<C: Cluster>(
     let namespace = &target.namespace;
     let everything = ListScope::default();
     let journals = list_kind((cluster, &everything), &kinds::JOURNAL, namespace, &BTreeMap::new()).await;
-    let refs: Vec<ObjectRef> = models.iter().map(|model| record_ref(namespace, model)).collect();
+    let refs: Vec<ObjectRef> = models.iter().map(|model| kinds::RECORD.reference(namespace, model)).collect();
     let missing: MissingObjects<'_> = refs.iter().map(|record| (record.identity(), record)).collect();
     let mut bookkeeping = ReadBookkeeping::default();
     bookkeeping.read_records(read_one_by_one(cluster, &missing).await?);
@@ -267,17 +267,7 @@ fn record_refs_of_labels(
 ) -> Vec<ObjectRef> {
     let models = live.values().filter_map(|object| object.label(kinds::LABEL_MODEL));
     let unknown: BTreeSet<&str> = models.filter(|model| !listed_models.contains(*model)).collect();
-    unknown.into_iter().map(|model| record_ref(namespace, model)).collect()
-}
-
-/// The record of a model.
-fn record_ref(namespace: &str, model: &str) -> ObjectRef {
-    ObjectRef {
-        api_version: kinds::RECORD.api_version(),
-        kind: kinds::RECORD.kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: model.to_owned(),
-    }
+    unknown.into_iter().map(|model| kinds::RECORD.reference(namespace, model)).collect()
 }
 
 /// Looks objects up; those that are there.

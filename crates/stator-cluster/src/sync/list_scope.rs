@@ -72,12 +72,7 @@ impl ListScope {
         };
         let mut found = Vec::new();
         for name in part.names.get(kind).into_iter().flatten() {
-            let object = ObjectRef {
-                api_version: kind.api_version(),
-                kind: kind.kind.to_owned(),
-                namespace: namespace.to_owned(),
-                name: name.clone(),
-            };
+            let object = kind.reference(namespace, &name);
             let object = cluster.get(&object).await?;
             found.extend(object.filter(|object| object.has_labels(labels)).map(ObjectText::from));
         }

@@ -7,7 +7,7 @@ use super::machine::{
 };
 use super::record_write::{delete_record, write_record};
 use super::{CancelReason, SyncProgress, SyncReport};
-use crate::cluster::{Cluster, ClusterError, WatchEvent};
+use crate::cluster::{Cluster, ClusterError, WatchEvent, WatchReceiver};
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::ObjectText;
 use stator_model::plan::{Plan, SyncBookkeeping};
@@ -16,7 +16,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -119,7 +119,8 @@ pub async fn run_sync<C: Cluster>(
     let clock = Instant::now();
     let mut machine = SyncMachine::new(plan, bookkeeping, settings);
     let mut calls: Vec<CallInFlight<'_>> = Vec::new();
-    let mut sight = HealthWatcher { cluster, lists, kinds, namespaces, labels, feeds: Vec::new(), reopen: None };
+    let scope = WatchScope { cluster, lists, kinds, namespaces, labels };
+    let mut sight = HealthWatcher { scope: &scope, feeds: Vec::new(), opening: None };
     // What it was cancelled for last: a process that is to end says so even where a newer revision came first.
     let (mut heard, mut is_listening) = (None, true);
     let mut event = MachineEvent::Start;
@@ -149,7 +150,7 @@ pub async fn run_sync<C: Cluster>(
                     }
                     MachineEvent::JournalFinished { part, result }
                 })),
-                MachineEffect::Watch => sight.reopen = Some(Instant::now()),
+                MachineEffect::Watch => sight.open(Duration::ZERO),
                 MachineEffect::Report(report) => progress(report),
             }
         }
@@ -222,32 +223,71 @@ async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult 
     }
 }
 
-/// What is seen of the watched kinds.
-struct HealthWatcher<'a, C> {
+/// What watches are opened of.
+struct WatchScope<'a, C> {
     cluster: &'a C,
     lists: ListScope,
     /// The kinds whose health is waited for.
     kinds: Vec<ObjectKind>,
     namespaces: BTreeSet<String>,
     labels: BTreeMap<String, String>,
-    feeds: Vec<mpsc::Receiver<WatchEvent>>,
-    /// When to open the watches, and list.
-    reopen: Option<Instant>,
+}
+
+/// Watches that are open, and what was there when they were.
+type OpenedWatches = (Vec<WatchReceiver>, Vec<ObjectText>);
+
+impl<C: Cluster> WatchScope<'_, C> {
+    /// Opens the watches first and lists then, so that nothing falls in between.
+    async fn open(&self) -> Result<OpenedWatches, ClusterError> {
+        let (mut feeds, mut objects) = (Vec::new(), Vec::new());
+        for namespace in &self.namespaces {
+            feeds.push(self.cluster.watch(&self.kinds, Some(namespace)).await?);
+        }
+        for namespace in &self.namespaces {
+            for kind in &self.kinds {
+                match self.lists.list(self.cluster, kind, namespace, &self.labels).await {
+                    Ok(found) => objects.extend(found),
+                    // There is nothing of a kind that is not served.
+                    Err(ClusterError::UnknownKind { .. }) => {}
+                    // The plan has blocked what is of it.
+                    Err(ClusterError::Forbidden { .. }) if !kind.is_required() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok((feeds, objects))
+    }
+}
+
+/// What is seen of the watched kinds.
+struct HealthWatcher<'a, C> {
+    scope: &'a WatchScope<'a, C>,
+    feeds: Vec<WatchReceiver>,
+    /// The watches that are being opened. It goes on where it was when nobody waited for it in between.
+    opening: Option<Pin<Box<dyn Future<Output = Result<OpenedWatches, ClusterError>> + Send + 'a>>>,
 }
 
 impl<C: Cluster> HealthWatcher<'_, C> {
-    /// The next thing seen. Waits for ever while nobody asked for a watch. May be dropped between two events.
+    /// Opens the watches, and lists.
+    fn open(&mut self, delay: Duration) {
+        let scope = self.scope;
+        self.opening = Some(Box::pin(async move {
+            tokio::time::sleep(delay).await;
+            scope.open().await
+        }));
+    }
+
+    /// The next thing seen. Waits for ever while nobody asked for a watch. May be dropped while it waits.
     async fn next_event(&mut self) -> MachineEvent {
         loop {
-            if let Some(at) = self.reopen {
-                tokio::time::sleep_until(at).await;
-                match self.open_watches().await {
-                    Ok(objects) => {
-                        self.reopen = None;
+            if let Some(opening) = &mut self.opening {
+                match opening.await {
+                    Ok((feeds, objects)) => {
+                        (self.feeds, self.opening) = (feeds, None);
                         return MachineEvent::Listed(objects);
                     }
                     // The wait has a deadline of its own; until then it is tried again.
-                    Err(_) => self.reopen = Some(Instant::now() + REOPEN_DELAY),
+                    Err(_) => self.open(REOPEN_DELAY),
                 }
                 continue;
             }
@@ -267,31 +307,8 @@ impl<C: Cluster> HealthWatcher<'_, C> {
                 Some(WatchEvent::Applied(object)) => return MachineEvent::Observed(object),
                 Some(WatchEvent::Deleted(object)) => return MachineEvent::Gone(object.reference()),
                 // Events were lost, or the watch ended: look at everything again.
-                Some(WatchEvent::Resync) | None => self.reopen = Some(Instant::now()),
+                Some(WatchEvent::Resync) | None => self.open(Duration::ZERO),
             }
         }
-    }
-
-    /// Opens the watches first and lists then, so that nothing falls in between.
-    async fn open_watches(&mut self) -> Result<Vec<ObjectText>, ClusterError> {
-        let mut feeds = Vec::new();
-        let mut objects = Vec::new();
-        for namespace in &self.namespaces {
-            feeds.push(self.cluster.watch(&self.kinds, Some(namespace)).await?);
-        }
-        for namespace in &self.namespaces {
-            for kind in &self.kinds {
-                match self.lists.list(self.cluster, kind, namespace, &self.labels).await {
-                    Ok(found) => objects.extend(found),
-                    // There is nothing of a kind that is not served.
-                    Err(ClusterError::UnknownKind { .. }) => {}
-                    // The plan has blocked what is of it.
-                    Err(ClusterError::Forbidden { .. }) if !kind.is_required() => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        self.feeds = feeds;
-        Ok(objects)
     }
 }

@@ -1,5 +1,7 @@
 //! The kinds that stator reads or writes, and the labels and names that mark what is stator's.
 
+use crate::object::ObjectRef;
+
 /// A kind as stator uses it: one version, one plural.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKind {
@@ -19,6 +21,16 @@ impl ObjectKind {
     /// `group/version`, or the version alone for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The object of a name.
+    pub fn reference(&self, namespace: &str, name: &str) -> ObjectRef {
+        ObjectRef {
+            api_version: self.api_version(),
+            kind: self.kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     /// What people and role rules call it: `configmaps`, or `plural.group`.

@@ -431,12 +431,7 @@ pub fn graph_made_by(request: &Object) -> Option<ObjectRef> {
     if request.kind() != REQUEST.kind {
         return None;
     }
-    Some(ObjectRef {
-        api_version: GRAPH.api_version(),
-        kind: GRAPH.kind.to_owned(),
-        namespace: request.namespace().to_owned(),
-        name: request.str_at("/status/dgdName").filter(|name| !name.is_empty())?.to_owned(),
-    })
+    Some(GRAPH.reference(request.namespace(), request.str_at("/status/dgdName").filter(|name| !name.is_empty())?))
 }
 
 /// The request that made a graph, as its label says.

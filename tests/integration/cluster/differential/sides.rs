@@ -83,12 +83,7 @@ fn merge_patch(target: &mut Value, patch: &Value) {
 /// Runs a sequence on one object of that name, and says what each step came to.
 pub async fn run(side: &impl Side, sequence: &Sequence, namespace: &str, name: &str) -> Vec<Seen> {
     let kind = sequence.subject.kind();
-    let reference = ObjectRef {
-        api_version: kind.api_version(),
-        kind: kind.kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
+    let reference = kind.reference(namespace, name);
     let mut seen = Vec::new();
     let mut before = None;
     // Whether the metadata may be stored with something empty that no reader sees.

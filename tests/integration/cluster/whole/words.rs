@@ -6,7 +6,7 @@ use crate::sync::pipeline::Site;
 use crate::testbed::PATIENCE;
 use serde_json::{Value, json};
 use stator_cluster::cluster::{
-    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchReceiver,
 };
 use stator_cluster::sync::{GatheredState, SyncOptions, SyncProgress, SyncReport, run_sync};
 use stator_core::dynamo::admission::Platform;
@@ -17,7 +17,7 @@ use stator_model::plan::{HoldKind, Plan, PlanStep, PlannedWrite, join_reasons};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
 /// A repository whose one environment is the namespace of a scenario.
 pub struct Shop<'a, P: Place> {
@@ -135,12 +135,7 @@ impl<'a, P: Place> Shop<'a, P> {
     }
 
     pub fn named(&self, kind: &ObjectKind, name: &str) -> ObjectRef {
-        ObjectRef {
-            api_version: kind.api_version(),
-            kind: kind.kind.to_owned(),
-            namespace: self.place.home().to_owned(),
-            name: name.to_owned(),
-        }
+        kind.reference(self.place.home(), name)
     }
 
     /// What would be applied for an object that is to be created.
@@ -316,11 +311,7 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
         self.cluster.served_models(frontend).await
     }
 
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         self.cluster.watch(kinds, namespace).await
     }
 }

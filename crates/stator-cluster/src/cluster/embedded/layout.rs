@@ -50,12 +50,7 @@ pub(super) fn reference_of(path: &Path) -> Option<ObjectRef> {
     };
     let kind = kinds::ALL.iter().find(|kind| kind.plural == plural)?;
     let name = file.strip_suffix(".yaml")?;
-    (is_label(namespace) && is_subdomain(name)).then(|| ObjectRef {
-        api_version: kind.api_version(),
-        kind: kind.kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    })
+    (is_label(namespace) && is_subdomain(name)).then(|| kind.reference(namespace, name))
 }
 
 /// RFC 1123 label: what a namespace is called.

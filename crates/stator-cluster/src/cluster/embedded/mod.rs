@@ -31,7 +31,7 @@ pub use file_writer::{AtomicFileWriter, FileWriter};
 pub use options::EmbeddedOptions;
 pub use structured_merge::ObjectPart;
 
-use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
+use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchReceiver};
 use leadership::OperatorLeadership;
 use serde_json::Value;
 use stator_core::dynamo::admission::Platform;
@@ -47,7 +47,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::{fmt, io};
 use store::EmbeddedStore;
-use tokio::sync::mpsc;
 
 /// An embedded cluster; clones share one and the same.
 #[derive(Clone)]
@@ -116,6 +115,28 @@ impl EmbeddedCluster {
         Self { leadership: Some(leadership), ..self.clone() }
     }
 
+    /// The graph of a frontend, whose Service begins with the graph's name.
+    async fn find_graph(&self, frontend: &FrontendService) -> Result<Option<Object>, ClusterError> {
+        let names = frontend.name.match_indices('-').filter_map(|(end, _)| frontend.name.get(..end));
+        let graphs = names.map(|name| GRAPH.reference(&frontend.namespace, name));
+        // What is no name is none of a graph.
+        for graph in graphs.filter(|graph| layout::path_of(graph).is_ok()) {
+            let graph = self.get(&graph).await?;
+            if let Some(graph) = graph.filter(|graph| FrontendService::of_graph(graph).as_ref() == Some(frontend)) {
+                return Ok(Some(graph));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The adapters that may be loaded into a graph.
+    async fn loaded_adapters(&self, graph: &Object) -> Result<Vec<Object>, ClusterError> {
+        if named_components(graph.spec()).all(|(_, component)| base_model(component).is_none()) {
+            return Ok(Vec::new());
+        }
+        self.list(&ADAPTER, Some(graph.namespace()), &BTreeMap::new()).await
+    }
+
     /// File work off the async threads. No lock lives longer than the closure.
     async fn run_blocking<T: Send + 'static>(
         &self,
@@ -180,18 +201,17 @@ impl Cluster for EmbeddedCluster {
 
     /// Nobody listens here, so nobody is asked: what would be served follows from what the operator wrote.
     async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
-        let list = async |kind| self.list(&kind, Some(&frontend.namespace), &BTreeMap::new()).await;
-        match (list(GRAPH).await, list(ADAPTER).await) {
-            (Ok(graphs), Ok(adapters)) => list_models(frontend, &graphs, &adapters),
-            (Err(error), _) | (_, Err(error)) => FrontendAnswer::unknown(error.to_string()),
+        match self.find_graph(frontend).await {
+            Ok(Some(graph)) => match self.loaded_adapters(&graph).await {
+                Ok(adapters) => list_models(&graph, &adapters),
+                Err(error) => FrontendAnswer::unknown(error.to_string()),
+            },
+            Ok(None) => FrontendAnswer::unknown(format!("there is no {frontend}")),
+            Err(error) => FrontendAnswer::unknown(error.to_string()),
         }
     }
 
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         let kinds: BTreeSet<ObjectKind> = kinds.iter().copied().collect();
         let namespace = namespace.map(str::to_owned);
         self.run_blocking(move |store| {
@@ -202,7 +222,7 @@ impl Cluster for EmbeddedCluster {
                     store.refresh_kind(&mut state, kind, namespace.as_deref())?;
                 }
                 let names = kinds.iter().map(|kind| kind.kind).collect();
-                state.watchers.subscribe(names, namespace, store.options.watch_capacity)
+                state.watchers.subscribe(names, namespace)
             };
             folder_watch::start(store);
             Ok(receiver)
@@ -249,10 +269,7 @@ fn read_policy_folder(folder: &Path) -> Result<Vec<Value>, ClusterError> {
 
 /// A frontend that has no replica ready is reached by nobody. One that has lists the base models of the workers that are
 /// ready, and the adapters that are loaded into them.
-fn list_models(frontend: &FrontendService, graphs: &[Object], adapters: &[Object]) -> FrontendAnswer {
-    let Some(graph) = graphs.iter().find(|graph| FrontendService::of_graph(graph).as_ref() == Some(frontend)) else {
-        return FrontendAnswer::unknown(format!("there is no {frontend}"));
-    };
+fn list_models(graph: &Object, adapters: &[Object]) -> FrontendAnswer {
     let is_ready = |name: &str| {
         let component = graph.status().get("components").and_then(|all| all.get(name));
         component.and_then(|one| one.get("readyReplicas")).and_then(Value::as_u64).is_some_and(|ready| ready > 0)
@@ -262,8 +279,7 @@ fn list_models(frontend: &FrontendService, graphs: &[Object], adapters: &[Object
     if !ready.iter().any(|component| component["type"] == "frontend") {
         return FrontendAnswer::Serves(BTreeSet::new());
     }
-    let base = |component: &&Value| component.pointer("/modelRef/name").and_then(Value::as_str).map(str::to_owned);
-    let bases: BTreeSet<String> = ready.iter().filter_map(base).collect();
+    let bases: BTreeSet<String> = ready.iter().copied().filter_map(base_model).collect();
     let is_loaded = |adapter: &&Object| {
         let loaded = adapter.status().get("readyEndpoints").and_then(Value::as_u64);
         loaded.is_some_and(|loaded| loaded > 0) && !adapter.is_deleting()
@@ -272,4 +288,9 @@ fn list_models(frontend: &FrontendService, graphs: &[Object], adapters: &[Object
     let names: Vec<String> =
         loaded.filter(|adapter| bases.contains(&adapter.base_model)).map(|adapter| adapter.served_name).collect();
     FrontendAnswer::Serves(bases.into_iter().chain(names).collect())
+}
+
+/// The base model that adapters load into a component.
+fn base_model(component: &Value) -> Option<String> {
+    component.pointer("/modelRef/name").and_then(Value::as_str).map(str::to_owned)
 }

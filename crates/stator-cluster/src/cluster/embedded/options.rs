@@ -19,8 +19,6 @@ pub struct EmbeddedOptions {
     /// Whether the folder is only looked at: nothing in it is made, locked or changed, a write is an error, and what a person
     /// edited is taken in for this process alone.
     pub read_only: bool,
-    /// How many events a watcher may be behind before it has to list again.
-    pub watch_capacity: usize,
 }
 
 impl Default for EmbeddedOptions {
@@ -31,7 +29,6 @@ impl Default for EmbeddedOptions {
             files: Arc::new(AtomicFileWriter),
             lock_wait: Duration::from_secs(10),
             read_only: false,
-            watch_capacity: 4096,
         }
     }
 }
@@ -48,7 +45,6 @@ impl fmt::Debug for EmbeddedOptions {
         f.debug_struct("Options")
             .field("lock_wait", &self.lock_wait)
             .field("read_only", &self.read_only)
-            .field("watch_capacity", &self.watch_capacity)
             .finish_non_exhaustive()
     }
 }

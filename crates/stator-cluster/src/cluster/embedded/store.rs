@@ -152,11 +152,12 @@ impl EmbeddedStore {
             self.object_files(&layout::folder_of(kind, namespace), &mut here)?;
         }
         here.sort();
-        let gone = state.files.keys().filter(|path| {
-            let mut parts = path.iter();
-            let is_in_namespace = parts.next().is_some_and(|part| namespace.is_none_or(|namespace| part == namespace));
-            is_in_namespace && parts.next().is_some_and(|part| part == kind.plural) && here.binary_search(path).is_err()
-        });
+        // Paths are sorted by their parts, so the files of a folder are next to each other.
+        let first = namespace.map(|namespace| layout::folder_of(kind, namespace)).unwrap_or_default();
+        let known =
+            state.files.range(first.clone()..).map(|(path, _)| path).take_while(|path| path.starts_with(&first));
+        let is_of_kind = |path: &&PathBuf| path.iter().nth(1).is_some_and(|part| part == kind.plural);
+        let gone = known.filter(is_of_kind).filter(|path| here.binary_search(path).is_err());
         let all: Vec<PathBuf> = here.iter().chain(gone).cloned().collect();
         self.refresh(state, all, None)?;
         here.retain(|path| state.files.contains_key(path));
@@ -352,10 +353,10 @@ impl EmbeddedStore {
             message: format!("cannot write {}: {error}; nothing was changed", full.display()),
         })?;
         let stamp = fs::metadata(&full).map(|data| ObjectFileStamp::of(&data)).map_err(read_error)?;
-        let body = ObjectFileBody::Intact(ObjectText::from(&object));
+        let kept = ObjectText::from(&object);
+        state.watchers.broadcast_applied(&kept);
         let digest = Sha256::digest(text.as_bytes()).into();
-        state.files.insert(path, ObjectFile { stamp, settled: false, digest, body });
-        state.watchers.broadcast_applied(&object);
+        state.files.insert(path, ObjectFile { stamp, settled: false, digest, body: ObjectFileBody::Intact(kept) });
         Ok(object)
     }
 
@@ -375,7 +376,7 @@ impl EmbeddedStore {
             .remove(&full)
             .map_err(|error| ClusterError::Storage { message: format!("cannot delete {}: {error}", full.display()) })?;
         state.files.remove(&path);
-        state.watchers.broadcast_deleted(&last);
+        state.watchers.broadcast_deleted(&ObjectText::from(&last));
         Ok(last)
     }
 
@@ -424,9 +425,8 @@ impl EmbeddedStore {
 impl EmbeddedStoreState {
     fn update_file(&mut self, path: PathBuf, entry: ObjectFile) {
         let news = match (&entry.body, self.files.get(&path).map(|old| &old.body)) {
-            _ if self.watchers.is_empty() => None,
             (ObjectFileBody::Intact(new), Some(ObjectFileBody::Intact(old))) if new == old => None,
-            (ObjectFileBody::Intact(new), _) => Some(new.parse()),
+            (ObjectFileBody::Intact(new), _) => Some(new.clone()),
             // A damaged object is still there: nobody may take it for deleted.
             (ObjectFileBody::Damaged(_), _) => None,
         };
@@ -437,10 +437,8 @@ impl EmbeddedStoreState {
     }
 
     fn remove_file(&mut self, path: &Path) {
-        if let Some(ObjectFile { body: ObjectFileBody::Intact(text), .. }) = self.files.remove(path)
-            && !self.watchers.is_empty()
-        {
-            self.watchers.broadcast_deleted(&text.parse());
+        if let Some(ObjectFile { body: ObjectFileBody::Intact(text), .. }) = self.files.remove(path) {
+            self.watchers.broadcast_deleted(&text);
         }
     }
 }

@@ -1,10 +1,8 @@
 //! Who watches what, and telling them.
 
-use crate::cluster::WatchEvent;
-use stator_core::object::{Object, ObjectRef};
+use crate::cluster::{WatchReceiver, WatchSender, watch_queue};
+use stator_core::object::{ObjectRef, ObjectText};
 use std::collections::BTreeSet;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 
 /// The watchers of one cluster.
 #[derive(Default)]
@@ -15,7 +13,7 @@ pub(super) struct WatchBroadcaster {
 struct WatchSubscriber {
     kinds: BTreeSet<&'static str>,
     namespace: Option<String>,
-    queue: mpsc::Sender<WatchEvent>,
+    queue: WatchSender,
 }
 
 impl WatchSubscriber {
@@ -25,21 +23,11 @@ impl WatchSubscriber {
 }
 
 impl WatchBroadcaster {
-    /// Adds a watcher whose queue holds so many events, and one more place for the word that some were lost.
-    pub(super) fn subscribe(
-        &mut self,
-        kinds: BTreeSet<&'static str>,
-        namespace: Option<String>,
-        capacity: usize,
-    ) -> mpsc::Receiver<WatchEvent> {
-        let (queue, receiver) = mpsc::channel(capacity.max(1) + 1);
+    /// Adds a watcher.
+    pub(super) fn subscribe(&mut self, kinds: BTreeSet<&'static str>, namespace: Option<String>) -> WatchReceiver {
+        let (queue, receiver) = watch_queue();
         self.watchers.push(WatchSubscriber { kinds, namespace, queue });
         receiver
-    }
-
-    /// True when nobody watches, so that no event has to be prepared.
-    pub(super) fn is_empty(&self) -> bool {
-        self.watchers.is_empty()
     }
 
     /// The kinds and namespaces that somebody still watches.
@@ -52,35 +40,21 @@ impl WatchBroadcaster {
     }
 
     /// Tells every watcher that an object was created or changed.
-    pub(super) fn broadcast_applied(&mut self, object: &Object) {
-        if self.is_empty() {
-            return;
-        }
-        self.broadcast(&object.reference(), || WatchEvent::Applied(object.clone()));
+    pub(super) fn broadcast_applied(&mut self, object: &ObjectText) {
+        self.broadcast(object, WatchSender::send_applied);
     }
 
     /// Tells every watcher that an object is gone.
-    pub(super) fn broadcast_deleted(&mut self, object: &Object) {
-        if self.is_empty() {
-            return;
-        }
-        self.broadcast(&object.reference(), || WatchEvent::Deleted(object.clone()));
+    pub(super) fn broadcast_deleted(&mut self, object: &ObjectText) {
+        self.broadcast(object, WatchSender::send_deleted);
     }
 
-    fn broadcast(&mut self, object: &ObjectRef, event: impl Fn() -> WatchEvent) {
+    fn broadcast(&mut self, object: &ObjectText, send: fn(&WatchSender, ObjectText)) {
         self.watchers.retain(|watcher| {
-            if !watcher.wants(object) {
-                return !watcher.queue.is_closed();
+            if watcher.wants(object.reference()) {
+                send(&watcher.queue, object.clone());
             }
-            // The last place is kept for `Resync`, after which the stream ends.
-            if watcher.queue.capacity() <= 1 {
-                let _ = watcher.queue.try_send(WatchEvent::Resync);
-                return false;
-            }
-            match watcher.queue.try_send(event()) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
-            }
+            !watcher.queue.is_closed()
         });
     }
 }

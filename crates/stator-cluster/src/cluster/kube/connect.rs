@@ -27,8 +27,6 @@ pub struct ConnectOptions {
     pub deadlines: RequestDeadlines,
     /// Objects of one page of a list.
     pub page_size: u32,
-    /// How many events a watcher may be behind before it has to list again.
-    pub watch_capacity: usize,
 }
 
 impl Default for ConnectOptions {
@@ -40,7 +38,6 @@ impl Default for ConnectOptions {
             impersonate: None,
             deadlines: RequestDeadlines::default(),
             page_size: 500,
-            watch_capacity: 4096,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::request_observer::{ObserverSlot, RequestObserver};
 use super::resource_versions::ResourceVersionCache;
 use super::{api_client, api_error, paged_list, watch_stream};
 use crate::cluster::{
-    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent,
+    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchReceiver,
 };
 use ::kube::Client;
 use ::kube::core::Status;
@@ -25,7 +25,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// A Kubernetes cluster; clones share one connection.
 #[derive(Clone)]
@@ -256,11 +255,7 @@ impl Cluster for KubeCluster {
         }
     }
 
-    async fn watch(
-        &self,
-        kinds: &[ObjectKind],
-        namespace: Option<&str>,
-    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         watch_stream::start_watches(&self.inner, kinds, self.restriction.resolve_namespace(namespace)?).await
     }
 }
@@ -319,12 +314,7 @@ impl KubeCluster {
         let request =
             api_client::build_request(Method::PATCH, &url, ApiPayload::Merge(patch), api_client::ACCEPT_JSON)?;
         let answer = self.inner.send_write(request, self.fence.as_ref()).await?;
-        let object = ObjectRef {
-            api_version: kind.api_version(),
-            kind: kind.kind.to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let object = kind.reference(namespace, name);
         if !answer.status.is_success() {
             if api_error::is_absent(&api_error::parse_status(&answer), &object) {
                 return Ok(None);

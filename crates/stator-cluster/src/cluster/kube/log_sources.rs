@@ -84,12 +84,7 @@ pub fn pod_owners<'a>(models: impl IntoIterator<Item = &'a ModelStatus>, live: &
                     add(graph, None);
                 }
                 if let Some(name) = request.str_at("/status/profilingJobName").filter(|name| !name.is_empty()) {
-                    let job = ObjectRef {
-                        api_version: JOB.api_version(),
-                        kind: JOB.kind.to_owned(),
-                        namespace: object.namespace.clone(),
-                        name: name.to_owned(),
-                    };
+                    let job = JOB.reference(&object.namespace, name);
                     add(job, Some("profiling"));
                 }
             }

@@ -5,7 +5,7 @@ use super::api_client::{self, ApiPayload, ApiUrl};
 use super::api_error::{self, ApiCall};
 use super::connection::KubeConnection;
 use super::paged_list;
-use crate::cluster::{ClusterError, WatchEvent};
+use crate::cluster::{ClusterError, WatchEvent, WatchReceiver, WatchSender, watch_queue};
 use crate::random::random_bits;
 use ::kube::client::Body;
 use http::Method;
@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// The longest event: an object is at most 3 MiB.
@@ -50,8 +49,8 @@ pub(super) async fn start_watches(
     inner: &Arc<KubeConnection>,
     kinds: &[ObjectKind],
     namespace: Option<&str>,
-) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
-    let (queue, receiver) = mpsc::channel(inner.options.watch_capacity.max(1) + 1);
+) -> Result<WatchReceiver, ClusterError> {
+    let (queue, receiver) = watch_queue();
     let mut feeds = JoinSet::new();
     for kind in kinds {
         let resource_version = match paged_list::latest_resource_version(inner, kind, namespace).await {
@@ -71,15 +70,13 @@ pub(super) async fn start_watches(
         let body = open_watch(inner, &place).await?;
         feeds.spawn(follow_watch(inner.clone(), place, body, queue.clone()));
     }
-    // The last place is kept for the word that events were lost.
-    let last = queue.clone().try_reserve_owned().map_err(|_| ClusterError::transient("a new queue is full already"))?;
     tokio::spawn(async move {
         tokio::select! {
             () = queue.closed() => return,
             Some(_) = feeds.join_next() => {}
         }
         feeds.shutdown().await;
-        last.send(WatchEvent::Resync);
+        queue.lose();
     });
     Ok(receiver)
 }
@@ -123,18 +120,13 @@ enum WatchEnd {
     Lost,
 }
 
-/// Follows one kind into a queue, until events are lost for certain or the queue is full.
-async fn follow_watch(
-    inner: Arc<KubeConnection>,
-    mut cursor: WatchCursor,
-    body: Body,
-    queue: mpsc::Sender<WatchEvent>,
-) {
+/// Follows one kind into a queue, until events are lost for certain.
+async fn follow_watch(inner: Arc<KubeConnection>, mut cursor: WatchCursor, body: Body, queue: WatchSender) {
     let forward = |update: WatchUpdate| match update {
-        WatchUpdate::Event(event, _) => match queue.try_send(event) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        },
+        WatchUpdate::Event(event, _) => {
+            queue.send(event);
+            if queue.is_closed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
         WatchUpdate::Bookmark(_)
         | WatchUpdate::WatchOpened
         | WatchUpdate::WatchFailed(_)

@@ -3,7 +3,7 @@
 use super::{FaultyCluster, graph, record};
 use crate::cluster::ClusterError;
 use crate::sync::{GatherError, GatheredState, gather};
-use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, JOB, ObjectKind};
+use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, JOB};
 use stator_core::object::ObjectRef;
 use stator_model::plan::{InventoryEntry, UnlistedCause};
 
@@ -76,15 +76,6 @@ fn forbidden() -> ClusterError {
     ClusterError::Forbidden { message: "configmaps is forbidden".to_owned(), fix: "grant `list`".to_owned() }
 }
 
-fn named(kind: &ObjectKind, name: &str) -> ObjectRef {
-    ObjectRef {
-        api_version: kind.api_version(),
-        kind: kind.kind.to_owned(),
-        namespace: "prod".to_owned(),
-        name: name.to_owned(),
-    }
-}
-
 #[tokio::test]
 async fn config_maps_are_listed_only_where_something_names_one() {
     let calls = |cluster: &FaultyCluster| cluster.calls().contains(&LIST_CONFIG_MAPS.to_owned());
@@ -93,9 +84,9 @@ async fn config_maps_are_listed_only_where_something_names_one() {
     assert!(!calls(&cluster), "{:?}", cluster.calls());
 
     let mut naming = record("a");
-    naming.inventory = vec![InventoryEntry::pending(named(&CONFIG_MAP, "a-file"), true)];
+    naming.inventory = vec![InventoryEntry::pending(CONFIG_MAP.reference("prod", "a-file"), true)];
     for (objects, wanted) in
-        [(vec![], vec![named(&CONFIG_MAP, "a-file")]), (vec![naming.to_object().unwrap().0], vec![])]
+        [(vec![], vec![CONFIG_MAP.reference("prod", "a-file")]), (vec![naming.to_object().unwrap().0], vec![])]
     {
         let cluster = FaultyCluster::holding(objects);
         gather_shop(&cluster, &wanted).await.unwrap();
@@ -112,7 +103,7 @@ async fn a_kind_that_may_not_be_listed_is_said_where_it_is_needed_and_looked_up_
         assert_eq!((found.live.len(), found.unlisted), (1, Vec::new()), "{}", kind.kind);
 
         let cluster = FaultyCluster::holding([graph("a", true)]).refusing(&call, [forbidden()]);
-        let found = gather_shop(&cluster, &[named(&kind, "x")]).await.unwrap();
+        let found = gather_shop(&cluster, &[kind.reference("prod", "x")]).await.unwrap();
         assert_eq!(found.live.len(), 1);
         let [unlisted] = &found.unlisted[..] else { panic!("{:?}", found.unlisted) };
         assert_eq!(unlisted.kind, kind);

@@ -4,7 +4,7 @@ mod gather;
 mod runner;
 
 use crate::cluster::{
-    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchReceiver,
 };
 use serde_json::json;
 use stator_core::dynamo::admission::Platform;
@@ -14,7 +14,6 @@ use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::Record;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
-use tokio::sync::mpsc;
 
 /// A cluster in memory that refuses the calls that it was told to refuse, and remembers every call.
 #[derive(Default)]
@@ -103,7 +102,7 @@ impl Cluster for FaultyCluster {
         FrontendAnswer::NotAsked
     }
 
-    async fn watch(&self, _: &[ObjectKind], _: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(&self, _: &[ObjectKind], _: Option<&str>) -> Result<WatchReceiver, ClusterError> {
         self.call("watch".to_owned())?;
         Err(ClusterError::transient("nothing is watched here"))
     }

@@ -105,12 +105,7 @@ pub(in crate::plan) fn wait_for_graphs(context: &PlanContext<'_>, changes: &mut 
         let canary = desired.annotations().get(ANNOTATION_CANARY).map(|model| (*model).to_owned());
         let canary = canary.filter(|model| newly(&[addresses::frontend_of(model), addresses::pool_of(model)]));
         let canary = canary.map(|model| {
-            let named = ObjectRef {
-                api_version: GRAPH.api_version(),
-                kind: GRAPH.kind.to_owned(),
-                namespace: change.object.namespace.clone(),
-                name: model.clone(),
-            };
+            let named = GRAPH.reference(&change.object.namespace, &model);
             graphs.get(&model).map_or(named, |graph| graph.reference.clone())
         });
         let leads_to_own = |graph: &&RoutedGraph| live.is_none() || newly(&graph.addresses);

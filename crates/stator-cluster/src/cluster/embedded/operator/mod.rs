@@ -19,6 +19,7 @@ mod adapter_script;
 mod component;
 mod graph_script;
 mod graph_status;
+mod known_objects;
 mod other_controllers;
 mod request_script;
 mod scaling;
@@ -30,16 +31,19 @@ use super::admission::OPERATOR_MANAGER;
 use super::leadership::OperatorLeadership;
 use super::{EmbeddedCluster, ObjectPart};
 use crate::cluster::api_conventions::format_time;
-use crate::cluster::{Cluster, ClusterError, Preconditions, WatchEvent};
+use crate::cluster::{Cluster, ClusterError, NoEvent, Preconditions, WatchEvent, WatchReceiver};
 use component::DeployedComponents;
+use known_objects::KnownObjects;
 use script::ScriptStep;
 use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, HTTP_ROUTE, JOB, REQUEST, SCALING_ADAPTER, SERVICE};
 use stator_core::object::{Object, ObjectRef};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
+/// An operator that is later than this does all steps of an object that are due at once, as one that has much to do sees
+/// only the last state.
+const MAX_DELAY: Duration = Duration::from_secs(1);
 /// After a fault of the folder, before the next try.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -79,7 +83,7 @@ async fn run_operator(cluster: EmbeddedCluster, speed: f64) {
             Err(error) => pause_after(&error).await,
         }
     };
-    let mut driver = OperatorDriver { cluster, speed, objects: BTreeMap::new(), scripts: BTreeMap::new() };
+    let mut driver = OperatorDriver::new(cluster, speed);
     loop {
         if let Err(error) = driver.run_until_resync().await {
             pause_after(&error).await;
@@ -92,11 +96,20 @@ async fn pause_after(error: &ClusterError) {
     tokio::time::sleep(RETRY_DELAY).await;
 }
 
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
 struct OperatorDriver {
     cluster: EmbeddedCluster,
     speed: f64,
-    objects: BTreeMap<ObjectRef, Object>,
+    objects: KnownObjects,
     scripts: BTreeMap<ObjectRef, ScriptProgress>,
+    /// When the next step of each script is due that has one.
+    due: BTreeSet<(Instant, ObjectRef)>,
 }
 
 /// What is under way on one object.
@@ -109,21 +122,24 @@ struct ScriptProgress {
 }
 
 impl OperatorDriver {
+    fn new(cluster: EmbeddedCluster, speed: f64) -> Self {
+        Self { cluster, speed, objects: KnownObjects::default(), scripts: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
     async fn run_until_resync(&mut self) -> Result<(), ClusterError> {
         let kinds = [CLAIM, JOB, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER, SERVICE, HTTP_ROUTE];
         let mut events = self.cluster.watch(&kinds, None).await?;
-        self.objects.clear();
+        self.objects = KnownObjects::default();
         for kind in kinds {
-            for object in self.cluster.list(&kind, None, &BTreeMap::new()).await? {
-                self.objects.insert(object.reference(), object);
+            for object in self.cluster.list_texts(&kind, None, &BTreeMap::new()).await? {
+                self.objects.insert(object.parse());
             }
         }
         loop {
-            self.plan_scripts();
-            self.reconcile_scaling().await?;
-            let due =
-                self.scripts.values().filter(|track| !track.frames.is_empty()).map(|track| track.next_step_at).min();
-            if !self.wait_for_event(&mut events, due).await {
+            let changed = self.objects.take_changed();
+            self.plan_scripts(&changed);
+            self.reconcile_scaling(&changed).await?;
+            if !self.wait_for_event(&mut events).await {
                 return Ok(());
             }
             self.run_due_steps().await?;
@@ -131,43 +147,59 @@ impl OperatorDriver {
     }
 
     /// Waits for news or for the next step. False when the watch is over.
-    async fn wait_for_event(&mut self, events: &mut Receiver<WatchEvent>, due: Option<Instant>) -> bool {
-        let far = Instant::now() + Duration::from_secs(3600);
-        let first = tokio::select! {
-            event = events.recv() => event,
-            () = tokio::time::sleep_until(due.unwrap_or(far)) => return true,
-        };
-        let mut next = first;
-        loop {
-            match next {
-                Some(WatchEvent::Applied(object)) => {
-                    self.objects.insert(object.reference(), object);
-                }
-                Some(WatchEvent::Deleted(object)) => {
-                    self.objects.remove(&object.reference());
-                    self.scripts.remove(&object.reference());
-                }
-                Some(WatchEvent::Resync) | None => return false,
+    async fn wait_for_event(&mut self, events: &mut WatchReceiver) -> bool {
+        if !self.objects.has_changed() {
+            let due = self.due.first().map(|(due, _)| *due);
+            let first = tokio::select! {
+                event = events.recv() => event,
+                () = sleep_until(due) => return true,
+            };
+            if !self.take_in(first) {
+                return false;
             }
-            match events.try_recv() {
-                Ok(event) => next = Some(event),
-                Err(_) => return true,
+        }
+        loop {
+            let is_open = match events.try_recv() {
+                Ok(event) => self.take_in(Some(event)),
+                Err(NoEvent::Waiting) => return true,
+                Err(NoEvent::Ended) => false,
+            };
+            if !is_open {
+                return false;
             }
         }
     }
 
-    /// Makes a new script for every object whose cause is another than that of its script.
-    fn plan_scripts(&mut self) {
-        let now = Instant::now();
-        for (reference, object) in &self.objects {
+    fn take_in(&mut self, event: Option<WatchEvent>) -> bool {
+        match event {
+            Some(WatchEvent::Applied(object)) => self.objects.insert(object),
+            Some(WatchEvent::Deleted(object)) => {
+                let reference = object.reference();
+                self.objects.remove(&reference);
+                if let Some(gone) = self.scripts.remove(&reference) {
+                    self.due.remove(&(gone.next_step_at, reference));
+                }
+            }
+            Some(WatchEvent::Resync) | None => return false,
+        }
+        true
+    }
+
+    /// Makes a new script for every object whose cause is another than that of its script. No other has one than those of
+    /// which something changed that they are worked out from.
+    fn plan_scripts(&mut self, changed: &BTreeSet<ObjectRef>) {
+        for reference in changed {
+            let Some(object) = self.objects.get(reference) else { continue };
+            let object = &object;
             let Some((cause, endpoints)) = self.script_cause(object) else { continue };
             let track = self.scripts.get(reference);
             if track.is_some_and(|track| track.cause == cause) {
                 continue;
             }
+            let release = self.cluster.store.release();
             let before = track.and_then(|track| track.deployed.as_ref());
             let frames = if object.kind() == GRAPH.kind {
-                graph_script::build_script(object, before, self.cluster.store.release())
+                graph_script::build_script(object, before, release)
             } else if object.kind() == CLAIM.kind {
                 other_controllers::claim_script(object)
             } else if object.kind() == JOB.kind {
@@ -175,21 +207,31 @@ impl OperatorDriver {
             } else if object.kind() == HTTP_ROUTE.kind {
                 other_controllers::route_script(object, &other_controllers::missing_backends(object, &self.objects))
             } else if object.kind() == REQUEST.kind {
-                request_script::build_script(object, self.objects.get(&request_script::graph_of(object)))
+                let graph = self.objects.get(&request_script::graph_of(object));
+                request_script::build_script(object, graph.as_ref())
             } else {
                 adapter_script::build_script(object, &endpoints)
             };
             let deployed = (object.kind() == GRAPH.kind).then(|| {
-                component::components(object, self.cluster.store.release())
-                    .into_iter()
-                    .map(|own| (own.name, own.applied))
-                    .collect()
+                component::components(object, release).into_iter().map(|own| (own.name, own.applied)).collect()
             });
-            let due = now + frames.first().map_or(Duration::ZERO, |frame| self.scale_duration(frame.after));
-            self.scripts.insert(
-                reference.clone(),
-                ScriptProgress { cause, frames: frames.into(), next_step_at: due, deployed },
-            );
+            let first = frames.first().map_or(Duration::ZERO, |frame| self.scale_duration(frame.after));
+            let next_step_at = Instant::now() + first;
+            let script = ScriptProgress { cause, frames: frames.into(), next_step_at, deployed };
+            self.schedule(reference.clone(), script);
+        }
+    }
+
+    /// Goes on with a script from its next step, and with no other of its object.
+    fn schedule(&mut self, object: ObjectRef, script: ScriptProgress) {
+        if !script.frames.is_empty() {
+            self.due.insert((script.next_step_at, object.clone()));
+        }
+        let next_step_at = script.next_step_at;
+        if let Some(before) = self.scripts.insert(object.clone(), script)
+            && before.next_step_at != next_step_at
+        {
+            self.due.remove(&(before.next_step_at, object));
         }
     }
 
@@ -218,14 +260,14 @@ impl OperatorDriver {
             }
             let graph = self.objects.get(&request_script::graph_of(object)).map(|graph| {
                 let counts = graph.status().get("components").map(ToString::to_string);
-                (graph.str_at("/status/state"), counts)
+                (graph.str_at("/status/state").map(str::to_owned), counts)
             });
             let created = request_script::is_deployment_created(object);
             return Some((format!("{own} {created} {graph:?}"), Vec::new()));
         }
         if object.kind() == ADAPTER.kind {
-            let graphs = self.objects.values().filter(|other| other.kind() == GRAPH.kind);
-            let endpoints = adapter_script::adapter_endpoints(object, graphs, self.cluster.store.release());
+            let graphs = self.objects.graphs_that_serve(object);
+            let endpoints = adapter_script::adapter_endpoints(object, graphs.iter(), self.cluster.store.release());
             return Some((format!("{own} {endpoints:?}"), endpoints));
         }
         None
@@ -234,21 +276,28 @@ impl OperatorDriver {
     /// Does the steps that are due.
     async fn run_due_steps(&mut self) -> Result<(), ClusterError> {
         let now = Instant::now();
-        let due: Vec<ObjectRef> = self
-            .scripts
-            .iter()
-            .filter(|(_, track)| !track.frames.is_empty() && track.next_step_at <= now)
-            .map(|(reference, _)| reference.clone())
-            .collect();
-        for reference in due {
-            let Some(frame) = self.scripts.get_mut(&reference).and_then(|track| track.frames.pop_front()) else {
-                continue;
-            };
-            self.write_step(&reference, frame).await?;
-            let next = self.scripts.get(&reference).and_then(|track| track.frames.front()).map(|frame| frame.after);
-            let wait = next.map_or(Duration::ZERO, |after| self.scale_duration(after));
-            if let Some(track) = self.scripts.get_mut(&reference) {
-                track.next_step_at = now + wait;
+        while self.due.first().is_some_and(|(due, _)| *due <= now)
+            && let Some((_, reference)) = self.due.pop_first()
+        {
+            let Some(mut script) = self.scripts.remove(&reference) else { continue };
+            let mut step = script.frames.pop_front();
+            let mut done_at = now;
+            if now.duration_since(script.next_step_at) > MAX_DELAY {
+                done_at = script.next_step_at;
+                while let (Some(first), Some(next)) = (&mut step, script.frames.front())
+                    && done_at + self.scale_duration(next.after) <= now
+                    && first.can_be_followed_by(next)
+                    && let Some(next) = script.frames.pop_front()
+                {
+                    done_at += self.scale_duration(next.after);
+                    first.follow_by(next);
+                }
+            }
+            let wait = script.frames.front().map_or(Duration::ZERO, |next| self.scale_duration(next.after));
+            script.next_step_at = done_at + wait;
+            self.schedule(reference.clone(), script);
+            if let Some(step) = step {
+                self.write_step(&reference, step).await?;
             }
         }
         Ok(())
@@ -276,37 +325,26 @@ impl OperatorDriver {
     }
 
     /// Brings graphs and their scaling adapters together, and takes away the adapters of graphs that are gone.
-    async fn reconcile_scaling(&mut self) -> Result<(), ClusterError> {
-        let adapters: Vec<&Object> = self.objects.values().filter(|own| own.kind() == SCALING_ADAPTER.kind).collect();
+    async fn reconcile_scaling(&mut self, changed: &BTreeSet<ObjectRef>) -> Result<(), ClusterError> {
         let mut todo = Vec::new();
-        for graph in self.objects.values().filter(|own| own.kind() == GRAPH.kind) {
-            let own: Vec<&Object> = adapters
-                .iter()
-                .copied()
-                .filter(|own| own.namespace() == graph.namespace() && scaling::graph_name(own) == Some(graph.name()))
-                .collect();
-            todo.extend(
-                scaling::scaling_actions(graph, &own, self.cluster.store.release())
-                    .into_iter()
-                    .map(|action| (graph.reference(), action)),
-            );
-        }
-        for adapter in adapters {
-            let graph = ObjectRef {
-                api_version: GRAPH.api_version(),
-                kind: GRAPH.kind.to_owned(),
-                namespace: adapter.namespace().to_owned(),
-                name: scaling::graph_name(adapter).unwrap_or_default().to_owned(),
-            };
-            if !self.objects.contains_key(&graph) {
-                todo.push((graph, scaling::ScalingAction::Delete(adapter.reference())));
+        for reference in changed.iter().filter(|own| own.kind == GRAPH.kind) {
+            let adapters = self.objects.scaling_adapters_of(reference);
+            if adapters.is_empty() && !self.objects.is_scaled(reference) {
+                continue;
             }
+            let actions = match self.objects.get(reference) {
+                Some(graph) => {
+                    scaling::scaling_actions(&graph, &adapters.iter().collect::<Vec<_>>(), self.cluster.store.release())
+                }
+                None => adapters.iter().map(|own| scaling::ScalingAction::Delete(own.reference())).collect(),
+            };
+            todo.extend(actions.into_iter().map(|action| (reference.clone(), action)));
         }
         for (graph, action) in todo {
             match action {
                 scaling::ScalingAction::Create(object) => {
                     let made = self.cluster.create(object, OPERATOR_MANAGER).await?.object;
-                    self.objects.insert(made.reference(), made);
+                    self.objects.insert(made);
                 }
                 scaling::ScalingAction::Delete(adapter) => {
                     self.cluster.delete(&adapter, &Preconditions::default()).await?;
@@ -316,7 +354,7 @@ impl OperatorDriver {
                     let change =
                         move |value: &mut serde_json::Value| scaling::set_replicas(value, &component, replicas);
                     if let Some(done) = self.cluster.update(&graph, ObjectPart::Main, OPERATOR_MANAGER, change).await? {
-                        self.objects.insert(graph, done.object);
+                        self.objects.insert(done.object);
                     }
                 }
                 scaling::ScalingAction::UpdateStatus(adapter, status) => {
@@ -324,7 +362,7 @@ impl OperatorDriver {
                     if let Some(done) =
                         self.cluster.update(&adapter, ObjectPart::Status, OPERATOR_MANAGER, change).await?
                     {
-                        self.objects.insert(adapter, done.object);
+                        self.objects.insert(done.object);
                     }
                 }
             }

@@ -2,12 +2,12 @@
 //! that nobody binds, nor from weights that nobody downloads, nor reached by a route that nobody takes.
 
 use super::component::is_broken;
+use super::known_objects::KnownObjects;
 use super::script::ScriptStep;
 use serde_json::{Value, json};
 use stator_core::dynamo::addresses;
-use stator_core::dynamo::kinds::{GRAPH, ObjectKind, SERVICE};
+use stator_core::dynamo::kinds::{GRAPH, SERVICE};
 use stator_core::object::{Object, ObjectRef};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Making a volume.
@@ -91,25 +91,33 @@ fn failed_job(count: u64, reason: &str, message: &str) -> Value {
     })
 }
 
-/// What a route leads to that is not there, by name: neither a Service, nor an address of a graph.
-pub(super) fn missing_backends(route: &Object, objects: &BTreeMap<ObjectRef, Object>) -> Vec<String> {
+/// The names that a route leads to.
+fn backends(route: &Object) -> impl Iterator<Item = &str> {
     let rules = route.spec().get("rules").and_then(Value::as_array).into_iter().flatten();
     let backends = rules.filter_map(|rule| rule.get("backendRefs")?.as_array()).flatten();
-    let names = backends.filter_map(|backend| backend.get("name")?.as_str());
-    let find = |kind: &ObjectKind, name: &str| {
-        objects.get(&ObjectRef {
-            api_version: kind.api_version(),
-            kind: kind.kind.to_owned(),
-            namespace: route.namespace().to_owned(),
-            name: name.to_owned(),
-        })
-    };
+    backends.filter_map(|backend| backend.get("name")?.as_str())
+}
+
+/// The graphs of which a name may be an address: those whose name it begins with.
+fn possible_graphs(namespace: &str, name: &str) -> impl Iterator<Item = ObjectRef> {
+    name.match_indices('-').filter_map(move |(end, _)| Some(GRAPH.reference(namespace, name.get(..end)?)))
+}
+
+/// Everything that a route may lead to, whether it is there or not.
+pub(super) fn possible_backends(route: &Object) -> impl Iterator<Item = ObjectRef> {
+    let namespace = route.namespace();
+    backends(route)
+        .flat_map(move |name| [SERVICE.reference(namespace, name)].into_iter().chain(possible_graphs(namespace, name)))
+}
+
+/// What a route leads to that is not there, by name: neither a Service, nor an address of a graph.
+pub(super) fn missing_backends(route: &Object, objects: &KnownObjects) -> Vec<String> {
     let is_address = |name: &str| {
-        // Of the graph whose name it begins with.
-        let graphs = name.match_indices('-').filter_map(|(end, _)| find(&GRAPH, name.get(..end)?));
-        graphs.flat_map(addresses::graph_addresses).any(|address| address.name() == name)
+        let graphs = possible_graphs(route.namespace(), name).filter_map(|graph| objects.get(&graph));
+        graphs.flat_map(|graph| addresses::graph_addresses(&graph)).any(|address| address.name() == name)
     };
-    names.filter(|name| find(&SERVICE, name).is_none() && !is_address(name)).map(str::to_owned).collect()
+    let is_there = |name: &str| objects.contains(&SERVICE.reference(route.namespace(), name)) || is_address(name);
+    backends(route).filter(|name| !is_there(name)).map(str::to_owned).collect()
 }
 
 /// The controllers of gateways: answers for every gateway that a route names. One with `does-not-exist` in its name is none.

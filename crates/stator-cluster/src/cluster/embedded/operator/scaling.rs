@@ -4,7 +4,7 @@
 use super::component;
 use serde_json::{Value, json};
 use stator_core::dynamo::graph_components::components_mut;
-use stator_core::dynamo::kinds::SCALING_ADAPTER;
+use stator_core::dynamo::kinds::{GRAPH, SCALING_ADAPTER};
 use stator_core::dynamo::release::Release;
 use stator_core::object::{Object, ObjectRef};
 
@@ -88,8 +88,9 @@ fn new_adapter(graph: &Object, name: &str, component: &str, replicas: i64) -> Op
 }
 
 /// The graph that an adapter scales.
-pub(super) fn graph_name(adapter: &Object) -> Option<&str> {
-    adapter.str_at("/spec/dgdRef/name")
+pub(super) fn graph_of(adapter: &Object) -> Option<ObjectRef> {
+    let name = adapter.str_at("/spec/dgdRef/name")?.to_owned();
+    Some(GRAPH.reference(adapter.namespace(), &name))
 }
 
 /// Sets a component's replicas in a graph.

@@ -35,6 +35,18 @@ impl ScriptStep {
         Self { after: Duration::from_millis(100), finalizer: Some(false), ..Self::default() }
     }
 
+    /// Whether this step and the next may be one: what one creates, the other may be about.
+    pub(super) fn can_be_followed_by(&self, next: &Self) -> bool {
+        self.create.is_none() && next.create.is_none()
+    }
+
+    /// Makes this step and the next one.
+    pub(super) fn follow_by(&mut self, next: Self) {
+        self.finalizer = next.finalizer.or(self.finalizer);
+        self.annotations.extend(next.annotations);
+        self.status = next.status.or(self.status.take());
+    }
+
     /// Whether the step writes anything outside the status.
     pub(super) fn writes_main(&self) -> bool {
         self.finalizer.is_some() || !self.annotations.is_empty()

@@ -1,15 +1,14 @@
 //! Watches over connections that end.
 
 use super::{Reply, Server, live, status};
-use crate::cluster::kube::{ConnectOptions, KubeCluster, WatchUpdate};
-use crate::cluster::{Cluster as _, WatchEvent};
+use crate::cluster::kube::{KubeCluster, WatchUpdate};
+use crate::cluster::{Cluster as _, WatchEvent, WatchReceiver};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 const THEN: &str = "2026-11-21T03:00:00Z";
@@ -33,12 +32,12 @@ fn gone() -> Value {
     event("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}))
 }
 
-async fn watch(cluster: &KubeCluster) -> Receiver<WatchEvent> {
+async fn watch(cluster: &KubeCluster) -> WatchReceiver {
     cluster.watch(&[GRAPH], Some("prod")).await.unwrap()
 }
 
 /// Everything that is heard until the stream ends.
-async fn heard(mut events: Receiver<WatchEvent>) -> Vec<String> {
+async fn heard(mut events: WatchReceiver) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(event) = events.recv().await {
         all.push(match event {
@@ -87,14 +86,14 @@ async fn a_server_that_stays_away_ends_the_watch_so_that_a_list_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_falls_behind_is_told_to_list_again() {
+async fn a_reader_that_is_behind_sees_the_last_state() {
     let flood: Vec<Value> = (0..9).map(|n| event("MODIFIED", &live("a", &format!("{}", 11 + n), THEN))).collect();
     let server = Server::new([newest("10"), Reply::events(&flood)]);
-    let cluster = server.cluster_with(ConnectOptions { watch_capacity: 3, ..ConnectOptions::default() });
+    let cluster = server.cluster();
     let events = watch(&cluster).await;
     // Nobody listens while the events come.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(heard(events).await, ["applied a 11", "applied a 12", "applied a 13", "resync"]);
+    assert_eq!(heard(events).await, ["applied a 19", "resync"]);
 }
 
 #[tokio::test(start_paused = true)]

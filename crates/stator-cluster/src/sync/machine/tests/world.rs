@@ -44,12 +44,7 @@ pub fn git(models: &[GitModel<'_>]) -> Git {
 
 pub fn reference(kind: usize, name: &str) -> ObjectRef {
     let kind = KINDS[kind];
-    ObjectRef {
-        api_version: kind.api_version(),
-        kind: kind.kind.to_owned(),
-        namespace: "prod".to_owned(),
-        name: name.to_owned(),
-    }
+    kind.reference("prod", name)
 }
 
 fn desired(model: &str, object: &ObjectRef, payload: u64, has_frontend: bool) -> Object {

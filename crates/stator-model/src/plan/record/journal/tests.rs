@@ -1,20 +1,11 @@
 use super::{Journal, JournalModel, JournalObject, MAX_JOURNAL_BYTES, journal_definition, merge_journals};
 use crate::plan::{InventoryEntry, Record, RepositoryAddress, RepositoryOrigin, SourceIdentity};
 use proptest::prelude::*;
-use stator_core::dynamo::kinds::{CLAIM, GRAPH, ObjectKind};
+use stator_core::dynamo::kinds::{CLAIM, GRAPH};
 use stator_core::object::ObjectRef;
 use std::collections::BTreeSet;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds/stator.dev_syncjournals.yaml");
-
-fn reference(kind: &ObjectKind, name: &str) -> ObjectRef {
-    ObjectRef {
-        api_version: kind.api_version(),
-        kind: kind.kind.to_owned(),
-        namespace: "prod".to_owned(),
-        name: name.to_owned(),
-    }
-}
 
 fn owner(address: &str) -> SourceIdentity {
     SourceIdentity::Repository { origin: RepositoryOrigin::at_address(RepositoryAddress::parse(address).unwrap(), "") }
@@ -67,13 +58,13 @@ fn the_definition_of_journals_is_up_to_date() {
 /// beside what it knows; and one whose record names everything is as it was.
 #[test]
 fn a_journal_stands_in_for_the_records_that_are_not_written_yet() {
-    let (graph, claim) = (reference(&GRAPH, "a"), reference(&CLAIM, "weights"));
+    let (graph, claim) = (GRAPH.reference("prod", "a"), CLAIM.reference("prod", "weights"));
     let left = journal(&[
-        ("new", &[reference(&GRAPH, "new")]),
+        ("new", &[GRAPH.reference("prod", "new")]),
         ("grown", &[graph.clone(), claim.clone()]),
-        ("done", &[reference(&GRAPH, "done")]),
+        ("done", &[GRAPH.reference("prod", "done")]),
     ]);
-    let known = vec![record("grown", std::slice::from_ref(&graph)), record("done", &[reference(&GRAPH, "done")])];
+    let known = vec![record("grown", std::slice::from_ref(&graph)), record("done", &[GRAPH.reference("prod", "done")])];
     let (records, leftovers) = merge_journals(known.clone(), std::slice::from_ref(&left), &BTreeSet::new());
 
     assert_eq!(records.iter().map(|one| one.model.as_str()).collect::<Vec<_>>(), ["done", "grown", "new"]);
@@ -82,7 +73,7 @@ fn a_journal_stands_in_for_the_records_that_are_not_written_yet() {
     let named = records[1].inventory.iter().map(|entry| (entry.object.name.as_str(), entry.uid.is_some()));
     assert_eq!(named.collect::<Vec<_>>(), [("a", true), ("weights", false)]);
     assert!(records[2].is_journaled && records[2].owner == left.owner && records[2].source == "new/model.yaml");
-    assert_eq!(records[2].inventory, [InventoryEntry::pending(reference(&GRAPH, "new"), true)]);
+    assert_eq!(records[2].inventory, [InventoryEntry::pending(GRAPH.reference("prod", "new"), true)]);
     assert_eq!(leftovers[0].open_models, ["grown", "new"].map(str::to_owned).into());
 }
 
@@ -90,7 +81,7 @@ fn a_journal_stands_in_for_the_records_that_are_not_written_yet() {
 #[test]
 fn a_journal_adds_nothing_to_what_another_source_records() {
     let theirs = Record { owner: Some(owner("https://git.example.com/fork/shop")), ..record("llama", &[]) };
-    let left = journal(&[("llama", &[reference(&GRAPH, "llama")])]);
+    let left = journal(&[("llama", &[GRAPH.reference("prod", "llama")])]);
     let (records, leftovers) = merge_journals(vec![theirs.clone()], &[left], &BTreeSet::new());
     assert_eq!(records, [theirs]);
     assert_eq!(leftovers[0].open_models, ["llama".to_owned()].into());
@@ -99,14 +90,14 @@ fn a_journal_adds_nothing_to_what_another_source_records() {
 /// A record that is there and cannot be read is not replaced by what a journal says.
 #[test]
 fn a_journal_is_no_record_of_a_model_whose_record_cannot_be_read() {
-    let left = journal(&[("llama", &[reference(&GRAPH, "llama")])]);
+    let left = journal(&[("llama", &[GRAPH.reference("prod", "llama")])]);
     let (records, leftovers) = merge_journals(Vec::new(), &[left], &["llama".to_owned()].into());
     assert_eq!((records.len(), leftovers[0].open_models.len()), (0, 1));
 }
 
 #[test]
 fn what_is_no_journal_says_which_part_is_wrong() {
-    let object = journal(&[("llama", &[reference(&GRAPH, "llama")])]).to_object().unwrap();
+    let object = journal(&[("llama", &[GRAPH.reference("prod", "llama")])]).to_object().unwrap();
     let broken = object.map(|mut value| {
         value["spec"]["models"][0]["objects"][0]["prune"] = "maybe".into();
         value
@@ -116,7 +107,7 @@ fn what_is_no_journal_says_which_part_is_wrong() {
 
 fn any_journal() -> impl Strategy<Value = Journal> {
     let object = (0..2_usize, "[a-z]{1,60}", any::<bool>(), "prod|other").prop_map(|(kind, name, prune, namespace)| {
-        JournalObject { object: ObjectRef { namespace, ..reference([&CLAIM, &GRAPH][kind], &name) }, prune }
+        JournalObject { object: ObjectRef { namespace, ..[CLAIM, GRAPH][kind].reference("prod", &name) }, prune }
     });
     let model = ("[a-z]{1,60}", "[a-z/]{1,200}", prop::collection::vec(object, 1..5))
         .prop_map(|(model, source, objects)| JournalModel { model, source, objects });
