@@ -8,8 +8,9 @@ use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
 use std::collections::{BTreeSet, HashMap};
 
 /// What is remembered of an object: enough to tell what changed, and not the object, which is in the informer cache.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct BaselineObject {
+    uid: Box<str>,
     /// SHA-256 of what a plan is made of. Versions and managers change with every write of a status, and say nothing.
     spec_digest: [u8; 32],
     /// SHA-256 of its uid and its `spec` alone: what operators write beside it does not touch these.
@@ -195,8 +196,11 @@ impl DriftDetector {
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     let identity = object.reference().identity();
-                    let is_unforeseen =
-                        |known: BaselineObject| !known.was_terminating && !planned.deleted.contains(&identity);
+                    let is_unforeseen = |known: BaselineObject| {
+                        // Another of that name came and went since.
+                        let is_other = object.uid().unwrap_or_default() != &*known.uid;
+                        (is_other || !known.was_terminating) && !planned.deleted.contains(&identity)
+                    };
                     if self.baseline.remove(&identity).is_some_and(is_unforeseen) {
                         return SyncInterruption::Deleted(object.reference());
                     }
@@ -222,6 +226,7 @@ impl BaselineObject {
         let core = Sha256::new().chain_update(object.uid().unwrap_or_default()).chain_update([0]).chain_update(&own);
         let status = Sha256::digest(value.get("status").map(ToString::to_string).unwrap_or_default());
         Self {
+            uid: object.uid().unwrap_or_default().into(),
             spec_digest: spec.finalize().into(),
             core_digest: core.finalize().into(),
             status_digest: status.into(),
@@ -304,11 +309,16 @@ mod tests {
         let live = [object("a", false), object("b", true)];
         let events = vec![WatchEvent::Applied(object("a", true)), WatchEvent::Deleted(object("a", true))];
         assert_eq!(unexpected(&live, &[], events), deletion("a"));
-        // The one that was on its way out is gone, and there is another of its name.
+        // The one that was on its way out is gone, and so is another of its name, whose coming was not heard of.
+        let other = object("b", false).map(|mut value| {
+            value["metadata"]["uid"] = json!("another");
+            value
+        });
+        let other = other.unwrap();
         let events = vec![
             WatchEvent::Deleted(object("b", true)),
-            WatchEvent::Applied(object("b", false)),
-            WatchEvent::Deleted(object("b", false)),
+            WatchEvent::Applied(other.clone()),
+            WatchEvent::Deleted(other),
         ];
         assert_eq!(unexpected(&live, &[], events), deletion("b"));
     }

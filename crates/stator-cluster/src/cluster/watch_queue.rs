@@ -84,7 +84,7 @@ impl WatchQueue {
 impl WaitingEvents {
     /// What waits of an object. `None` where there is no place any more.
     fn of(&mut self, object: &ObjectRef) -> Option<&mut WaitingObject> {
-        if self.is_lost || self.is_ended || self.is_unread {
+        if self.is_ended || self.is_unread {
             return None;
         }
         if !self.objects.contains_key(object) {
@@ -97,19 +97,18 @@ impl WaitingEvents {
         Some(self.objects.entry(object.clone()).or_default())
     }
 
-    /// Forgets everything, since a list has to tell it.
+    /// Ends after what waits, and with the word that more was to come.
     fn lose(&mut self) {
-        self.objects.clear();
-        self.order.clear();
-        (self.is_lost, self.is_ended) = (true, true);
+        if !self.is_ended {
+            (self.is_lost, self.is_ended) = (true, true);
+        }
     }
 
     fn next(&mut self) -> Result<WatchEvent, NoEvent> {
-        if std::mem::take(&mut self.is_lost) {
-            return Ok(WatchEvent::Resync);
-        }
         let none = if self.is_ended { NoEvent::Ended } else { NoEvent::Waiting };
-        let first = self.order.front().ok_or(none)?;
+        let Some(first) = self.order.front() else {
+            return if std::mem::take(&mut self.is_lost) { Ok(WatchEvent::Resync) } else { Err(none) };
+        };
         let waiting = self.objects.get_mut(first).ok_or(none)?;
         let deleted = waiting.deleted.take();
         if let (Some(deleted), true) = (&deleted, waiting.applied.is_some()) {
@@ -317,6 +316,8 @@ mod tests {
         other.send_applied(object(1, 1, 2));
         other.lose();
         other.send_applied(object(1, 1, 3));
+        other.lose();
+        assert_eq!(receiver.recv().await, Some(WatchEvent::Applied(object(1, 1, 2).parse())));
         assert_eq!(receiver.recv().await, Some(WatchEvent::Resync));
         assert_eq!(receiver.recv().await, None);
 

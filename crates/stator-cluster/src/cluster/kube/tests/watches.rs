@@ -53,14 +53,14 @@ async fn heard(mut events: WatchReceiver) -> Vec<String> {
 async fn a_watch_goes_on_where_its_connection_ended_until_events_are_lost() {
     let server = Server::new([
         newest("10"),
-        Reply::events(&[event("ADDED", &live("a", "11", THEN)), event("MODIFIED", &live("a", "12", THEN))]),
+        Reply::events(&[event("ADDED", &live("a", "11", THEN)), event("MODIFIED", &live("b", "12", THEN))]),
         Reply::events(&[bookmark("40")]),
         status(429, "TooManyRequests", "busy", Value::Null).header("Retry-After", "2"),
-        Reply::events(&[event("DELETED", &live("a", "41", THEN))]),
+        Reply::events(&[event("DELETED", &live("c", "41", THEN))]),
         Reply::events(&[gone()]),
     ]);
     let events = watch(&server.cluster()).await;
-    assert_eq!(heard(events).await, ["applied a 11", "applied a 12", "deleted a", "resync"]);
+    assert_eq!(heard(events).await, ["applied a 11", "applied b 12", "deleted c", "resync"]);
     let from =
         |line: &String| line.split("resourceVersion=").nth(1).map(|rest| rest.split('&').next().unwrap().to_owned());
     let places: Vec<String> = server.asked().iter().filter_map(from).collect();
