@@ -1,13 +1,14 @@
 //! How stator behaves with many models: ratios against a bare lower bound, writes, and peak memory.
 //!
 //! `cargo bench --bench scale` makes a repository of 10,000 intents (`-- --models N` for another number), runs each
-//! phase in a process of its own (`-- --only preview-one-changed` runs just that, beside the yardstick), and prints the table that `docs/performance.md` shows. Times are ratios: parsing the
-//! files and nothing else is 1. Every phase runs in the same run on the same files, so they hold where seconds do not.
+//! phase in a process of its own (`-- --only preview-one-changed` runs just that, beside the yardstick), and prints the table that `docs/performance.md`
+//! shows. `-- --waits` prints that of syncs that wait for health. Times are ratios: parsing the files and nothing else is 1. Every phase runs in the same run on the same files, so they hold where seconds do not.
 
 mod phases;
 mod preview;
 #[path = "../shared/processor_time.rs"]
 mod processor_time;
+mod waits;
 
 use processor_time::processor_seconds_of_children;
 use rayon::prelude::*;
@@ -65,6 +66,9 @@ fn main() -> Fallible<()> {
     if !arguments.iter().any(|argument| argument == "--bench") {
         // `cargo test --benches` only asks whether the harness builds; the numbers are made by `cargo bench`.
         return Ok(());
+    }
+    if arguments.iter().any(|argument| argument == "--waits") {
+        return waits::run();
     }
     let models: usize = value("--models").map_or(Ok(10_000), |text| text.parse())?;
     let folder = tempfile::tempdir()?;

@@ -100,7 +100,7 @@ pub(crate) fn command(phase: &str, folder: &Path) -> Fallible<CommandOutcome> {
 }
 
 /// Runs the built binary, and watches how much memory it takes.
-fn stator(folder: &Path, target: &Path, arguments: &[&str]) -> Fallible<(Value, u64)> {
+pub(crate) fn stator(folder: &Path, target: &Path, arguments: &[&str]) -> Fallible<(Value, u64)> {
     let cluster = format!("embedded:{}", folder.join(".stator/cluster").display());
     let output = tempfile::NamedTempFile::new()?;
     let mut process = std::process::Command::new(env!("CARGO_BIN_EXE_stator"))

@@ -261,13 +261,23 @@ pub struct Dying<'a, C> {
     /// The graph that admission refuses.
     refused: Option<&'static str>,
     writes: AtomicUsize,
+    /// How often objects were watched.
+    watches: AtomicUsize,
     /// How often each object was deleted; journals, which every sync deletes, are left out.
     deleted: Mutex<BTreeMap<String, usize>>,
 }
 
 impl<'a, C> Dying<'a, C> {
     pub fn new(cluster: &'a C, last: usize, after: bool) -> Self {
-        Self { cluster, last, after, refused: None, writes: AtomicUsize::new(0), deleted: Mutex::default() }
+        Self {
+            cluster,
+            last,
+            after,
+            refused: None,
+            writes: AtomicUsize::new(0),
+            watches: AtomicUsize::new(0),
+            deleted: Mutex::default(),
+        }
     }
 
     /// The same, with a graph that admission refuses.
@@ -282,6 +292,11 @@ impl<'a, C> Dying<'a, C> {
     /// Writes that were asked for.
     pub fn writes(&self) -> usize {
         self.writes.load(Ordering::SeqCst)
+    }
+
+    /// How often objects were watched.
+    pub fn watches(&self) -> usize {
+        self.watches.load(Ordering::SeqCst)
     }
 
     /// How often each object was deleted.
@@ -357,6 +372,7 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
     }
 
     async fn watch(&self, kinds: &[ObjectKind], namespace: Option<&str>) -> Result<WatchReceiver, ClusterError> {
+        self.watches.fetch_add(1, Ordering::SeqCst);
         self.cluster.watch(kinds, namespace).await
     }
 }

@@ -1,9 +1,10 @@
-//! What is deleted and does not go: a waiting sync names it, and what holds it.
+//! Syncs that wait: what is deleted and does not go is named with what holds it, and many models are waited for as one.
 
-use super::pipeline::Site;
+use super::pipeline::{Dying, Site};
 use serde_json::json;
 use stator_cluster::cluster::Cluster as _;
 use stator_cluster::cluster::embedded::ObjectPart;
+use stator_cluster::cluster::embedded::operator::SimulatedOperator;
 use stator_cluster::sync::SyncOptions;
 use stator_core::dynamo::kinds::{self, GRAPH};
 use stator_core::outcome::SyncOutcome;
@@ -33,4 +34,16 @@ async fn a_deletion_that_does_not_end_is_named_with_what_holds_it() {
             insta::assert_snapshot!(model.message, @"DynamoGraphDeployment prod/goes is still being deleted (waiting for finalizer nvidia.com/finalizer), after TIME: check that its controller is running");
         }
     }
+}
+
+/// Each answer of the cluster once began the opening of the watch anew, which looks at everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_of_many_models_opens_its_watch_once() {
+    let site = Site::new(&[]);
+    (0..60).for_each(|number| site.model(&format!("model-{number}"), 1));
+    let _operator = SimulatedOperator::start(site.cluster.clone(), 10_000.0);
+    let cluster = Dying::new(&site.cluster, usize::MAX, true);
+    assert!(site.sync_on(&cluster, true, &[]).await.is_success());
+    assert_eq!(cluster.watches(), 1);
+    site.settled().await;
 }
