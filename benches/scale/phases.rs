@@ -119,6 +119,9 @@ pub(crate) fn stator(folder: &Path, target: &Path, arguments: &[&str]) -> Fallib
         std::thread::sleep(Duration::from_millis(2));
     };
     let text = fs_err::read_to_string(output.path())?;
+    if !exit.success() {
+        return Err(format!("{arguments:?}: {exit}").into());
+    }
     let value = serde_json::from_str(&text).map_err(|error| format!("{arguments:?}: {exit} and no JSON: {error}"))?;
     Ok((value, peak_kib))
 }

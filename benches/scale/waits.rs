@@ -8,7 +8,7 @@ use std::time::Instant;
 /// So many models, each in a repository and a cluster of its own.
 const MODELS: [usize; 4] = [250, 1_000, 4_000, 10_000];
 /// What they may take of processor time, in seconds, and of memory, in MiB.
-const BUDGETS: [(usize, f64, u64); 2] = [(1_000, 10.0, 200), (10_000, 100.0, u64::MAX)];
+const BUDGETS: [(usize, f64, u64); 2] = [(1_000, 10.0, 200), (10_000, 100.0, 1_000)];
 /// The most that a model of the longest table may take, compared with one of a thousand.
 const GROWTH: f64 = 1.5;
 
@@ -24,10 +24,10 @@ pub(crate) fn run() -> Fallible<()> {
         let arguments = ["sync", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "1000", "-o", "json"];
         let (output, peak_kib) = stator(folder.path(), folder.path(), &arguments)?;
         let (seconds, processor) = (start.elapsed().as_secs_f64(), processor_seconds_of_children()? - before);
-        let healthy =
-            output["models"].as_array().into_iter().flatten().filter(|one| one["health"] == "Healthy").count();
-        if healthy != models {
-            return Err(format!("{healthy} of {models} models are healthy").into());
+        // A sync that waits fails unless all models are healthy.
+        let synced = output["models"].as_array().map_or(0, Vec::len);
+        if synced != models {
+            return Err(format!("{synced} of {models} models were synced").into());
         }
         let (each, peak) = (processor * 1000.0 / models as f64, peak_kib / 1024);
         print_line(&format!("| {models} | {seconds:.1} s | {processor:.1} s | {each:.1} ms | {peak} MiB |"));

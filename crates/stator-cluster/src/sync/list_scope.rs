@@ -72,7 +72,7 @@ impl ListScope {
         };
         let mut found = Vec::new();
         for name in part.names.get(kind).into_iter().flatten() {
-            let object = kind.reference(namespace, &name);
+            let object = kind.reference(namespace, name);
             let object = cluster.get(&object).await?;
             found.extend(object.filter(|object| object.has_labels(labels)).map(ObjectText::from));
         }

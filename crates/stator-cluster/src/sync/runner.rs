@@ -8,12 +8,11 @@ use super::machine::{
 use super::record_write::{delete_record, write_record};
 use super::{CancelReason, SyncProgress, SyncReport};
 use crate::cluster::{Cluster, ClusterError, WatchEvent, WatchReceiver};
+use futures_util::future::BoxFuture;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::ObjectText;
 use stator_model::plan::{Plan, SyncBookkeeping};
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -70,7 +69,7 @@ impl SyncOptions {
 /// Tries of one call before it counts as failed.
 const MAX_CALL_ATTEMPTS: u32 = 5;
 
-type CallInFlight<'a> = Pin<Box<dyn Future<Output = MachineEvent> + Send + 'a>>;
+type CallInFlight<'a> = BoxFuture<'a, MachineEvent>;
 
 /// Carries a plan out. Plan and bookkeeping must come from one and the same look at the cluster.
 ///
@@ -264,7 +263,7 @@ struct HealthWatcher<'a, C> {
     scope: &'a WatchScope<'a, C>,
     feeds: Vec<WatchReceiver>,
     /// The watches that are being opened. It goes on where it was when nobody waited for it in between.
-    opening: Option<Pin<Box<dyn Future<Output = Result<OpenedWatches, ClusterError>> + Send + 'a>>>,
+    opening: Option<BoxFuture<'a, Result<OpenedWatches, ClusterError>>>,
 }
 
 impl<C: Cluster> HealthWatcher<'_, C> {

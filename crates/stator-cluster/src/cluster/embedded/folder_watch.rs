@@ -83,6 +83,10 @@ fn watch_loop(root: &std::path::Path, store: &Weak<EmbeddedStore>) {
     }
 }
 
+fn is_hidden(path: &std::path::Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
 /// The system's own notices; each event is a set of paths, `None` standing for "anything".
 fn start_notify(
     root: &std::path::Path,
@@ -92,6 +96,8 @@ fn start_notify(
         let paths = match event {
             // Our own reading makes access events; they say nothing.
             Ok(event) if event.kind.is_access() => return,
+            // Nor do files that are no objects: the lock, the counter, and what is being written.
+            Ok(event) if !event.need_rescan() && event.paths.iter().all(|path| is_hidden(path)) => return,
             // A folder that comes or goes takes its files along.
             Ok(event) if event.need_rescan() || event.paths.iter().any(|path| path.extension().is_none()) => {
                 BTreeSet::from([None])

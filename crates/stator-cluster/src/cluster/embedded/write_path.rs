@@ -67,12 +67,11 @@ pub(super) fn update(
     change: impl FnOnce(&mut Value),
 ) -> Result<Option<ApplyResponse>, ClusterError> {
     with_exclusive_write(store, reference.clone(), |write| {
-        let Some(live) = write.live.clone() else { return Ok(None) };
-        let mut value = live.value().clone();
+        let Some(live) = write.live.as_ref().map(Object::value) else { return Ok(None) };
+        let mut value = live.clone();
         change(&mut value);
-        restore_other_part(&mut value, live.value(), part);
-        let tracked =
-            structured_merge::track_managers(write.schema(), Some(live.value()), value, manager, part, write.now);
+        let value = restore_other_part(value, live, part);
+        let tracked = structured_merge::track_managers(write.schema(), Some(live), value, manager, part, write.now);
         write.finish(tracked, manager, false, Some(part)).map(Some)
     })
 }
@@ -288,20 +287,18 @@ impl WriteTransaction<'_> {
 }
 
 /// A write to one half of an object cannot change the other.
-fn restore_other_part(value: &mut Value, live: &Value, part: ObjectPart) {
-    let status = match part {
-        ObjectPart::Main => live.get("status").cloned(),
-        ObjectPart::Status => value.get("status").cloned(),
+fn restore_other_part(mut value: Value, live: &Value, part: ObjectPart) -> Value {
+    let (mut written, status) = match part {
+        ObjectPart::Main => (value, live.get("status").cloned()),
+        ObjectPart::Status => (live.clone(), value.get_mut("status").map(Value::take)),
     };
-    if part == ObjectPart::Status {
-        *value = live.clone();
-    }
-    if let Some(map) = value.as_object_mut() {
+    if let Some(map) = written.as_object_mut() {
         match status {
             Some(status) => map.insert("status".to_owned(), status),
             None => map.remove("status"),
         };
     }
+    written
 }
 
 fn check_preconditions(

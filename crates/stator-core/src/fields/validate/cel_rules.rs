@@ -6,7 +6,7 @@
 
 use super::{ValidationIssue, ViolationKind, predecessor};
 use crate::fields::schema::{CelRule, JsonType, SchemaNode};
-use crate::fields::type_ref::TypeRef;
+use crate::fields::type_ref::{TypeRef, values_equal};
 use crate::object::{PathSegment, Quantity};
 use cel::extractors::This;
 use cel::objects::{Opaque, OptionalValue};
@@ -47,7 +47,10 @@ pub(super) fn check(
                 old.and_then(Value::as_array).and_then(|old| predecessor(TypeRef::Declared(node), value, old))
             }
         };
-        check(child, value, before, covered, path, faults);
+        // As an API server: what did not change is no reason to refuse the rest.
+        if before.is_none_or(|before| !values_equal(before, value)) {
+            check(child, value, before, covered, path, faults);
+        }
     });
 }
 

@@ -58,11 +58,6 @@ impl KnownObjects {
         std::mem::take(&mut self.changed)
     }
 
-    /// Whether there is an object, by what was heard last.
-    pub(super) fn contains(&self, object: &ObjectRef) -> bool {
-        self.objects.contains_key(object)
-    }
-
     /// The object as it was heard of last.
     pub(super) fn get(&self, object: &ObjectRef) -> Option<Object> {
         self.objects.get(object).map(|known| known.text.parse())
@@ -78,7 +73,7 @@ impl KnownObjects {
             return;
         }
         let known = KnownObject::of(&object);
-        self.forget(&reference);
+        self.remove(&reference);
         for dependency in &known.dependencies {
             self.dependents.entry(dependency.clone()).or_default().insert(reference.clone());
         }
@@ -87,11 +82,6 @@ impl KnownObjects {
         }
         self.mark_changed(&reference, &known);
         self.objects.insert(reference, known);
-    }
-
-    /// Forgets an object that is gone.
-    pub(super) fn remove(&mut self, object: &ObjectRef) {
-        self.forget(object);
     }
 
     /// The graphs whose workers have the base model of an adapter.
@@ -113,7 +103,7 @@ impl KnownObjects {
     }
 
     /// Takes an object out, and marks what was worked out from it.
-    fn forget(&mut self, reference: &ObjectRef) {
+    pub(super) fn remove(&mut self, reference: &ObjectRef) {
         let Some(known) = self.objects.remove(reference) else { return };
         for dependency in &known.dependencies {
             remove_from(&mut self.dependents, dependency, reference);
@@ -185,6 +175,80 @@ fn remove_from<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectRef>>, key: &K, ob
         objects.remove(object);
         if objects.is_empty() {
             index.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::embedded::operator::OperatorDriver;
+    use crate::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
+    use proptest::prelude::*;
+    use serde_json::json;
+    use stator_core::dynamo::kinds::SERVICE;
+
+    /// Objects of one namespace that are worked out from each other, by a number for what they name.
+    fn related(kind: u8, name: u8, names: u8) -> Object {
+        let (name, names) = (format!("o{name}"), format!("o{names}"));
+        let (kind, spec) = match kind {
+            0 => {
+                let worker = json!({"name": "worker", "type": "worker", "replicas": 1, "modelRef": {"name": names}});
+                (GRAPH, json!({"components": [worker]}))
+            }
+            1 => (ADAPTER, json!({"baseModelName": names, "modelName": "m", "modelType": "lora"})),
+            2 => (REQUEST, json!({"overrides": {"dgd": {"metadata": {"name": names}}}})),
+            3 => (
+                HTTP_ROUTE,
+                json!({"rules": [{"backendRefs": [{"name": names}, {"name": format!("{names}-worker")}]}]}),
+            ),
+            _ => (SERVICE, json!({})),
+        };
+        let status = match kind {
+            kind if kind == GRAPH => {
+                json!({"state": "successful", "components": {"worker": {"replicas": 1, "readyReplicas": 1}}})
+            }
+            kind if kind == REQUEST => json!({"phase": "Deployed"}),
+            _ => json!({}),
+        };
+        Object::from_value(json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": {"namespace": "models", "name": name}, "spec": spec, "status": status,
+        }))
+        .unwrap()
+    }
+
+    proptest! {
+        /// Whatever happens, an object of which the cause is another than before is looked at, so that no script is forgotten.
+        #[test]
+        fn every_object_whose_cause_changes_is_looked_at(
+            steps in prop::collection::vec((0..5u8, 0..3u8, prop::option::weighted(0.8, 0..3u8)), 1..40),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let cluster = EmbeddedCluster::open(folder.path(), EmbeddedOptions::default()).unwrap();
+            let mut driver = OperatorDriver::new(cluster, 1.0);
+            let mut there = BTreeSet::new();
+            let mut causes = BTreeMap::new();
+            for (kind, name, names) in steps {
+                let object = related(kind, name, names.unwrap_or_default());
+                let reference = object.reference();
+                if names.is_some() {
+                    driver.objects.insert(object);
+                    there.insert(reference);
+                } else {
+                    driver.objects.remove(&reference);
+                    there.remove(&reference);
+                }
+                let changed = driver.objects.take_changed();
+                let now: BTreeMap<ObjectRef, _> = there
+                    .iter()
+                    .filter_map(|one| Some((one.clone(), driver.script_cause(&driver.objects.get(one)?))))
+                    .collect();
+                for (one, cause) in &now {
+                    prop_assert!(causes.get(one) == Some(cause) || changed.contains(one), "{one} is forgotten");
+                }
+                causes = now;
+            }
         }
     }
 }

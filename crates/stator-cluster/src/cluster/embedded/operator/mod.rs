@@ -43,7 +43,7 @@ use tokio::time::Instant;
 
 /// An operator that is later than this does all steps of an object that are due at once, as one that has much to do sees
 /// only the last state.
-const MAX_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_millis(200);
 /// After a fault of the folder, before the next try.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -205,7 +205,10 @@ impl OperatorDriver {
             } else if object.kind() == JOB.kind {
                 other_controllers::download_script(object)
             } else if object.kind() == HTTP_ROUTE.kind {
-                other_controllers::route_script(object, &other_controllers::missing_backends(object, &self.objects))
+                other_controllers::route_script(
+                    object,
+                    &other_controllers::missing_backends(object, |one| self.objects.get(one)),
+                )
             } else if object.kind() == REQUEST.kind {
                 let graph = self.objects.get(&request_script::graph_of(object));
                 request_script::build_script(object, graph.as_ref())
@@ -248,7 +251,7 @@ impl OperatorDriver {
             return Some((format!("{own} {}", other_controllers::is_job_over(object)), Vec::new()));
         }
         if object.kind() == HTTP_ROUTE.kind {
-            let missing = other_controllers::missing_backends(object, &self.objects);
+            let missing = other_controllers::missing_backends(object, |one| self.objects.get(one));
             return Some((format!("{own} {missing:?}"), Vec::new()));
         }
         if object.kind() == REQUEST.kind {

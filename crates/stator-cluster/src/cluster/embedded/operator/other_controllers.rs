@@ -2,7 +2,6 @@
 //! that nobody binds, nor from weights that nobody downloads, nor reached by a route that nobody takes.
 
 use super::component::is_broken;
-use super::known_objects::KnownObjects;
 use super::script::ScriptStep;
 use serde_json::{Value, json};
 use stator_core::dynamo::addresses;
@@ -111,12 +110,12 @@ pub(super) fn possible_backends(route: &Object) -> impl Iterator<Item = ObjectRe
 }
 
 /// What a route leads to that is not there, by name: neither a Service, nor an address of a graph.
-pub(super) fn missing_backends(route: &Object, objects: &KnownObjects) -> Vec<String> {
+pub(super) fn missing_backends(route: &Object, find: impl Fn(&ObjectRef) -> Option<Object>) -> Vec<String> {
     let is_address = |name: &str| {
-        let graphs = possible_graphs(route.namespace(), name).filter_map(|graph| objects.get(&graph));
+        let graphs = possible_graphs(route.namespace(), name).filter_map(|graph| find(&graph));
         graphs.flat_map(|graph| addresses::graph_addresses(&graph)).any(|address| address.name() == name)
     };
-    let is_there = |name: &str| objects.contains(&SERVICE.reference(route.namespace(), name)) || is_address(name);
+    let is_there = |name: &str| find(&SERVICE.reference(route.namespace(), name)).is_some() || is_address(name);
     backends(route).filter(|name| !is_there(name)).map(str::to_owned).collect()
 }
 
