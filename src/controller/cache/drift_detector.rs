@@ -201,7 +201,9 @@ impl DriftDetector {
                         let is_other = object.uid().unwrap_or_default() != &*known.uid;
                         (is_other || !known.was_terminating) && !planned.deleted.contains(&identity)
                     };
-                    if self.baseline.remove(&identity).is_some_and(is_unforeseen) {
+                    // One that came meanwhile may go before anything was heard of it.
+                    let is_ours = || !planned.deleted.contains(&identity) && ours(&object);
+                    if self.baseline.remove(&identity).map_or_else(is_ours, is_unforeseen) {
                         return SyncInterruption::Deleted(object.reference());
                     }
                 }

@@ -3,7 +3,7 @@
 
 use super::WatchEvent;
 use futures_util::task::AtomicWaker;
-use stator_core::object::{ObjectRef, ObjectText};
+use stator_core::object::{Object, ObjectRef, ObjectText};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,11 +42,14 @@ struct WaitingEvents {
 /// What the reader has not heard of one object.
 #[derive(Debug, Default)]
 struct WaitingObject {
-    /// It went, after which it may have been created again.
-    deleted: Option<ObjectText>,
+    /// It went, after which it may have been created again: the first and the last that did, which may be one.
+    deleted: Vec<ObjectText>,
     /// As it is now, where it is there.
     applied: Option<ObjectText>,
 }
+
+/// An event and its object; `None` where events were lost.
+type WaitingEvent = Option<(fn(Object) -> WatchEvent, ObjectText)>;
 
 /// The end that events go in. Clones fill one queue, which ends with the last of them.
 #[derive(Clone, Debug)]
@@ -104,25 +107,36 @@ impl WaitingEvents {
         }
     }
 
-    fn next(&mut self) -> Result<WatchEvent, NoEvent> {
+    /// The next event, with its object as text: it is parsed once nobody else waits.
+    fn next(&mut self) -> Result<WaitingEvent, NoEvent> {
         let none = if self.is_ended { NoEvent::Ended } else { NoEvent::Waiting };
         let Some(first) = self.order.front() else {
-            return if std::mem::take(&mut self.is_lost) { Ok(WatchEvent::Resync) } else { Err(none) };
+            return if std::mem::take(&mut self.is_lost) { Ok(None) } else { Err(none) };
         };
         let waiting = self.objects.get_mut(first).ok_or(none)?;
-        let deleted = waiting.deleted.take();
-        if let (Some(deleted), true) = (&deleted, waiting.applied.is_some()) {
-            return Ok(WatchEvent::Deleted(deleted.parse()));
-        }
-        let applied = waiting.applied.take();
-        if let Some(first) = self.order.pop_front() {
+        let event: WaitingEvent = if waiting.deleted.is_empty() {
+            waiting.applied.take().map(|object| (WatchEvent::Applied as fn(Object) -> WatchEvent, object))
+        } else {
+            Some((WatchEvent::Deleted, waiting.deleted.remove(0)))
+        };
+        if waiting.deleted.is_empty()
+            && waiting.applied.is_none()
+            && let Some(first) = self.order.pop_front()
+        {
             self.objects.remove(&first);
         }
-        match (deleted, applied) {
-            (Some(object), _) => Ok(WatchEvent::Deleted(object.parse())),
-            (None, Some(object)) => Ok(WatchEvent::Applied(object.parse())),
-            (None, None) => Err(none),
+        if event.is_some() { Ok(event) } else { Err(none) }
+    }
+}
+
+impl WaitingObject {
+    /// Adds that an object went: who reads has heard of the first, and the last may be followed by another.
+    fn push_deleted(&mut self, object: ObjectText) {
+        let is_known = self.deleted.last().is_some_and(|last| last.uid() == object.uid());
+        if is_known || self.deleted.len() > 1 {
+            self.deleted.pop();
         }
+        self.deleted.push(object);
     }
 }
 
@@ -142,7 +156,7 @@ impl WatchSender {
             if let Some(waiting) = events.of(object.reference()) {
                 // One of another uid is another object: that the one before went is told as well.
                 if let Some(before) = waiting.applied.take_if(|before| before.uid() != object.uid()) {
-                    waiting.deleted = Some(before);
+                    waiting.push_deleted(before);
                 }
                 waiting.applied = Some(object);
             }
@@ -153,7 +167,8 @@ impl WatchSender {
     pub fn send_deleted(&self, object: ObjectText) {
         self.0.0.change(|events| {
             if let Some(waiting) = events.of(object.reference()) {
-                *waiting = WaitingObject { deleted: Some(object), applied: None };
+                waiting.applied = None;
+                waiting.push_deleted(object);
             }
         });
     }
@@ -215,7 +230,8 @@ impl WatchReceiver {
     /// # Errors
     /// Where none does.
     pub fn try_recv(&mut self) -> Result<WatchEvent, NoEvent> {
-        self.0.lock().next()
+        let next = self.0.lock().next()?;
+        Ok(next.map_or(WatchEvent::Resync, |(event, object)| event(object.parse())))
     }
 }
 
@@ -235,7 +251,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
-    use stator_core::object::Object;
     use std::collections::BTreeSet;
 
     fn object(name: u8, uid: u32, version: usize) -> ObjectText {
@@ -271,7 +286,8 @@ mod tests {
                     true
                 }
                 Ok(WatchEvent::Deleted(object)) => {
-                    seen.remove(&object.reference());
+                    let known = seen.remove(&object.reference());
+                    assert!(known.is_none_or(|known| known.uid() == object.uid()), "another one went");
                     true
                 }
                 Ok(WatchEvent::Resync) => panic!("nothing is lost"),

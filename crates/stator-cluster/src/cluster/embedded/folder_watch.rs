@@ -92,12 +92,15 @@ fn start_notify(
     root: &std::path::Path,
     sender: Sender<BTreeSet<Option<PathBuf>>>,
 ) -> Option<notify::RecommendedWatcher> {
+    let folder = root.to_owned();
     let handler = move |event: notify::Result<notify::Event>| {
         let paths = match event {
             // Our own reading makes access events; they say nothing.
             Ok(event) if event.kind.is_access() => return,
             // Nor do files that are no objects: the lock, the counter, and what is being written.
-            Ok(event) if !event.need_rescan() && event.paths.iter().all(|path| is_hidden(path)) => return,
+            Ok(event) if !event.need_rescan() && event.paths.iter().all(|path| *path != folder && is_hidden(path)) => {
+                return;
+            }
             // A folder that comes or goes takes its files along.
             Ok(event) if event.need_rescan() || event.paths.iter().any(|path| path.extension().is_none()) => {
                 BTreeSet::from([None])

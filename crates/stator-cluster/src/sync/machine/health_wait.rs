@@ -22,7 +22,7 @@ pub(super) struct WatchedObject {
     /// The last verdict, `None` until it was seen.
     pub verdict: Option<HealthVerdict>,
     /// The uid and resource version of what was seen last.
-    seen_version: Option<(String, u64)>,
+    seen_version: Option<u64>,
     /// The verdict on the object by itself.
     own_verdict: Option<HealthVerdict>,
     /// An adapter's endpoints, as last seen.
@@ -70,14 +70,11 @@ impl WatchedObject {
         self.verdict.as_ref().map(|verdict| verdict.health).or(self.planned).unwrap_or_default()
     }
 
-    /// Takes in an object as an answer or a watch shows it. What is older than what was seen says nothing: a watch may be ahead
-    /// of the answer to an apply, or behind it.
+    /// Takes in an object as an answer or a watch shows it. What is older than what was seen says nothing, also of another
+    /// object that had the name before: a watch may be ahead of the answer to an apply, or behind it, and a list takes a while.
     pub(super) fn observe(&mut self, live: &Object) {
-        let version = live.uid().map(str::to_owned).zip(live.version_number());
-        if let (Some((uid, new)), Some((seen_uid, seen))) = (&version, &self.seen_version)
-            && uid == seen_uid
-            && new < seen
-        {
+        let version = live.version_number();
+        if self.seen_version.zip(version).is_some_and(|(seen, new)| new < seen) {
             return;
         }
         self.seen_version = version;

@@ -176,9 +176,7 @@ impl OperatorDriver {
             Some(WatchEvent::Deleted(object)) => {
                 let reference = object.reference();
                 self.objects.remove(&reference);
-                if let Some(gone) = self.scripts.remove(&reference) {
-                    self.due.remove(&(gone.next_step_at, reference));
-                }
+                self.forget_script(&reference);
             }
             Some(WatchEvent::Resync) | None => return false,
         }
@@ -222,6 +220,12 @@ impl OperatorDriver {
             let next_step_at = Instant::now() + first;
             let script = ScriptProgress { cause, frames: frames.into(), next_step_at, deployed };
             self.schedule(reference.clone(), script);
+        }
+    }
+
+    fn forget_script(&mut self, object: &ObjectRef) {
+        if let Some(gone) = self.scripts.remove(object) {
+            self.due.remove(&(gone.next_step_at, object.clone()));
         }
     }
 
@@ -300,7 +304,14 @@ impl OperatorDriver {
             script.next_step_at = done_at + wait;
             self.schedule(reference.clone(), script);
             if let Some(step) = step {
-                self.write_step(&reference, step).await?;
+                let written = self.write_step(&reference, step).await;
+                if let Err(error) = written {
+                    // What was not written is worked out again, but for what is refused each time.
+                    if !matches!(error, ClusterError::Invalid { .. } | ClusterError::Denied { .. }) {
+                        self.forget_script(&reference);
+                    }
+                    return Err(error);
+                }
             }
         }
         Ok(())

@@ -35,9 +35,11 @@ impl ScriptStep {
         Self { after: Duration::from_millis(100), finalizer: Some(false), ..Self::default() }
     }
 
-    /// Whether this step and the next may be one: what one creates, the other may be about.
+    /// Whether this step and the next may be one: what one creates, the other may be about, and a rollout takes its times from
+    /// its first state.
     pub(super) fn can_be_followed_by(&self, next: &Self) -> bool {
-        self.create.is_none() && next.create.is_none()
+        let phase = self.status.as_ref().and_then(|status| status.pointer("/rollingUpdate/phase"));
+        self.create.is_none() && next.create.is_none() && phase.is_none_or(|phase| phase != "Pending")
     }
 
     /// Makes this step and the next one.
