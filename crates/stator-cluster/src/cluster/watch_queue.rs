@@ -1,5 +1,5 @@
 //! The queue between a watch and its reader. It keeps the last state of each object and not each event: a slow reader misses
-//! states in between, and never has to list again.
+//! states in between, and does not have to list again.
 
 use super::WatchEvent;
 use futures_util::task::AtomicWaker;

@@ -1,7 +1,8 @@
-//! The objects that the simulated operator knows, and which of them it looks at for which other: a change is followed by a
-//! look at those alone that are worked out from it.
+//! The objects that the simulated operator knows, and which of them depend on which: when one changes, only it and its
+//! dependents are looked at again.
 
 use super::{other_controllers, request_script, scaling};
+use crate::cluster::embedded::base_model;
 use serde_json::Value;
 use stator_core::dynamo::graph_components;
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH, HTTP_ROUTE, REQUEST, SCALING_ADAPTER};
@@ -137,8 +138,7 @@ impl KnownObject {
         let is_graph = object.kind() == GRAPH.kind;
         let components = || graph_components::components(object.spec()).filter(|_| is_graph);
         let base = |component: &Value| {
-            let name = component.pointer("/modelRef/name")?.as_str()?.to_owned();
-            Some(BaseModel { namespace: object.namespace().to_owned(), name })
+            Some(BaseModel { namespace: object.namespace().to_owned(), name: base_model(component)? })
         };
         Self {
             text: ObjectText::from(object),

@@ -96,13 +96,6 @@ async fn pause_after(error: &ClusterError) {
     tokio::time::sleep(RETRY_DELAY).await;
 }
 
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
-}
-
 struct OperatorDriver {
     cluster: EmbeddedCluster,
     speed: f64,
@@ -152,7 +145,7 @@ impl OperatorDriver {
             let due = self.due.first().map(|(due, _)| *due);
             let first = tokio::select! {
                 event = events.recv() => event,
-                () = sleep_until(due) => return true,
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return true,
             };
             if !self.take_in(first) {
                 return false;
@@ -183,8 +176,7 @@ impl OperatorDriver {
         true
     }
 
-    /// Makes a new script for every object whose cause is another than that of its script. No other has one than those of
-    /// which something changed that they are worked out from.
+    /// Makes a new script for each of these objects whose cause is another than that of its script.
     fn plan_scripts(&mut self, changed: &BTreeSet<ObjectRef>) {
         for reference in changed {
             let Some(object) = self.objects.get(reference) else { continue };
