@@ -1,24 +1,19 @@
 //! An environment of many models, and the whole way from its files to the cluster.
 
 use super::Fallible;
+use super::bare_loop::RenderedRepository;
 use super::testbed::ControlPlane;
 use stator_cluster::cluster::Cluster;
 use stator_cluster::sync::{SyncOptions, SyncProgress, SyncReport, gather, run_sync};
 use stator_core::object::{Object, ObjectRef};
-use stator_model::intent::Workspace;
 use stator_model::plan::{PlanInput, build_plan};
-use stator_model::render::{RenderTarget, RenderedModel, render_all};
+use stator_model::render::RenderedModel;
 use std::fmt::Write as _;
 
 /// A repository in a folder, and a namespace.
 pub(crate) struct Environment {
     folder: tempfile::TempDir,
     namespace: String,
-}
-
-/// How many calls a sync has in flight.
-pub(crate) fn concurrency() -> usize {
-    SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 0).concurrency
 }
 
 impl Environment {
@@ -50,23 +45,7 @@ impl Environment {
 
     /// What the bare loop applies.
     pub(crate) fn objects(&self) -> Fallible<Vec<Object>> {
-        let (_, rendered, ..) = self.render()?;
-        Ok(rendered.into_iter().flat_map(|one| one.objects).map(|one| one.object).collect())
-    }
-
-    fn render(
-        &self,
-    ) -> Fallible<(RenderTarget, Vec<RenderedModel>, stator_model::intent::ResolvedEnvironment, String)> {
-        let checkout = stator_git::source::open(self.folder.path())?;
-        let selection = Workspace::parse(&checkout.tree).resolve_environment(None)?;
-        let target = RenderTarget {
-            repository: selection.repository.clone(),
-            environment: selection.name.clone(),
-            namespace: selection.environment.namespace.to_string(),
-            platform: selection.environment.platform.clone().unwrap_or_default(),
-        };
-        let rendered = render_all(&selection.intents, &target);
-        Ok((target, rendered, selection, checkout.revision))
+        RenderedRepository::of(self.folder.path())?.objects(&self.namespace)
     }
 
     /// The whole way: files, plan, applies, records. `on_applied` is called at each graph that is applied.
@@ -75,7 +54,8 @@ impl Environment {
         cluster: &impl Cluster,
         on_applied: &(dyn Fn() + Send + Sync),
     ) -> Fallible<SyncReport> {
-        let (target, rendered, selection, revision) = self.render()?;
+        let RenderedRepository { target, models: rendered, environment: selection, revision } =
+            RenderedRepository::of(self.folder.path())?;
         let wanted: Vec<ObjectRef> =
             rendered.iter().flat_map(|one| &one.objects).map(|one| one.object.reference()).collect();
         let gathered = gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await?;
@@ -85,7 +65,7 @@ impl Environment {
             environment: target.environment,
             namespace: target.namespace,
             revision,
-            rendered,
+            rendered: rendered.into_iter().map(RenderedModel::into_text).collect(),
             broken: selection.broken,
             live: gathered.live,
             records: gathered.records,

@@ -4,7 +4,7 @@ use super::Fallible;
 use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::object::Object;
-use stator_model::intent::{ResolvedEnvironment, Workspace};
+use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent, Workspace};
 use stator_model::render::{RenderTarget, RenderedModel, emit, render_all};
 use std::path::Path;
 use std::time::Duration;
@@ -67,7 +67,8 @@ fn rendered(folder: &Path) -> Fallible<Vec<RenderedModel>> {
         namespace: selection.environment.namespace.to_string(),
         platform: stator_core::dynamo::admission::Platform::default(),
     };
-    Ok(render_all(&selection.intents, &target))
+    let intents: Vec<Intent> = selection.intents.iter().filter_map(StoredIntent::load).collect();
+    Ok(render_all(&intents, &target))
 }
 
 fn objects(rendered: &[RenderedModel]) -> Vec<&Object> {

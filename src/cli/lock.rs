@@ -13,7 +13,7 @@ use clap::{ArgAction, Args};
 use stator_cluster::cluster::Cluster;
 use stator_core::finding::{Finding, Location};
 use stator_model::intent::lock::ActiveLock;
-use stator_model::intent::{Intent, ResolvedEnvironment};
+use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent};
 use stator_model::plan;
 use stator_model::present::findings;
 use stator_model::render::{self, RenderTarget, emit, profiling_result};
@@ -46,14 +46,14 @@ async fn lock_models(arguments: &LockArgs, output: &Output) -> Result<ExitStatus
     let selection = opened.select(&arguments.environment, output)?;
     opened.models.check_names(model_names(&selection))?;
     let faulty = report_errors(&opened, &selection, output);
-    let wanted: Vec<&Intent> =
-        selection.intents.iter().filter(|intent| opened.checkout.scope.contains(&intent.source)).collect();
-    let asked: Vec<&Intent> = wanted.into_iter().filter(|intent| intent.model.spec.sla.is_some()).collect();
+    let wanted = selection.intents.iter().filter(|intent| opened.checkout.scope.contains(&intent.source));
+    let asked = wanted.filter_map(StoredIntent::load).filter(|intent| intent.model.spec.sla.is_some());
+    let asked: Vec<Intent> = asked.collect();
     if asked.is_empty() && !faulty {
         output.note("Nothing to lock: no model here has `sla`.");
         return Ok(ExitStatus::Success);
     }
-    let (held, open): (Vec<&Intent>, Vec<&Intent>) = asked.into_iter().partition(|intent| intent.lock.is_some());
+    let (held, open): (Vec<&Intent>, Vec<&Intent>) = asked.iter().partition(|intent| intent.lock.is_some());
     for intent in &held {
         let file = intent.lock.as_ref().map(|lock| lock.location.file.clone()).unwrap_or_default();
         output.note(&format!("{} is locked in {file}.", intent.model.metadata.name));

@@ -40,7 +40,7 @@ pub async fn run(arguments: &OpenArgs, output: &Output) -> Result<ExitStatus, Cl
 async fn open(arguments: &OpenArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let mut opened = repository::open_targets(&TargetArgs::of_paths(arguments.paths.clone()), output)?;
     let selection = opened.select(&arguments.environment, output)?;
-    let known = selection.intents.iter().map(|intent| intent.model.metadata.name.as_str());
+    let known = selection.intents.iter().map(|intent| intent.name.as_str());
     opened.models.check_names(known.chain(selection.broken.iter().filter_map(|one| one.name.as_deref())))?;
     let names: Vec<&String> = opened.models.names().iter().collect();
     let path = match names.as_slice() {

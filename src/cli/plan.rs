@@ -85,8 +85,8 @@ impl PlanTargetArgs {
         if let Some(plan) = selected {
             return Ok(plan);
         }
-        let mut desired = opened.render_selection(selection, policies);
         opened.workspace.forget_models();
+        let mut desired = opened.render_selection(selection, policies);
         let found = live_plan::gather_live_state(&cluster, &opened, &mut desired).await?;
         Ok(live_plan::plan_changes(&cluster, &opened, desired, found, &self.changes).await.plan)
     }

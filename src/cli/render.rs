@@ -11,8 +11,8 @@ use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use serde_json::Value;
 use stator_core::finding::Finding;
 use stator_core::mask;
-use stator_core::object::Object;
-use stator_model::intent::ResolvedEnvironment;
+use stator_core::object::{Object, ObjectRef, ObjectText};
+use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent};
 use stator_model::present::origins::{ModelOrigins, OriginReport, UnwritableModel};
 use stator_model::present::{escape, findings, pluralize};
 use stator_model::render::emit;
@@ -72,6 +72,7 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
     if arguments.show_origins {
         return show_origins(&opened, selection, arguments, output);
     }
+    opened.workspace.forget_models();
     let desired = DesiredState::render(selection, &opened.held_to(arguments.policies.read_files()?));
     let scope = &opened.checkout.scope;
     let mut objects: Vec<_> = desired
@@ -87,9 +88,9 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
             for (_, model, object) in &objects {
                 let name = format!("{}-{}", object.kind().to_lowercase(), object.name());
                 let (extension, text) = match arguments.output {
-                    ManifestFormat::Yaml => ("yaml", format_objects(arguments.output, &[object])?),
-                    ManifestFormat::Json => ("json", stator_model::present::json(object)?),
-                    ManifestFormat::Name => ("txt", format_objects(arguments.output, &[object])?),
+                    ManifestFormat::Yaml => ("yaml", yaml_document(&object.parse())?),
+                    ManifestFormat::Json => ("json", stator_model::present::json(&object.parse())?),
+                    ManifestFormat::Name => ("txt", name_line(object.reference())),
                 };
                 let path = folder.join(file_name(model)).join(format!("{}.{extension}", file_name(&name)));
                 files::write_atomically(&path, text.as_bytes())?;
@@ -97,29 +98,39 @@ pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliErr
             output.note(&format!("{} written to {}", pluralize(objects.len(), "object", "objects"), folder.display()));
         }
         None => {
-            let objects: Vec<&Object> = objects.iter().map(|(_, _, object)| *object).collect();
+            let objects: Vec<&ObjectText> = objects.iter().map(|(_, _, object)| *object).collect();
             print_objects(&objects, arguments, output)?;
         }
     }
     Ok(report_findings(&opened, desired.findings, output))
 }
 
-/// Prints objects, without what looks like a secret unless that is asked for.
-fn print_objects(objects: &[&Object], arguments: &RenderArgs, output: &Output) -> Result<(), CliError> {
-    if arguments.show_secrets {
-        return output.write_verbatim(&format_objects(arguments.output, objects)?);
-    }
+/// Prints objects, without what looks like a secret unless that is asked for; one after the other, as there may be many.
+fn print_objects(objects: &[&ObjectText], arguments: &RenderArgs, output: &Output) -> Result<(), CliError> {
+    let write = |text: &str| match arguments.show_secrets {
+        true => output.write_verbatim(text),
+        false => output.write_result(text),
+    };
     let mut hidden_values = 0;
-    let mut hidden = Vec::with_capacity(objects.len());
-    for object in objects {
+    let mut failed = None;
+    let mut shown = objects.iter().map_while(|text| {
+        let object = text.parse();
+        if arguments.show_secrets {
+            return Some(object);
+        }
         let (value, count) = hide_secrets(object.value());
         hidden_values += count;
-        hidden.push(Object::from_value(value).map_err(|error| unhideable(&error))?);
+        Object::from_value(value).map_err(|error| failed = Some(unhideable(&error))).ok()
+    });
+    match arguments.output {
+        ManifestFormat::Yaml => shown.try_for_each(|object| write(&yaml_document(&object)?))?,
+        ManifestFormat::Json => emit::json_list(shown, write)?,
+        ManifestFormat::Name => objects.iter().try_for_each(|object| write(&name_line(object.reference())))?,
     }
-    output.write_result(&format_objects(arguments.output, &hidden.iter().collect::<Vec<_>>())?)?;
-    if arguments.output != ManifestFormat::Name {
-        note_hidden(hidden_values, output);
+    if let Some(error) = failed {
+        return Err(error);
     }
+    note_hidden(hidden_values, output);
     Ok(())
 }
 
@@ -163,40 +174,33 @@ fn report_findings(opened: &OpenedRepository, findings: Vec<Finding>, output: &O
     if is_faulty { ExitStatus::Negative } else { ExitStatus::Success }
 }
 
-fn format_objects(format: ManifestFormat, objects: &[&Object]) -> Result<String, CliError> {
-    match format {
-        ManifestFormat::Yaml => {
-            emit::yaml_documents(objects).map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))
-        }
-        ManifestFormat::Json => Ok(emit::json_list(objects)?),
-        ManifestFormat::Name => {
-            let name = |object: &&Object| {
-                let reference = object.reference();
-                format!("{}/{}/{}\n", reference.kind.to_lowercase(), reference.namespace, reference.name)
-            };
-            Ok(objects.iter().map(name).collect())
-        }
-    }
+fn yaml_document(object: &Object) -> Result<String, CliError> {
+    emit::yaml_documents(&[object]).map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))
+}
+
+fn name_line(object: &ObjectRef) -> String {
+    format!("{}/{}/{}\n", object.kind.to_lowercase(), object.namespace, object.name)
 }
 
 /// Shows the models after all layers. Those with errors have no such form, and are reported.
 fn show_origins(
     opened: &OpenedRepository,
-    mut selection: ResolvedEnvironment,
+    selection: ResolvedEnvironment,
     arguments: &RenderArgs,
     output: &Output,
 ) -> Result<ExitStatus, CliError> {
     let scope = &opened.checkout.scope;
-    selection.intents.retain(|intent| scope.contains(&intent.source));
+    let asked = selection.intents.iter().filter(|intent| scope.contains(&intent.source));
+    let mut intents: Vec<Intent> = asked.filter_map(StoredIntent::load).collect();
     let mut hidden_values = 0;
-    for intent in selection.intents.iter_mut().filter(|_| !arguments.show_secrets) {
+    for intent in intents.iter_mut().filter(|_| !arguments.show_secrets) {
         let (value, count) = hide_secrets(&serde_json::to_value(&intent.model).map_err(|error| unhideable(&error))?);
         if count > 0 {
             hidden_values += count;
             intent.model = serde_json::from_value(value).map_err(|error| unhideable(&error))?;
         }
     }
-    let models: Result<Vec<ModelOrigins>, UnwritableModel> = selection.intents.iter().map(ModelOrigins::of).collect();
+    let models: Result<Vec<ModelOrigins>, UnwritableModel> = intents.iter().map(ModelOrigins::of).collect();
     let report = OriginReport { models: models.map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))? };
     let text = match arguments.output {
         ManifestFormat::Yaml => report

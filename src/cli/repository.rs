@@ -166,13 +166,16 @@ impl OpenedRepository {
         written_at: Option<Timestamp>,
     ) -> DesiredState {
         let claim = source::origin::find_claim(&self.checkout.root);
-        let source = JudgedSource { written_at, ..JudgedSource::of_claim(&claim) };
+        let size = Some(self.checkout.tree.size());
+        let source = JudgedSource { written_at, size, ..JudgedSource::of_claim(&claim) };
         DesiredState::render(selection, &SourcePolicies { policies, source }).owned_by(claim)
     }
 
     /// What the repository that this is a checkout of is held to.
     pub fn held_to(&self, policies: FleetPolicies) -> SourcePolicies {
-        held_to(&self.checkout.root, policies)
+        let mut held = held_to(&self.checkout.root, policies);
+        held.source.size = Some(self.checkout.tree.size());
+        held
     }
 
     /// The text of a file, for showing the line that a finding is about.

@@ -344,8 +344,7 @@ impl RepositoryObserver {
         }
         // What happens to other models of git than those that are shown is not shown.
         let shown: BTreeSet<&str> = known.models.iter().map(|one| one.status.name.as_str()).collect();
-        let in_git: BTreeSet<&str> =
-            read.selection.intents.iter().map(|one| one.model.metadata.name.as_str()).collect();
+        let in_git: BTreeSet<&str> = read.selection.intents.iter().map(|one| one.name.as_str()).collect();
         models.retain(|name| shown.contains(name.as_str()) || !in_git.contains(name.as_str()));
         let commit = read.opened.checkout.revision.clone();
         let seen = (!commit.is_empty()).then_some(RevisionFacts { commit, at: None });

@@ -10,7 +10,7 @@ use stator_model::fleet_policy::{FleetPolicies, SourcePolicies};
 use stator_model::intent::{EnvironmentError, SourceTree, Workspace};
 use stator_model::plan::UpgradeForesight;
 use stator_model::plan::{self, Plan, RevisionComparison};
-use stator_model::render::RenderedModel;
+use stator_model::render::RenderedText;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans what turns `from` into `to`, or into the files as they are.
@@ -95,7 +95,7 @@ pub fn plan_between(
         }
     };
     models.check_names(names.iter().map(String::as_str))?;
-    let here = |models: Vec<RenderedModel>| -> Vec<RenderedModel> {
+    let here = |models: Vec<RenderedText>| -> Vec<RenderedText> {
         models.into_iter().filter(|model| scope.contains(&model.source)).collect()
     };
     let (base, rendered) = (here(base), here(head.rendered));

@@ -7,9 +7,9 @@
 
 use super::repository::OpenedRepository;
 use stator_model::fleet_policy::FleetPolicies;
-use stator_model::intent::{FileRole, Intent, ResolvedEnvironment, SourceTree};
+use stator_model::intent::{FileRole, ResolvedEnvironment, SourceTree, StoredIntent};
 use stator_model::plan::{Action, ChangeReason, Plan};
-use stator_model::render::RenderedModel;
+use stator_model::render::RenderedText;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A part that is more than one in so many models is not worth a look of its own.
@@ -47,7 +47,7 @@ impl<'a> SelectedPart<'a> {
         if scope.is_everything() || has_broken || !policies.is_empty() || selection.guards.max_gpus.is_some() {
             return None;
         }
-        let is_selected = |(_, intent): &(usize, &Intent)| scope.contains(&intent.source);
+        let is_selected = |(_, intent): &(usize, &StoredIntent)| scope.contains(&intent.source);
         let members: BTreeSet<usize> =
             selection.intents.iter().enumerate().filter(is_selected).map(|(place, _)| place).collect();
         let (mut texts, mut settings) = (BTreeMap::<&str, Vec<&str>>::new(), Vec::new());
@@ -92,20 +92,19 @@ impl<'a> SelectedPart<'a> {
     pub fn names(&self) -> BTreeSet<String> {
         let all = &self.selection.intents;
         let members = self.members.iter().filter_map(|place| all.get(*place));
-        members.map(|intent| intent.model.metadata.name.to_string()).collect()
+        members.map(|intent| intent.name.to_string()).collect()
     }
 
     /// The records of this list that are of no model of the environment: their models are gone from git, from where only they say.
     pub fn removed_models(&self, records: Vec<String>) -> BTreeSet<String> {
-        let mut known: HashSet<&str> =
-            self.selection.intents.iter().map(|intent| intent.model.metadata.name.as_str()).collect();
+        let mut known: HashSet<&str> = self.selection.intents.iter().map(|intent| intent.name.as_str()).collect();
         known.extend(self.selection.broken.iter().filter_map(|broken| broken.name.as_deref()));
         records.into_iter().filter(|record| !known.contains(record.as_str())).collect()
     }
 
     /// Takes in what may share an object with the members, which render to these. `None` where that may be everything; else
     /// whether there was any.
-    pub fn take_in_related(&mut self, rendered: &[RenderedModel]) -> Option<bool> {
+    pub fn take_in_related(&mut self, rendered: &[RenderedText]) -> Option<bool> {
         let objects: HashSet<&str> =
             rendered.iter().flat_map(|model| &model.objects).map(|object| object.object.name()).collect();
         if self.settings.iter().flat_map(|text| words(text)).any(|word| objects.contains(word)) {
@@ -115,14 +114,14 @@ impl<'a> SelectedPart<'a> {
         let heads: HashSet<&str> =
             objects.iter().flat_map(|name| name.match_indices('-').filter_map(|(at, _)| name.get(..at))).collect();
         let all = &self.selection.intents;
-        let texts_of = |intent: &Intent| {
+        let texts_of = |intent: &StoredIntent| {
             let folder = intent.source.rsplit_once('/').map_or("", |(folder, _)| folder);
             self.texts.get(folder).into_iter().flatten().copied()
         };
         let members = self.members.iter().filter_map(|place| all.get(*place));
         let mentioned: HashSet<&str> = members.flat_map(texts_of).flat_map(words).collect();
-        let is_related = |intent: &Intent| {
-            let name = intent.model.metadata.name.as_str();
+        let is_related = |intent: &StoredIntent| {
+            let name = intent.name.as_str();
             mentioned.contains(name)
                 || heads.contains(name)
                 || texts_of(intent).flat_map(words).any(|word| objects.contains(word))
@@ -153,7 +152,7 @@ pub fn changed_models(
     folders.extend(differences(&[before, after].map(|(tree, _)| tree.mounted_files.iter().collect())).cloned());
     let models = |(_, environment): (&SourceTree, &ResolvedEnvironment)| -> BTreeMap<String, String> {
         let changed = environment.intents.iter().filter(|intent| folders.contains(&folder_of(&intent.source)));
-        changed.map(|intent| (intent.model.metadata.name.to_string(), intent.source.clone())).collect()
+        changed.map(|intent| (intent.name.to_string(), intent.source.clone())).collect()
     };
     let others = |(tree, environment): (&SourceTree, &ResolvedEnvironment)| {
         (tree.unread.clone(), environment.broken.clone(), environment.environment.platform.clone())

@@ -164,8 +164,8 @@ async fn sync_once(
     })
     .await?;
     let policies = connect::with_timeout(&arguments.cluster, arguments.policies.read(cluster)).await?;
-    let mut desired = opened.render_for_writing(selection, policies, Timestamp::now());
     opened.workspace.forget_models();
+    let mut desired = opened.render_for_writing(selection, policies, Timestamp::now());
     let looking = live_plan::gather_live_state(cluster, &opened, &mut desired);
     let found = connect::with_timeout(&arguments.cluster, looking).await?;
     let faulty = desired.failed_models(|source| opened.checkout.scope.contains(source));

@@ -224,9 +224,11 @@ impl TargetedModels {
                 self.scope.contains(source) || name.is_some_and(|name| self.names.contains(name))
             };
             for intent in &environment.intents {
-                let metadata = &intent.model.metadata;
-                let is_labelled = self.selector.as_ref().is_none_or(|selector| selector.matches(&metadata.labels));
-                if is_labelled && is_named(&intent.source, Some(metadata.name.as_str())) {
+                let has_labels = |selector: &LabelSelector| {
+                    intent.load().is_some_and(|intent| selector.matches(&intent.model.metadata.labels))
+                };
+                if is_named(&intent.source, Some(intent.name.as_str())) && self.selector.as_ref().is_none_or(has_labels)
+                {
                     scope.add(ScopePart::Intent(intent.source.clone()));
                 }
             }
@@ -286,5 +288,5 @@ impl TargetedModels {
 /// The names of an environment's models, those with errors included as far as they can be read.
 pub fn model_names(environment: &ResolvedEnvironment) -> impl Iterator<Item = &str> {
     let broken = environment.broken.iter().filter_map(|broken| broken.name.as_deref());
-    environment.intents.iter().map(|intent| intent.model.metadata.name.as_str()).chain(broken)
+    environment.intents.iter().map(|intent| intent.name.as_str()).chain(broken)
 }

@@ -5,6 +5,8 @@
 //! asking, so that a large one is not overtaken forever.
 
 use super::commit_trials::OpenTrial;
+use futures_util::FutureExt as _;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -27,7 +29,7 @@ pub struct PlanningBudget {
 /// Reserved memory; given back when dropped.
 #[derive(Debug)]
 pub struct PlanningPermit {
-    _permit: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for PlanningBudget {
@@ -51,7 +53,7 @@ impl PlanningBudget {
     pub async fn reserve(&self, bytes: usize) -> PlanningPermit {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units);
         // The semaphore is never closed.
-        PlanningPermit { _permit: Arc::clone(&self.permits).acquire_many_owned(units).await.ok() }
+        PlanningPermit { permit: Arc::clone(&self.permits).acquire_many_owned(units).await.ok() }
     }
 }
 
@@ -63,10 +65,29 @@ pub struct CommitReading {
     pub(in crate::controller) _trial: OpenTrial,
 }
 
+impl CommitReading {
+    /// Waits for a host's answer, and leaves the memory to others meanwhile: what is read by then is a small part of what
+    /// planning takes, and the host may hang.
+    pub(in crate::controller) async fn lend_memory<T>(&mut self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        if let Some(answered) = answer.as_mut().now_or_never() {
+            return answered;
+        }
+        let permit = self.permit.take().and_then(|reserved| reserved.permit);
+        let lent = permit.map(|permit| (Arc::clone(permit.semaphore()), permit.num_permits()));
+        let answered = answer.await;
+        if let Some((permits, units)) = lent {
+            let units = u32::try_from(units).unwrap_or(u32::MAX);
+            self.permit = Some(PlanningPermit { permit: permits.acquire_many_owned(units).await.ok() });
+        }
+        answered
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::FutureExt as _;
+    use crate::controller::commit_trials::{CommitTrials, TrialDecision, TrialSubject};
 
     /// Row S1 of the review: many moderately large commits at once took more than there is.
     #[tokio::test]
@@ -84,5 +105,29 @@ mod tests {
         let small = small.await;
         drop((large, small));
         assert!(budget.reserve(usize::MAX).now_or_never().is_some(), "more than there is has all of it");
+    }
+
+    /// A git host that hung when it was asked for a commit's statuses kept the memory of all that were to be planned.
+    #[tokio::test]
+    async fn whoever_waits_for_a_host_lends_its_memory_and_has_it_back_before_it_goes_on() {
+        let data = tempfile::tempdir().unwrap();
+        let subject = TrialSubject::SourceCommit("a".to_owned());
+        let TrialDecision::Beside(trial) = CommitTrials::open(data.path()).begin(("team", "models"), &subject).await
+        else {
+            panic!("it is no suspect");
+        };
+        let budget = PlanningBudget::new(100 << 20);
+        let mut reading = CommitReading { permit: Some(budget.reserve(80 << 20).await), _trial: trial };
+        assert_eq!(reading.lend_memory(std::future::ready(1)).now_or_never(), Some(1), "an answer that is there");
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let mut waiting = Box::pin(reading.lend_memory(answered));
+        assert!((&mut waiting).now_or_never().is_none());
+        let other = budget.reserve(50 << 20).now_or_never();
+        assert!(other.is_some(), "another is planned meanwhile");
+        answer.send(2).unwrap();
+        assert!((&mut waiting).now_or_never().is_none(), "and is through before this one goes on");
+        drop(other);
+        assert_eq!(waiting.await, Ok(2));
+        assert!(budget.reserve(50 << 20).now_or_never().is_none());
     }
 }

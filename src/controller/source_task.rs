@@ -9,6 +9,7 @@ use super::reconcile::{
 };
 use crate::controller::report::commit_statuses::CommitStatuses;
 use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;
+use crate::controller::report::queued_forge::ForgeTurns;
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::manual_requests::{HoldApproval, ManualRequests};
 use crate::controller::sources::registry::{ProblemReason, ProblemScope, SourceProblem, SourceRegistry, SourceState};
@@ -76,6 +77,7 @@ pub(super) struct SourceTask {
     pub(super) window_clock: WindowClock,
     pub(super) order: SourceOrder,
     pub(super) mirrors: MirrorResources,
+    pub(super) forge_turns: ForgeTurns,
     pub(super) budget: Arc<ForgeWriteBudget>,
     pub(super) shutdown: CancellationToken,
     /// Its source was written anew, and no reconciler has taken that up yet.
@@ -109,7 +111,7 @@ impl SourceTask {
             };
             let (statuses, problem) = CommitStatuses::new(
                 &self.source,
-                Arc::clone(&self.budget),
+                (self.forge_turns.clone(), Arc::clone(&self.budget)),
                 self.fence.clone(),
                 random_bits(),
                 &self.metrics,
@@ -212,7 +214,8 @@ impl SourceTask {
         Ok(match &access.only_namespace {
             Some(namespace) => live.confined(namespace),
             None => live,
-        })
+        }
+        .of_source(&self.source.key))
     }
 
     /// The cluster as a service account of the source's own namespace sees it.

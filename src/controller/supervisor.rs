@@ -11,6 +11,7 @@ use super::reconcile::ReconcileResult;
 use super::source_task::SourceTask;
 use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;
 use crate::controller::report::notifications::Notifier;
+use crate::controller::report::queued_forge::ForgeTurns;
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::objects::{DesiredSources, ModelSourceStore};
@@ -50,6 +51,7 @@ pub struct Controller {
     order: SourceOrder,
     mirrors: MirrorResources,
     shutdown: CancellationToken,
+    forge_turns: ForgeTurns,
     budgets: BTreeMap<String, Arc<ForgeWriteBudget>>,
     owned_shards: OwnedShards,
     running: BTreeMap<SourceKey, RunningSource>,
@@ -101,6 +103,7 @@ impl Controller {
             order: SourceOrder::default(),
             mirrors,
             shutdown: CancellationToken::new(),
+            forge_turns: ForgeTurns::default(),
             budgets: BTreeMap::new(),
             owned_shards: OwnedShards::all(),
             running: BTreeMap::new(),
@@ -285,6 +288,7 @@ impl Controller {
             window_clock: self.window_clock.clone(),
             order: self.order.clone(),
             mirrors: self.mirrors.clone(),
+            forge_turns: self.forge_turns.clone(),
             budget,
             shutdown: ending.clone(),
             is_rewritten: anew,

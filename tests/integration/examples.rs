@@ -5,7 +5,7 @@
 use crate::workbench::Workbench;
 use stator_core::finding::Finding;
 use stator_model::intent::model::{ComponentType, Engine, ModelSpec, Scaling};
-use stator_model::intent::{ResolvedEnvironment, Workspace, format};
+use stator_model::intent::{Intent, ResolvedEnvironment, Workspace, format};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -21,6 +21,10 @@ fn environment(name: &str) -> ResolvedEnvironment {
     workspace().resolve_environment(Some(name)).unwrap()
 }
 
+fn intents(name: &str) -> Vec<Intent> {
+    environment(name).intents.iter().map(|intent| intent.load().unwrap()).collect()
+}
+
 #[test]
 fn both_environments_are_without_findings() {
     assert_eq!(workspace().environment_names(), ["prod", "staging"]);
@@ -34,14 +38,14 @@ fn both_environments_are_without_findings() {
 
 #[test]
 fn every_engine_and_every_shape_is_there() {
-    let staging = environment("staging");
-    let engines: BTreeSet<Engine> = staging.intents.iter().map(|intent| intent.model.spec.engine).collect();
+    let staging = intents("staging");
+    let engines: BTreeSet<Engine> = staging.iter().map(|intent| intent.model.spec.engine).collect();
     assert_eq!(
         engines.into_iter().collect::<Vec<_>>(),
         [Engine::Vllm, Engine::Sglang, Engine::Trtllm, Engine::Mocker, Engine::Auto]
     );
     let shown = |what: &str, test: &dyn Fn(&ModelSpec) -> bool| {
-        assert!(staging.intents.iter().any(|intent| test(&intent.model.spec)), "no model shows {what}");
+        assert!(staging.iter().any(|intent| test(&intent.model.spec)), "no model shows {what}");
     };
     for engine in [Engine::Vllm, Engine::Sglang, Engine::Trtllm] {
         let aggregated = |spec: &ModelSpec| spec.serving.as_ref().is_some_and(|serving| serving.worker.is_some());
@@ -71,12 +75,11 @@ fn every_engine_and_every_shape_is_there() {
 #[test]
 fn prod_is_larger_than_staging_by_its_overlays_alone() {
     let decode = |environment: &str| {
-        let selection = self::environment(environment);
-        let intent = selection.intents.iter().find(|intent| intent.model.metadata.name.as_str() == "llama-3-70b");
+        let intent = intents(environment).into_iter().find(|one| one.model.metadata.name.as_str() == "llama-3-70b");
         intent.unwrap().model.spec.serving.clone().unwrap().decode.unwrap().replicas
     };
     assert_eq!((decode("staging"), decode("prod")), (Some(1), Some(3)));
-    assert!(environment("prod").intents.iter().all(|intent| intent.model.spec.engine != Engine::Mocker));
+    assert!(intents("prod").iter().all(|intent| intent.model.spec.engine != Engine::Mocker));
 }
 
 #[test]

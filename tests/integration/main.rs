@@ -35,6 +35,7 @@ mod mirror;
 #[path = "../support/node/mod.rs"]
 mod node;
 mod node_itself;
+mod performance;
 mod reference;
 mod replicas;
 mod sync;

@@ -216,7 +216,7 @@ fn model_names(workspace: &Workspace) -> BTreeMap<String, String> {
     for environment in workspace.environment_names() {
         let Ok(selection) = workspace.resolve_environment(Some(&environment)) else { continue };
         for intent in selection.intents {
-            models.insert(intent.source.clone(), intent.model.metadata.name.to_string());
+            models.insert(intent.source.clone(), intent.name.to_string());
         }
         for broken in selection.broken {
             let folder = folder_of(&broken.source).rsplit('/').next().unwrap_or_default().to_owned();

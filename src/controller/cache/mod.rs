@@ -15,6 +15,8 @@ pub(in crate::controller) mod drift_detector;
 mod namespace_cache;
 mod write_obstacles;
 
+use crate::controller::sources::resolved_source::SourceKey;
+use crate::fair_turns::{FairTurns, Turn};
 use cached_store::CachedObject;
 use namespace_cache::{NamespaceCache, kept_labels, kind_index, kind_index_of_object};
 use rayon::prelude::*;
@@ -37,6 +39,15 @@ use write_obstacles::WriteFitness;
 /// How long it counts which API groups the cluster serves. What is installed meanwhile is seen that much later.
 const PLATFORM_TTL: Duration = Duration::from_secs(600);
 
+/// Calls to an API server under way at a time, of all sources. Above that, writes that an admission webhook lets hang would keep
+/// others waiting.
+const MAX_CALLS: usize = 256;
+/// Calls of one source. A sync has eight at a time, and a look sixteen.
+const MAX_CALLS_OF_SOURCE: usize = 16;
+/// The same of an embedded cluster, whose calls wait for one lock, each on a thread of the runtime's that plans are made on.
+const MAX_EMBEDDED_CALLS: usize = 32;
+const MAX_EMBEDDED_CALLS_OF_SOURCE: usize = 8;
+
 /// A cluster, and what is remembered of it. Clones share it; whoever acts as somebody else needs one of his own.
 #[derive(Clone, Debug)]
 pub struct CachedCluster {
@@ -45,6 +56,9 @@ pub struct CachedCluster {
     /// The only namespace that may be touched, where there is one.
     only_namespace: Option<Arc<str>>,
     fitness: Arc<WriteFitness>,
+    turns: FairTurns<SourceKey>,
+    /// Whose calls these are.
+    source: Option<SourceKey>,
 }
 
 #[derive(Debug, Default)]
@@ -88,8 +102,8 @@ impl IdentityCaches {
         if let Some(live) = known {
             return Ok(live);
         }
-        let fitness = Arc::clone(&self.default_cluster.fitness);
-        let live = CachedCluster { fitness, ..CachedCluster::new(connect.await?) };
+        let (fitness, turns) = (Arc::clone(&self.default_cluster.fitness), self.default_cluster.turns.clone());
+        let live = CachedCluster { fitness, turns, ..CachedCluster::new(connect.await?) };
         // Two that connected at once go on with one memory.
         Ok(self.lock_by_user().entry(user.to_owned()).or_insert(live).clone())
     }
@@ -105,7 +119,12 @@ impl CachedCluster {
     /// Nothing is remembered yet. An embedded cluster has its own memory, and is asked every time.
     pub fn new(cluster: AnyCluster) -> Self {
         let fitness = Arc::new(WriteFitness::new(cluster.clone()));
-        Self { cluster, memory: Arc::default(), only_namespace: None, fitness }
+        let (all, of_source) = match &cluster {
+            AnyCluster::Kubernetes(_) => (MAX_CALLS, MAX_CALLS_OF_SOURCE),
+            AnyCluster::Embedded(_) => (MAX_EMBEDDED_CALLS, MAX_EMBEDDED_CALLS_OF_SOURCE),
+        };
+        let turns = FairTurns::new(all, of_source);
+        Self { cluster, memory: Arc::default(), only_namespace: None, fitness, turns, source: None }
     }
 
     /// What speaks against writing to the cluster: it would drop a part of it. Judged anew, as definitions change.
@@ -124,6 +143,20 @@ impl CachedCluster {
     /// The same cluster and memory, of which one namespace only may be touched.
     pub fn confined(&self, namespace: &str) -> Self {
         Self { cluster: self.cluster.in_namespace(namespace), only_namespace: Some(namespace.into()), ..self.clone() }
+    }
+
+    /// The same cluster and memory, whose calls are a source's: they wait for their turn among those of all sources.
+    pub fn of_source(&self, source: &SourceKey) -> Self {
+        Self { source: Some(source.clone()), ..self.clone() }
+    }
+
+    /// The cluster itself, in turn.
+    async fn asked(&self) -> (&AnyCluster, Turn) {
+        let turn = match &self.source {
+            Some(source) => self.turns.wait(source.clone(), 1).await,
+            None => self.turns.wait_for_all(1).await,
+        };
+        (&self.cluster, turn)
     }
 
     /// Whether a namespace may be touched. Where not, the cluster is asked, which says so.
@@ -230,7 +263,7 @@ impl CachedCluster {
         object: &ObjectRef,
     ) -> Result<Option<Object>, ClusterError> {
         let (known, _) = cache.get(at, &object.name);
-        let found = self.cluster.get(object).await?;
+        let found = self.asked().await.0.get(object).await?;
         match (&found, known) {
             (Some(found), _) => cache.apply_response(at, found),
             // Gone is the one that was known before the cluster was asked; there may be another one since.
@@ -294,13 +327,13 @@ impl Cluster for CachedCluster {
 
     async fn platform(&self, stated: &Platform) -> Result<Platform, ClusterError> {
         if self.cluster.as_kubernetes().is_none() {
-            return self.cluster.platform(stated).await;
+            return self.asked().await.0.platform(stated).await;
         }
         let known = self.memory.platform.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, platform)) = known.filter(|(asked, _)| asked.elapsed() < PLATFORM_TTL) {
             return Ok(platform);
         }
-        let platform = self.cluster.platform(stated).await?;
+        let platform = self.asked().await.0.platform(stated).await?;
         *self.memory.platform.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), platform.clone()));
         Ok(platform)
     }
@@ -317,7 +350,7 @@ impl Cluster for CachedCluster {
                 let found: Vec<Object> = found.into_par_iter().filter_map(|kept| kept.parse_object()).collect();
                 Ok(found.into_iter().filter(|object| object.has_labels(labels)).collect())
             }
-            None => self.cluster.list(kind, namespace, labels).await,
+            None => self.asked().await.0.list(kind, namespace, labels).await,
         }
     }
 
@@ -332,15 +365,15 @@ impl Cluster for CachedCluster {
                 let found: Vec<ObjectText> = found.into_par_iter().filter_map(|kept| kept.indexed_text()).collect();
                 Ok(found.into_iter().filter(|text| text.has_labels(labels)).collect())
             }
-            None => self.cluster.list_texts(kind, namespace, labels).await,
+            None => self.asked().await.0.list_texts(kind, namespace, labels).await,
         }
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
-        let Some((cache, at)) = self.locate(object) else { return self.cluster.get(object).await };
+        let Some((cache, at)) = self.locate(object) else { return self.asked().await.0.get(object).await };
         cache.wait_for_sync(at).await?;
         match cache.get(at, &object.name) {
-            _ if cache.is_opaque() => self.cluster.get(object).await,
+            _ if cache.is_opaque() => self.asked().await.0.get(object).await,
             (_, true) => self.get_uncached(&cache, at, object).await,
             // Somebody else's is not kept.
             (None, false) if PLANNED_KINDS.get(at).is_some_and(ObjectKind::is_on_demand) => {
@@ -352,7 +385,7 @@ impl Cluster for CachedCluster {
 
     async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
         let reference = request.object.reference();
-        let result = self.cluster.apply(request).await;
+        let result = self.asked().await.0.apply(request).await;
         let Some((cache, at)) = self.locate(&reference).filter(|_| !request.dry_run) else { return result };
         if let Some(kind) = PLANNED_KINDS.get(at) {
             let patch = AccessRight { kind: *kind, subresource: request.status.then_some("status"), verb: "patch" };
@@ -374,13 +407,15 @@ impl Cluster for CachedCluster {
     }
 
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
-        let Some((cache, at)) = self.locate(object) else { return self.cluster.delete(object, preconditions).await };
+        let Some((cache, at)) = self.locate(object) else {
+            return self.asked().await.0.delete(object, preconditions).await;
+        };
         let uid = preconditions.uid.as_deref().unwrap_or_default();
         let managed = kinds::MANAGED.iter().any(|kind| kind.kind == object.kind);
         if managed && self.check_preconditions((&cache, at), object, preconditions).await?.is_none() {
             return Ok(DeleteOutcome::Absent);
         }
-        let result = self.cluster.delete(object, preconditions).await;
+        let result = self.asked().await.0.delete(object, preconditions).await;
         if let Some(kind) = PLANNED_KINDS.get(at) {
             let needed = AccessRight { kind: *kind, subresource: None, verb: "delete" };
             cache.denied_rights.note_write(&[needed], &result);
@@ -396,6 +431,7 @@ impl Cluster for CachedCluster {
     }
 
     async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        // A pod is asked, which may hang; it has a deadline, and each report few such questions at a time.
         self.cluster.served_models(frontend).await
     }
 
@@ -403,7 +439,7 @@ impl Cluster for CachedCluster {
         let places: Option<Vec<usize>> = kinds.iter().map(kind_index).collect();
         match (namespace.and_then(|namespace| self.namespace_cache(namespace)), places) {
             (Some(cache), Some(places)) => Ok(cache.watch(places)),
-            (_, None) | (None, _) => self.cluster.watch(kinds, namespace).await,
+            (_, None) | (None, _) => self.asked().await.0.watch(kinds, namespace).await,
         }
     }
 }

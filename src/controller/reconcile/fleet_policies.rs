@@ -10,12 +10,17 @@ use jiff::Timestamp;
 use stator_cluster::sync::GatherError;
 use stator_git::source::signature;
 use stator_model::fleet_policy::{ClosedWindows, FleetPolicies, JudgedSource, KeyVerdict, SourcePolicies};
+use stator_model::intent::TreeSize;
 use std::sync::Arc;
 
 impl ReconcileContext {
-    /// What administrators allow the source, as it is now, and what their keys say of a commit. Nothing is done while that
-    /// is not known.
-    pub(super) async fn read_policies(&self, commit: &str) -> Result<Arc<SourcePolicies>, AttemptFailure> {
+    /// What administrators allow the source, as it is now, and what their keys say of a commit of a size. Nothing is
+    /// done while that is not known.
+    pub(super) async fn read_policies(
+        &self,
+        commit: &str,
+        size: Option<TreeSize>,
+    ) -> Result<Arc<SourcePolicies>, AttemptFailure> {
         let facts = self.read_policy_facts().await?;
         let read = tokio::time::timeout(DISCOVERY_TIMEOUT, self.rules.policies.read())
             .await
@@ -30,7 +35,7 @@ impl ReconcileContext {
         }
         let signatures = Some(self.verify_with_policies(commit, &policies).boxed().await?);
         let earlier = Some(self.rules.order.before(&self.source.key));
-        Ok(Arc::new(SourcePolicies { policies, source: JudgedSource { signatures, earlier, ..facts } }))
+        Ok(Arc::new(SourcePolicies { policies, source: JudgedSource { signatures, earlier, size, ..facts } }))
     }
 
     async fn read_policy_facts(&self) -> Result<JudgedSource, AttemptFailure> {

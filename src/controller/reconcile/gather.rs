@@ -150,9 +150,9 @@ impl ReconcileContext {
         planner: SharedPlanner,
     ) -> Result<RenderedCommit, AttemptFailure> {
         let tree = self.repository.git.read_commit(commit, &self.source.folder);
-        let (tree, reading) = self.board.measure_stage(SyncStage::Read, tree).boxed().await?;
+        let (tree, mut reading) = self.board.measure_stage(SyncStage::Read, tree).boxed().await?;
         let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
-        let policies = self.read_policies(commit).await?;
+        let policies = self.read_policies(commit, Some(tree.size())).await?;
         // What models take together is known when all of them are looked at.
         let whole = if policies.has_quotas() { commit } else { "" };
         let made_from =
@@ -188,13 +188,14 @@ impl ReconcileContext {
                 Ok(resolved) => resolved,
                 Err(error) => {
                     if let Some(reporter) = reporter {
-                        reporter.set_environment(UNNAMED_ENVIRONMENT).await;
+                        reading.lend_memory(reporter.set_environment(UNNAMED_ENVIRONMENT)).await;
                     }
                     return Err(AttemptFailure::no_environment(&error, &findings));
                 }
             };
             if let Some(reporter) = reporter {
-                reporter.set_environment(&resolved.name).boxed().await;
+                // The first time it asks the git host what it shows.
+                reading.lend_memory(reporter.set_environment(&resolved.name)).boxed().await;
                 self.board.update_state(|state| state.environment = Some(resolved.name.clone()));
             }
             self.apply_source_spec(&mut resolved)?;

@@ -33,7 +33,7 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 /// How often is looked again at models that are not well, or were different a moment ago: Events and pods of the cluster are
 /// not watched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
-/// How long the GPUs of the nodes are known before they are read again.
+/// How long the GPUs of the nodes are known before a look reads them again. Of a source at rest nobody asks for them.
 const NODES_LIFETIME: Duration = Duration::from_secs(60);
 /// A look is followed by so many times what it took without one: pages are no reason to be busy.
 const REST_FACTOR: u32 = 4;
@@ -125,10 +125,10 @@ impl ReconcileContext {
             let is_due = commit != memory.commit
                 || look_at.is_some_and(|at| at <= Instant::now())
                 || board.lacks_draft_basis(namespace, name);
-            memory.nodes.refresh(self.target.cluster.cluster()).await;
             let began = Instant::now();
             let mut drafts_against = None;
             if let Some(commit) = commit.filter(|_| is_due) {
+                memory.nodes.refresh(self.target.cluster.cluster()).await;
                 let is_drafted = board.is_drafted(namespace, name);
                 let looked = self.look_at_commit(&commit, is_drafted, &mut memory).boxed().await;
                 let looked = looked.map(|(looked, basis)| {

@@ -10,43 +10,81 @@ use stator::controller::supervisor::{Controller, ControllerOptions};
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::embedded::operator::SimulatedOperator;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 const HANGING: usize = 30;
 
-/// A host that takes connections and never answers.
-struct Host {
+/// What a host that trickles begins to say: to whoever asks for refs, and to whoever asks an API.
+const FIRST_WORDS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/x-git-upload-pack-advertisement\r\ncontent-length: \
+                           100000\r\n\r\n001e# service=git-upload-pack\n0000ffe0";
+
+/// A host that takes connections and never answers, or never comes to the end of what it says.
+pub(super) struct Host {
     listener: TcpListener,
-    taken: Vec<TcpStream>,
+    /// Those that are open, and whether they were asked something.
+    taken: Vec<(TcpStream, bool)>,
+    /// Those that were given up.
+    left: usize,
+    trickles: bool,
 }
 
 impl Host {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        Self { listener, taken: Vec::new() }
+        Self { listener, taken: Vec::new(), left: 0, trickles: false }
+    }
+
+    /// One that says a byte each time that it is looked at.
+    pub(super) fn trickling() -> Self {
+        Self { trickles: true, ..Self::new() }
+    }
+
+    /// `http://` and where it listens.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.listener.local_addr().unwrap())
+    }
+
+    /// How many conversations it is in now, and how many were given up before.
+    pub(super) fn open(&mut self) -> (usize, usize) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            stream.set_nonblocking(true).unwrap();
+            self.taken.push((stream, false));
+        }
+        let (trickles, before) = (self.trickles, self.taken.len());
+        self.taken.retain_mut(|(stream, is_asked)| {
+            let mut request = [0; 4096];
+            loop {
+                match stream.read(&mut request) {
+                    Ok(0) => return false,
+                    Ok(_) => {
+                        if trickles && !std::mem::replace(is_asked, true) {
+                            let _ = stream.write(FIRST_WORDS.as_bytes());
+                        }
+                    }
+                    Err(error) => {
+                        if *is_asked {
+                            let _ = stream.write(b"x");
+                        }
+                        return error.kind() == std::io::ErrorKind::WouldBlock;
+                    }
+                }
+            }
+        });
+        self.left += before - self.taken.len();
+        (self.taken.len(), self.left)
     }
 
     /// The number of the conversation that it is in now; nothing where it is in none.
-    fn conversation(&mut self) -> Option<usize> {
-        while let Ok((stream, _)) = self.listener.accept() {
-            stream.set_nonblocking(true).unwrap();
-            self.taken.push(stream);
-        }
-        let mut request = [0; 4096];
-        loop {
-            match self.taken.last_mut()?.read(&mut request) {
-                Ok(0) => return None,
-                Ok(_) => {}
-                Err(error) => return (error.kind() == std::io::ErrorKind::WouldBlock).then_some(self.taken.len()),
-            }
-        }
+    pub(super) fn conversation(&mut self) -> Option<usize> {
+        let (open, left) = self.open();
+        (open > 0).then_some(left)
     }
 }
 
 /// The conversations of all hosts, once they are in one at the same time.
-async fn conversations(hosts: &mut [Host]) -> Vec<usize> {
+pub(super) async fn conversations(hosts: &mut [Host]) -> Vec<usize> {
     let mut all = || hosts.iter_mut().map(Host::conversation).collect::<Option<Vec<usize>>>();
     eventually("all hosts are being asked", async || all()).await
 }
@@ -62,7 +100,7 @@ fn declaration(bench: &Workbench, hosts: &[Host]) -> String {
     let url = bench.root().canonicalize().unwrap().display().to_string();
     let mut text = source("good", &url, "  allowLocal: true\n");
     for (number, host) in hosts.iter().enumerate() {
-        let url = format!("http://{}/team/models.git", host.listener.local_addr().unwrap());
+        let url = format!("{}/team/models.git", host.url());
         text += &source(&format!("hangs-{number}"), &url, "  allowInsecure: true\n");
     }
     text

@@ -3,6 +3,7 @@
 mod asked;
 mod attacked;
 mod canaries;
+mod crowded;
 mod drifting;
 mod granted;
 mod hanging;
@@ -18,6 +19,7 @@ pub mod process;
 mod protected;
 pub mod readers;
 mod replaced;
+mod resting;
 mod rewound;
 pub mod scene;
 mod served;

@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What a namespace holds of a kind: names and resource versions, sorted.
-    fn there(&self, namespace: &str, kind: &str) -> Vec<(String, String)> {
+    pub(super) fn there(&self, namespace: &str, kind: &str) -> Vec<(String, String)> {
         let listed = self.runtime.block_on(self.objects(namespace, kind).list(&ListParams::default())).unwrap();
         let one = |object: DynamicObject| (object.metadata.name.unwrap(), object.metadata.resource_version.unwrap());
         let mut found: Vec<(String, String)> = listed.items.into_iter().map(one).collect();

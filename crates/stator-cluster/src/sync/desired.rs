@@ -4,6 +4,7 @@ use super::gather::{find_strays, gather_models, gather_namespace};
 use super::list_scope::ListScope;
 use super::{GatherError, GatheredState};
 use crate::cluster::{AnyCluster, Cluster};
+use rayon::prelude::*;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::{gpus, kinds};
 use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
@@ -12,13 +13,16 @@ use stator_core::object::ObjectRef;
 use stator_model::fleet_policy::{BoundPolicies, SourcePolicies};
 use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::{CompiledPolicy, JudgedModel};
-use stator_model::intent::{ResolvedEnvironment, rules};
+use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent, rules};
 use stator_model::plan::{
     self, HoldKind, PlanInput, PlanScope, RewoundBranch, ServerAnswers, SourceClaim, UnchangedSummary,
     alternate_graph_name,
 };
-use stator_model::render::{self, RenderTarget, RenderedModel};
+use stator_model::render::{self, RenderTarget, RenderedModel, RenderedText};
 use std::collections::BTreeSet;
+
+/// How many models are trees at a time.
+const RENDERED_AT_ONCE: usize = 1024;
 
 /// One environment, rendered.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub struct DesiredState {
     /// Where they go.
     pub target: RenderTarget,
     /// What they render to, the models without errors only.
-    pub rendered: Vec<RenderedModel>,
+    pub rendered: Vec<RenderedText>,
     /// Findings of files, models, policy and rendering, sorted.
     pub findings: Vec<Finding>,
     /// See [`PlanInput::owner`].
@@ -58,13 +62,21 @@ impl DesiredState {
         let target = target_of(&selection);
         let bound = policies.bind(&target.namespace);
         refuse_source(&mut selection, &bound);
-        let mut rendered = render::render_all(&selection.intents, &target);
-        // Both look at everything that a model renders to, before either takes it away.
-        let refused = bound.judge(&selection.name, &selection.intents, &rendered);
-        apply_policy(&selection, &mut rendered);
-        refuse_models(&mut rendered, refused);
-        // Rendered and judged, the intents are of no more use, and there may be ten thousand of them.
-        selection.intents = Vec::new();
+        let (mut rendered, mut judged) = (Vec::with_capacity(selection.intents.len()), Vec::new());
+        let mut policy = EnvironmentPolicy::of(&selection);
+        // Models are judged as trees and kept as texts, some at a time: there may be a hundred thousand of them.
+        let mut stored = std::mem::take(&mut selection.intents).into_iter();
+        while stored.len() > 0 {
+            let some: Vec<StoredIntent> = stored.by_ref().take(RENDERED_AT_ONCE).collect();
+            let intents: Vec<Intent> = some.par_iter().filter_map(StoredIntent::load).collect();
+            let mut models = render::render_all(&intents, &target);
+            // Both look at everything that a model renders to, before either takes it away.
+            let of_fleet = intents.par_iter().zip(&models).map(|(one, model)| bound.judge(&selection.name, one, model));
+            judged.par_extend(of_fleet);
+            policy.apply(&intents, &mut models);
+            rendered.par_extend(models.into_par_iter().map(RenderedModel::into_text));
+        }
+        refuse_models(&mut rendered, bound.judge_together(judged));
         let mut findings = selection.findings.clone();
         findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
         findings.extend(plan::duplicate_findings(&rendered));
@@ -137,8 +149,8 @@ impl DesiredState {
 
     /// What it is made of, and the second name of graphs that are replaced new-first: something else may have it.
     fn object_refs(&self) -> Vec<ObjectRef> {
-        let refs = |model: &RenderedModel| -> Vec<ObjectRef> {
-            let own: Vec<ObjectRef> = model.objects.iter().map(|object| object.object.reference()).collect();
+        let refs = |model: &RenderedText| -> Vec<ObjectRef> {
+            let own: Vec<ObjectRef> = model.objects.iter().map(|object| object.object.reference().clone()).collect();
             let is_doubled = |object: &&ObjectRef| {
                 object.kind == kinds::GRAPH.kind && model.replacement == ReplacementOrder::NewFirst
             };
@@ -245,13 +257,13 @@ fn refuse_source(selection: &mut ResolvedEnvironment, policies: &BoundPolicies) 
     let refusals = policies.refusals();
     let Some((first, others)) = refusals.split_first() else { return };
     let models = std::mem::take(&mut selection.intents);
-    let models = models.into_iter().map(|intent| (intent.model.metadata.name.to_string(), intent.source));
+    let models = models.into_iter().map(|intent| (intent.name.to_string(), intent.source));
     selection.break_all(models, first);
     selection.findings.extend_from_slice(others);
 }
 
 /// Adds what the administrators' policies say of each model. One that breaks a policy is not applied.
-fn refuse_models(rendered: &mut [RenderedModel], found: Vec<Vec<Finding>>) {
+fn refuse_models(rendered: &mut [RenderedText], found: Vec<Vec<Finding>>) {
     for (model, found) in rendered.iter_mut().zip(found).filter(|(_, found)| !found.is_empty()) {
         if found.iter().any(Finding::is_error) {
             model.objects.clear();
@@ -261,29 +273,44 @@ fn refuse_models(rendered: &mut [RenderedModel], found: Vec<Vec<Finding>>) {
     }
 }
 
-/// Adds what the policy says of each model. A model that breaks a rule is not applied.
-fn apply_policy(selection: &ResolvedEnvironment, rendered: &mut [RenderedModel]) {
-    let policy = CompiledPolicy::new(&selection.policy);
-    let gpus = |rendered: &RenderedModel| {
-        let used = rendered.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total());
-        used.fold(0, u64::saturating_add)
-    };
-    // Rendering keeps the order of the intents.
-    let judged_models = selection.intents.iter().zip(rendered.iter()).map(|(intent, model)| JudgedModel {
-        intent,
-        gpus: gpus(model),
-        objects: model.objects.iter().map(|desired| desired.object.value()).collect(),
-    });
-    let models: Vec<_> = judged_models.collect();
-    let judged = policy.judge(&models, &selection.name);
-    let mut reported = 0_usize;
-    for (rendered, found) in rendered.iter_mut().zip(judged) {
-        if found.iter().any(Finding::is_error) {
-            rendered.objects.clear();
+/// The environment's own policy, over all of its models.
+struct EnvironmentPolicy {
+    rules: CompiledPolicy,
+    environment: String,
+    /// Steps of the models so far.
+    spent: u64,
+    /// Findings of the models so far.
+    reported: usize,
+}
+
+impl EnvironmentPolicy {
+    fn of(selection: &ResolvedEnvironment) -> Self {
+        let rules = CompiledPolicy::new(&selection.policy);
+        Self { rules, environment: selection.name.clone(), spent: 0, reported: 0 }
+    }
+
+    /// Adds what the policy says of the next models. A model that breaks a rule is not applied.
+    fn apply(&mut self, intents: &[Intent], rendered: &mut [RenderedModel]) {
+        let gpus = |rendered: &RenderedModel| {
+            let used = rendered.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total());
+            used.fold(0, u64::saturating_add)
+        };
+        // Rendering keeps the order of the intents.
+        let judged_models = intents.iter().zip(rendered.iter()).map(|(intent, model)| JudgedModel {
+            intent,
+            gpus: gpus(model),
+            objects: model.objects.iter().map(|desired| desired.object.value()).collect(),
+        });
+        let models: Vec<_> = judged_models.collect();
+        let judged = self.rules.judge(&models, &self.environment, &mut self.spent);
+        for (rendered, found) in rendered.iter_mut().zip(judged) {
+            if found.iter().any(Finding::is_error) {
+                rendered.objects.clear();
+            }
+            rendered.findings.extend(found);
+            let most = if self.reported < MAX_FINDINGS { MAX_FILE_FINDINGS } else { 1 };
+            limit_findings(&mut rendered.findings, most, &Location::file(&rendered.source));
+            self.reported = self.reported.saturating_add(rendered.findings.len());
         }
-        rendered.findings.extend(found);
-        let most = if reported < MAX_FINDINGS { MAX_FILE_FINDINGS } else { 1 };
-        limit_findings(&mut rendered.findings, most, &Location::file(&rendered.source));
-        reported = reported.saturating_add(rendered.findings.len());
     }
 }

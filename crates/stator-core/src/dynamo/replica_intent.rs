@@ -49,7 +49,7 @@ impl ReplicaIntent {
 
 /// Who says how many replicas the components of one graph have, by name. Empty for what is no graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReplicaIntents(BTreeMap<String, ReplicaIntent>);
+pub struct ReplicaIntents(Box<[(Box<str>, ReplicaIntent)]>);
 
 impl ReplicaIntents {
     /// Reads them off a graph as git has it, and takes the counts out that are not git's to keep: what stays is what stator
@@ -60,7 +60,7 @@ impl ReplicaIntents {
         };
         let scaled = scaled_components(components);
         let may_yield = components.iter().any(is_planner);
-        let mut intents = BTreeMap::new();
+        let mut intents: BTreeMap<String, ReplicaIntent> = BTreeMap::new();
         for component in components.iter_mut().filter_map(Value::as_object_mut) {
             let Some(name) = component.get("name").and_then(Value::as_str).map(str::to_owned) else { continue };
             let is_scaled = scaled.contains(&name);
@@ -73,12 +73,12 @@ impl ReplicaIntents {
             };
             intents.insert(name, intent);
         }
-        Self(intents)
+        Self(intents.into_iter().map(|(name, intent)| (name.into(), intent)).collect())
     }
 
     /// Of one component; `None` where the graph has none of that name.
     pub fn get(&self, component: &str) -> Option<ReplicaIntent> {
-        self.0.get(component).copied()
+        self.0.iter().find(|(name, _)| **name == *component).map(|(_, intent)| *intent)
     }
 
     /// Whether the graph has the component, and stator applies no count for it.
@@ -88,8 +88,8 @@ impl ReplicaIntents {
 
     /// How many replicas components start with whose count is somebody else's from then on.
     pub fn seeds(&self) -> BTreeMap<String, u64> {
-        let seed = |(name, intent): (&String, &ReplicaIntent)| match intent {
-            ReplicaIntent::Seed(count) => Some((name.clone(), *count)),
+        let seed = |(name, intent): &(Box<str>, ReplicaIntent)| match intent {
+            ReplicaIntent::Seed(count) => Some((name.to_string(), *count)),
             ReplicaIntent::Git(_) | ReplicaIntent::Yielding(_) | ReplicaIntent::Delegated => None,
         };
         self.0.iter().filter_map(seed).collect()
@@ -97,7 +97,8 @@ impl ReplicaIntents {
 
     /// Leaves a disputed count to whoever wrote it, where git does not insist on it. True where it was left.
     pub fn yield_count(&mut self, component: &str) -> bool {
-        match self.0.get_mut(component) {
+        let found = self.0.iter_mut().find(|(name, _)| **name == *component);
+        match found.map(|(_, intent)| intent) {
             Some(intent @ ReplicaIntent::Yielding(_)) => {
                 *intent = ReplicaIntent::Delegated;
                 true
@@ -224,7 +225,11 @@ mod tests {
     }
 
     fn intents_of(components: Vec<Value>) -> Vec<(String, ReplicaIntent)> {
-        ReplicaIntents::take_from(&mut graph(components)).0.into_iter().collect()
+        ReplicaIntents::take_from(&mut graph(components))
+            .0
+            .into_iter()
+            .map(|(name, intent)| (name.to_string(), intent))
+            .collect()
     }
 
     #[test]

@@ -19,9 +19,37 @@ struct IndexedText {
     reference: ObjectRef,
     uid: Option<Box<str>>,
     resource_version: Option<Box<str>>,
-    /// Sorted by key.
-    labels: Box<[(Box<str>, Box<str>)]>,
+    labels: LabelText,
     text: CompressedText,
+}
+
+/// Labels sorted by key, in one text: two allocations of each label would take most of an object's memory.
+#[derive(Debug, PartialEq, Eq)]
+struct LabelText {
+    /// Keys and values, each key before its value.
+    words: Box<str>,
+    /// Where each of them ends.
+    ends: Box<[u32]>,
+}
+
+impl LabelText {
+    fn of<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let (mut words, mut ends) = (String::new(), Vec::new());
+        for word in labels.flat_map(|(key, value)| [key, value]) {
+            words.push_str(word);
+            // The text of an object has a bound far below this.
+            ends.push(u32::try_from(words.len()).unwrap_or(u32::MAX));
+        }
+        Self { words: words.into(), ends: ends.into() }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let word = |at: usize| {
+            let end = |at: usize| self.ends.get(at).copied().unwrap_or_default() as usize;
+            self.words.get(at.checked_sub(1).map_or(0, end)..end(at)).unwrap_or_default()
+        };
+        (0..self.ends.len()).step_by(2).map(move |at| (word(at), word(at + 1)))
+    }
 }
 
 /// A text, compressed: the JSON of an object repeats its own words. Clones share it.
@@ -78,7 +106,7 @@ impl ObjectText {
             return None;
         }
         let labels = metadata.labels.as_object().into_iter().flatten();
-        let labels = labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+        let labels = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
         let indexed = IndexedText {
             reference: ObjectRef {
                 api_version: head.api_version.into_owned(),
@@ -88,7 +116,7 @@ impl ObjectText {
             },
             uid: metadata.uid.as_str().map(Into::into),
             resource_version: metadata.resource_version.as_str().map(Into::into),
-            labels: labels.collect(),
+            labels: LabelText::of(labels),
             text,
         };
         Some(Self(Arc::new(indexed)))
@@ -134,8 +162,7 @@ impl ObjectText {
 
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        let at = self.0.labels.binary_search_by(|(known, _)| known.as_ref().cmp(key)).ok()?;
-        self.0.labels.get(at).map(|(_, value)| value.as_ref())
+        self.0.labels.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
     /// Whether it carries all these labels with these values, as the selector of a list asks.
@@ -145,7 +172,7 @@ impl ObjectText {
 
     /// `metadata.labels`.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
-        self.0.labels.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect()
+        self.0.labels.iter().collect()
     }
 }
 
@@ -156,7 +183,7 @@ impl From<&Object> for ObjectText {
             reference: object.reference(),
             uid: object.uid().map(Into::into),
             resource_version: object.resource_version().map(Into::into),
-            labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+            labels: LabelText::of(labels),
             text: CompressedText::of(&object.value().to_string()),
         }))
     }
@@ -171,34 +198,29 @@ impl From<Object> for ObjectText {
 /// A JSON value as text, for what is kept by the thousand and seldom looked into. Maps are sorted by key, so equal values
 /// have equal texts. Clones share the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonText(Arc<str>);
+pub struct JsonText(CompressedText);
 
 impl JsonText {
     /// The value itself.
     pub fn parse(&self) -> Value {
         // Every text here was a value's before.
-        serde_json::from_str(&self.0).unwrap_or_default()
+        serde_json::from_str(&self.to_text()).unwrap_or_default()
     }
 
     /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    pub fn to_text(&self) -> String {
+        self.0.to_text()
     }
 
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
-    }
-
-    /// Whether it is a map.
-    pub fn is_map(&self) -> bool {
-        self.0.starts_with('{')
+        *self == Self::default()
     }
 }
 
 impl From<&Value> for JsonText {
     fn from(value: &Value) -> Self {
-        Self(value.to_string().into())
+        Self(CompressedText::of(&value.to_string()))
     }
 }
 
@@ -286,7 +308,7 @@ mod tests {
         fn a_value_survives_as_text(value in json_value()) {
             let text = JsonText::from(&value);
             prop_assert_eq!(text.parse(), value.clone());
-            prop_assert_eq!((text.is_null(), text.is_map()), (value.is_null(), value.is_object()));
+            prop_assert_eq!(text.is_null(), value.is_null());
             prop_assert_eq!(serde_json::to_value(&text).unwrap(), value);
         }
     }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 /// Entries of git trees that are looked at before stator gives up. Trees may share subtrees, so a few kilobytes can
 /// spell out billions of paths.
-const MAX_TREE_ENTRIES: usize = 2_000_000;
+const MAX_TREE_ENTRIES: usize = 5_000_000;
 /// Files of ours in one commit, by the same reasoning.
-const MAX_FILES: usize = 100_000;
+const MAX_FILES: usize = 1_000_000;
 /// Bytes of one path: as many as Linux takes.
 pub(super) const MAX_PATH_LENGTH: usize = 4096;
 /// Blobs above this size are not loaded at all, not even to be cut short.

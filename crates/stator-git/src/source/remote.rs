@@ -83,18 +83,18 @@ impl Default for FetchLimits {
             min_bytes_per_second: 1024,
             rate_window: Duration::from_secs(60),
             max_pack_bytes: 256 << 20,
-            max_objects: 500_000,
+            max_objects: 2_000_000,
             max_object_bytes: 64 << 20,
             max_unpacked_bytes: 2 << 30,
             max_disk_bytes: 1 << 30,
             max_packs: 50,
             max_refs: 50_000,
-            max_files: 30_000,
-            max_tree_entries: 500_000,
-            max_total_bytes: 32 << 20,
-            max_values: 2_000_000,
+            max_files: 300_000,
+            max_tree_entries: 2_000_000,
+            max_total_bytes: 256 << 20,
+            max_values: 20_000_000,
             max_tree_bytes: 16 << 20,
-            cache_bytes: 64 << 20,
+            cache_bytes: 128 << 20,
         }
     }
 }
@@ -115,11 +115,11 @@ pub struct CommitSize {
 }
 
 impl CommitSize {
-    /// Bytes of memory that reading and planning it may take, at most: its text some times over, and the values that the
-    /// text can spell out.
+    /// Bytes of memory that reading and planning it may take, at most: its text twice, what is kept of each file, and the
+    /// values that the text can spell out, packed as read, packed as merged, and rendered.
     pub fn memory_estimate(&self, limits: &FetchLimits) -> usize {
         let values = (self.bytes / 2).min(limits.max_values);
-        let text = self.bytes.saturating_mul(4).saturating_add(self.files.saturating_mul(1024));
-        text.saturating_add(values.saturating_mul(160))
+        let text = self.bytes.saturating_mul(2).saturating_add(self.files.saturating_mul(4096));
+        text.saturating_add(values.saturating_mul(40))
     }
 }

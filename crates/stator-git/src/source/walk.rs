@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// mistaken `stator plan /` ends.
 const MAX_FOLDERS: usize = 200_000;
 /// Files of ours that are read, by the same reasoning.
-const MAX_TREE_FILES: usize = 100_000;
+const MAX_TREE_FILES: usize = 1_000_000;
 
 /// What one folder holds that matters.
 #[derive(Default)]

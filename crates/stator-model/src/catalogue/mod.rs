@@ -6,7 +6,7 @@ mod prices;
 pub use prices::{ESTIMATES, PriceEstimate};
 
 use crate::intent::model::{Engine, GpuSku, Model, Worker};
-use crate::intent::{SourceFile, SourceTree, Workspace, scaffold};
+use crate::intent::{SourceFile, SourceTree, StoredIntent, Workspace, scaffold};
 use crate::plan::{self, RevisionComparison};
 use crate::render::{self, RenderTarget};
 use serde::Serialize;
@@ -154,14 +154,15 @@ impl Recipe {
     pub fn summarize(&self) -> Result<RecipeSummary, Vec<Finding>> {
         let tree = self.tree();
         let selection = Workspace::parse(&tree).resolve_environment(None).map_err(|_| Vec::new())?;
-        let Some(intent) = selection.intents.first() else { return Err(selection.findings) };
+        let intent = selection.intents.first().and_then(StoredIntent::load);
+        let Some(intent) = &intent else { return Err(selection.findings) };
         let target = RenderTarget {
             repository: selection.repository.clone(),
             environment: selection.name.clone(),
             namespace: selection.environment.namespace.to_string(),
             platform: Platform::default(),
         };
-        let rendered = [render::render(intent, &target)];
+        let rendered = [render::render(intent, &target).into_text()];
         if rendered.iter().flat_map(|one| &one.findings).any(Finding::is_error) {
             return Err(rendered.into_iter().flat_map(|one| one.findings).collect());
         }

@@ -3,6 +3,7 @@
 
 use super::compiled::CompiledFleetPolicy;
 use super::document::FleetPolicy;
+use crate::intent::TreeSize;
 use crate::plan::{RepositoryOrigin, SourceClaim};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -114,7 +115,11 @@ impl SourcePolicies {
         for policy in &self.policies.policies {
             digest.update(serde_json::to_vec(&policy.document).unwrap_or_default());
         }
-        digest.update(format!("{:?}\n{:?}", self.policies.unreadable, self.source));
+        // A commit is another size each time: what counts is whether that is too much.
+        let of_size = |policy: &Arc<CompiledFleetPolicy>| self.source.size.map(|size| policy.exceeded_sizes(size));
+        let too_large: Vec<_> = self.policies.policies.iter().map(of_size).collect();
+        let source = JudgedSource { size: None, ..self.source.clone() };
+        digest.update(format!("{:?}\n{source:?}\n{too_large:?}", self.policies.unreadable));
         hex::encode(digest.finalize())
     }
 }
@@ -147,6 +152,8 @@ pub struct JudgedSource {
     pub repository: Option<String>,
     /// What the keys of policies say of its commit; `None` where nobody looked.
     pub signatures: Option<Vec<KeyVerdict>>,
+    /// How much there is to read of its commit; `None` where nobody looked.
+    pub size: Option<TreeSize>,
     /// The sources of its namespace that come before it; `None` where that is not known.
     pub earlier: Option<Vec<EarlierSource>>,
     /// When it is to be written, where nobody waits for the windows of policies.

@@ -3,6 +3,8 @@
 use super::document::{FleetPolicy, FleetPolicySpec, PodException};
 use super::patterns::CompiledPatterns;
 use super::pod_security::{PodField, PodList, PodViolation};
+use super::references::describe_size;
+use crate::intent::TreeSize;
 use crate::intent::policy::CompiledPolicy;
 use stator_core::object::Quantity;
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ pub(super) struct CompiledFleetPolicy {
     pub(super) secrets: Option<CompiledPatterns>,
     pub(super) claim_size: Option<Quantity>,
     pub(super) claims_size: Option<Quantity>,
+    pub(super) files_size: Option<Quantity>,
     pub(super) rules: CompiledPolicy,
     namespaces: CompiledPatterns,
     sources: CompiledPatterns,
@@ -101,6 +104,7 @@ impl CompiledFleetPolicy {
             secrets: names!(spec.secrets),
             claim_size: size(quotas.and_then(|quotas| quotas.claim_size.as_ref())),
             claims_size: size(quotas.and_then(|quotas| quotas.claims_size.as_ref())),
+            files_size: size(quotas.and_then(|quotas| quotas.files_size.as_ref())),
             rules: CompiledPolicy::new(&spec.rules),
             namespaces: CompiledPatterns::of_names(scope.namespaces.iter().map(|one| one.as_str())),
             sources: CompiledPatterns::of_addresses(scope.sources.iter().map(|one| one.as_str())),
@@ -126,6 +130,21 @@ impl CompiledFleetPolicy {
             }),
         };
         by_namespace || by_source
+    }
+
+    /// What of a commit is more than the policy lets stator read.
+    pub(super) fn exceeded_sizes(&self, size: TreeSize) -> Vec<String> {
+        let most = self.document.spec.quotas.as_ref().and_then(|quotas| quotas.files);
+        let files = most.filter(|most| size.files > *most as usize).map(|most| {
+            let files = crate::present::pluralize(size.files, "file", "files");
+            format!("{files} to read; allowed: at most {most}")
+        });
+        let found = Quantity::parse(&size.bytes.to_string());
+        let bytes = self
+            .files_size
+            .filter(|most| found.is_some_and(|found| found > *most))
+            .map(|most| format!("{} bytes of files to read; allowed: at most {}", size.bytes, describe_size(most)));
+        files.into_iter().chain(bytes).collect()
     }
 
     /// What pods may name of a list; nothing where the policy does not limit it.

@@ -185,6 +185,11 @@ pub struct Quotas {
     /// Maximum models.
     #[schemars(range(max = 1_000_000))]
     pub models: Option<u32>,
+    /// Maximum files of one commit that stator reads: settings, models, overlays, locks, and what models mount.
+    #[schemars(range(max = 1_000_000))]
+    pub files: Option<u32>,
+    /// Maximum size of these files and of their paths together.
+    pub files_size: Option<Quantity>,
     /// Maximum GPUs by SKU; `*` stands for each SKU that is not named. Other SKUs may not be used.
     #[schemars(length(max = 64))]
     pub gpus: Option<BTreeMap<SkuName, u32>>,

@@ -4,7 +4,7 @@ use super::binding::BoundPolicies;
 use super::compiled::CompiledFleetPolicy;
 use super::pod_security::{self, PodList, PodSecurityLevel};
 use super::pods::{Pod, find_pods};
-use super::quotas;
+use super::quotas::{self, JudgedShare, Share};
 use super::references::{References, describe_size, has_digest, image_repository};
 use super::rules;
 use crate::intent::Intent;
@@ -21,27 +21,34 @@ use stator_core::object::{FieldPath, Object};
 const ASK: &str = "or ask an administrator to allow it in the policy; `stator explain policy` shows what it allows";
 
 impl BoundPolicies {
-    /// What the policies say of each model, in the order of the models. `intents` are those that the models were rendered
-    /// from, in the same order.
-    pub fn judge(&self, environment: &str, intents: &[Intent], rendered: &[RenderedModel]) -> Vec<Vec<Finding>> {
-        let mut all: Vec<Vec<Finding>> = vec![Vec::new(); rendered.len()];
+    /// What the policies say of a model by itself, and what it takes of their quotas. `intent` is what it was rendered from.
+    pub fn judge(&self, environment: &str, intent: &Intent, model: &RenderedModel) -> JudgedShare {
+        let mut findings = Vec::new();
         if self.policies.is_empty() {
-            return all;
+            return JudgedShare { findings, share: None };
         }
-        for ((intent, model), findings) in intents.iter().zip(rendered).zip(&mut all) {
-            // An error of its own keeps it from being synced anyway.
-            for object in model.objects.iter().map(|desired| &desired.object) {
-                ObjectJudge::new(intent, object, findings).judge(&self.policies);
-            }
-            for policy in &self.policies {
-                judge_rules(policy, environment, intent, model, findings);
-            }
+        // An error of its own keeps it from being synced anyway.
+        for object in model.objects.iter().map(|desired| &desired.object) {
+            ObjectJudge::new(intent, object, &mut findings).judge(&self.policies);
         }
         for policy in &self.policies {
-            quotas::judge(policy, intents, rendered, &mut all);
+            judge_rules(policy, environment, intent, model, &mut findings);
         }
-        all.iter_mut().for_each(finding::sort_and_dedup);
-        all
+        let has_quotas = self.policies.iter().any(|policy| policy.document.spec.quotas.is_some());
+        let share = has_quotas.then(|| Box::new(Share::of(intent, model)));
+        JudgedShare { findings, share }
+    }
+
+    /// What the policies say of each model, given all models of a source in their order.
+    pub fn judge_together(&self, mut all: Vec<JudgedShare>) -> Vec<Vec<Finding>> {
+        for policy in &self.policies {
+            quotas::judge(policy, &mut all);
+        }
+        let findings = all.into_iter().map(|mut one| {
+            finding::sort_and_dedup(&mut one.findings);
+            one.findings
+        });
+        findings.collect()
     }
 }
 

@@ -40,6 +40,7 @@ impl BoundPolicies {
                 self.refuse_repository(policy),
                 self.refuse_signature(policy),
                 self.refuse_rank(policy),
+                self.refuse_size(policy),
             ];
             refusals.extend(of_policy.into_iter().flatten());
         }
@@ -123,6 +124,14 @@ impl BoundPolicies {
         let help = "Sign the commit with one of these keys (`git commit -S`) and push again, or ask an administrator \
                     to add the key to `signatures.keys` of the policy.";
         Some(Refusal { rule, message, help })
+    }
+
+    /// Of a commit that has more to read than a policy allows, nothing is applied, and nothing is pruned.
+    fn refuse_size(&self, policy: &CompiledFleetPolicy) -> Option<Refusal> {
+        let exceeded = policy.exceeded_sizes(self.source.size?);
+        let message = format!("fleet policy `{}`: the commit has {}", policy.name, exceeded.first()?);
+        let help = "Split the repository, or ask an administrator for more.";
+        Some(Refusal { rule: rules::QUOTA, message, help })
     }
 
     /// Of too many sources of a namespace, those that were created last are refused.

@@ -1,7 +1,7 @@
 use super::document::custom_resource_definition;
 use super::*;
 use crate::intent::ResolvedEnvironment;
-use crate::intent::tests::{ROOT, report, workspace};
+use crate::intent::tests::{ROOT, loaded, report, workspace};
 use crate::render::{RenderTarget, RenderedModel, render_all};
 use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
@@ -46,7 +46,8 @@ fn rendered(models: &[(&str, &str)]) -> (ResolvedEnvironment, Vec<RenderedModel>
         namespace: "team-a".into(),
         platform: Platform::default(),
     };
-    let rendered = render_all(&selection.intents, &target);
+    let intents = loaded(&selection);
+    let rendered = render_all(&intents, &target);
     for model in &rendered {
         assert!(!model.findings.iter().any(Finding::is_error), "{}", report(&model.findings));
     }
@@ -56,7 +57,9 @@ fn rendered(models: &[(&str, &str)]) -> (ResolvedEnvironment, Vec<RenderedModel>
 fn judged(spec: &str, models: &[(&str, &str)]) -> String {
     let (selection, rendered) = rendered(models);
     let bound = policies(spec).bind(&JudgedSource::default(), "team-a");
-    let found = bound.judge("prod", &selection.intents, &rendered);
+    let intents = loaded(&selection);
+    let judged = intents.iter().zip(&rendered).map(|(intent, model)| bound.judge("prod", intent, model)).collect();
+    let found = bound.judge_together(judged);
     report(&found.into_iter().flatten().collect::<Vec<_>>())
 }
 

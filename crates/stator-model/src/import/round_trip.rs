@@ -2,7 +2,7 @@
 
 use super::documents::ManifestDocument;
 use super::{ImportedFile, completion, config_maps, rules};
-use crate::intent::{Intent, SourceFile, SourceTree, Workspace, named_files};
+use crate::intent::{Intent, SourceFile, SourceTree, StoredIntent, Workspace, named_files};
 use crate::render;
 use serde_json::Value;
 use stator_core::dynamo::equivalence::{self, DocumentDifference};
@@ -70,7 +70,7 @@ pub fn verify_models(tree: &SourceTree, models: &[WrittenModel<'_>], release: Re
                 continue;
             }
         };
-        let intents: BTreeMap<&str, &Intent> =
+        let intents: BTreeMap<&str, &StoredIntent> =
             selection.intents.iter().map(|intent| (intent.source.as_str(), intent)).collect();
         let folders: BTreeSet<&str> = models.iter().map(|model| model.folder).collect();
         let folder_of = |file: &str| file.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
@@ -95,8 +95,8 @@ pub fn verify_models(tree: &SourceTree, models: &[WrittenModel<'_>], release: Re
             let own = by_folder.get(model.folder).into_iter().flatten().copied();
             let shared = shared.remove(model.folder).unwrap_or_default();
             faults.extend(own.chain(shared).map(|finding| model.reported(finding)));
-            match intents.get(join_path(model.folder, "model.yaml").as_str()) {
-                Some(intent) => faults.append(&mut model.differences(intent, release)),
+            match intents.get(join_path(model.folder, "model.yaml").as_str()).and_then(|intent| intent.load()) {
+                Some(intent) => faults.append(&mut model.differences(&intent, release)),
                 None if faults.iter().any(Finding::is_error) => {}
                 None => faults.push(model.refused("the model is not read back", "report this with the manifest")),
             }

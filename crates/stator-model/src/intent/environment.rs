@@ -12,9 +12,9 @@ use super::repository::Environment;
 use super::shape;
 use super::shared_routes::check_routes;
 use super::validate::validate_model;
-use super::workspace::{ModelFiles, ParsedFile, Workspace, document_model_name};
-use super::yaml::{FileId, YamlEntry, YamlNode, YamlSpan, YamlValue};
-use super::{BrokenIntent, FieldOrigins, Intent, ResolvedEnvironment, rules};
+use super::workspace::{ModelFiles, PackedFile, ParsedFile, Workspace, packed_model_name};
+use super::yaml::{FileId, PackedNode, YamlEntry, YamlNode, YamlSpan, YamlValue};
+use super::{BrokenIntent, FieldOrigins, IntentRest, ResolvedEnvironment, StoredIntent, rules};
 use globset::GlobSet;
 use rayon::prelude::*;
 use stator_core::dynamo::admission::Platform;
@@ -59,14 +59,14 @@ fn meant(nearest: Option<&str>) -> String {
 
 /// One model in one environment.
 enum ResolvedModel {
-    Valid(Box<Intent>, Vec<Finding>),
+    Valid(Box<StoredIntent>, Vec<Finding>),
     Broken(BrokenIntent, Vec<Finding>),
 }
 
 impl ResolvedModel {
     fn name(&self) -> Option<&str> {
         match self {
-            Self::Valid(intent, _) => Some(intent.model.metadata.name.as_str()),
+            Self::Valid(intent, _) => Some(intent.name.as_str()),
             Self::Broken(broken, _) => broken.name.as_deref(),
         }
     }
@@ -89,7 +89,7 @@ impl Workspace {
             .collect();
         let mut findings = self.findings.clone();
         findings.extend(unmatched_patterns(self, name));
-        break_duplicates(&mut resolved, &mut findings, &self.name_locations());
+        self.break_duplicates(&mut resolved, &mut findings);
         let mut selection = ResolvedEnvironment {
             name: name.to_owned(),
             environment: environment.clone(),
@@ -119,7 +119,7 @@ impl Workspace {
                 }
             }
         }
-        selection.intents.sort_by(|a, b| a.model.metadata.name.cmp(&b.model.metadata.name));
+        selection.intents.sort_by(|a, b| a.name.cmp(&b.name));
         selection.broken.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
         // Where unchanged models are left out, it is not known who else there is.
         if self.omitted_folders.is_empty() {
@@ -162,52 +162,48 @@ impl Workspace {
         environments.map(|(name, one)| (name.to_string(), one.namespace.to_string())).collect()
     }
 
-    /// Path of a `model.yaml` → where its name stands.
-    fn name_locations(&self) -> BTreeMap<&str, Location> {
-        self.models
-            .iter()
-            .map(|files| {
-                let document = &files.intent;
-                let name = document.node.as_ref().and_then(|node| node.get("metadata")?.get("name"));
-                let location =
-                    name.map_or_else(|| Location::file(&document.path), |name| name.span.location(&document.path));
-                (document.path.as_str(), location)
-            })
-            .collect()
+    /// Where the name of a model stands in its `model.yaml`.
+    fn name_location(&self, source: &str) -> Location {
+        let folder = source.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let found = self.models.binary_search_by(|files| files.folder.as_str().cmp(folder)).ok();
+        let node = found.and_then(|at| self.models.get(at)?.intent.unpack_node());
+        let name = node.as_ref().and_then(|node| node.get("metadata")?.get("name"));
+        name.map_or_else(|| Location::file(source), |name| name.span.location(source))
     }
-}
 
-/// Two models of one name: both are broken, and each finding names the other.
-fn break_duplicates(resolved: &mut [ResolvedModel], findings: &mut Vec<Finding>, places: &BTreeMap<&str, Location>) {
-    let mut names: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (position, model) in resolved.iter().enumerate() {
-        if let Some(name) = model.name() {
-            names.entry(name.to_owned()).or_default().push(position);
+    /// Two models of one name: both are broken, and each finding names the other.
+    fn break_duplicates(&self, resolved: &mut [ResolvedModel], findings: &mut Vec<Finding>) {
+        let mut names: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (position, model) in resolved.iter().enumerate() {
+            if let Some(name) = model.name() {
+                names.entry(name.to_owned()).or_default().push(position);
+            }
         }
-    }
-    for (name, positions) in names.into_iter().filter(|(_, positions)| positions.len() > 1) {
-        let sources: Vec<String> = positions
-            .iter()
-            .filter_map(|position| resolved.get(*position))
-            .map(|model| match model {
-                ResolvedModel::Valid(intent, _) => intent.source.clone(),
-                ResolvedModel::Broken(broken, _) => broken.source.clone(),
-            })
-            .collect();
-        for (position, source) in positions.iter().zip(&sources) {
-            let others: Vec<String> =
-                sources.iter().filter(|other| *other != source).map(|other| format!("`{other}`")).collect();
-            findings.push(Finding::error(
-                rules::LAYOUT_DUPLICATE_NAME,
-                places.get(source.as_str()).cloned().unwrap_or_else(|| Location::file(source)),
-                format!("the name `{name}` is also used by {}", others.join(", ")),
-                "Rename one of them, or exclude one from the environment with `exclude`.",
-            ));
-            if let Some(model) = resolved.get_mut(*position) {
-                let own = match model {
-                    ResolvedModel::Valid(_, own) | ResolvedModel::Broken(_, own) => std::mem::take(own),
-                };
-                *model = ResolvedModel::Broken(BrokenIntent { source: source.clone(), name: Some(name.clone()) }, own);
+        for (name, positions) in names.into_iter().filter(|(_, positions)| positions.len() > 1) {
+            let sources: Vec<String> = positions
+                .iter()
+                .filter_map(|position| resolved.get(*position))
+                .map(|model| match model {
+                    ResolvedModel::Valid(intent, _) => intent.source.clone(),
+                    ResolvedModel::Broken(broken, _) => broken.source.clone(),
+                })
+                .collect();
+            for (position, source) in positions.iter().zip(&sources) {
+                let others: Vec<String> =
+                    sources.iter().filter(|other| *other != source).map(|other| format!("`{other}`")).collect();
+                findings.push(Finding::error(
+                    rules::LAYOUT_DUPLICATE_NAME,
+                    self.name_location(source),
+                    format!("the name `{name}` is also used by {}", others.join(", ")),
+                    "Rename one of them, or exclude one from the environment with `exclude`.",
+                ));
+                if let Some(model) = resolved.get_mut(*position) {
+                    let own = match model {
+                        ResolvedModel::Valid(_, own) | ResolvedModel::Broken(_, own) => std::mem::take(own),
+                    };
+                    *model =
+                        ResolvedModel::Broken(BrokenIntent { source: source.clone(), name: Some(name.clone()) }, own);
+                }
             }
         }
     }
@@ -260,7 +256,7 @@ impl<'a> EnvironmentResolver<'a> {
         // A lock of the environment's own is stronger than one for all.
         let lock = files.locks.get(&Some(self.environment.to_owned())).or_else(|| files.locks.get(&None));
         let broken = |findings| {
-            let broken = BrokenIntent { source: source.clone(), name: document_model_name(&files.intent) };
+            let broken = BrokenIntent { source: source.clone(), name: packed_model_name(&files.intent) };
             ResolvedModel::Broken(broken, findings)
         };
         let unusable = self.root_broken
@@ -269,9 +265,11 @@ impl<'a> EnvironmentResolver<'a> {
             || overlay.is_some_and(|overlay| overlay.broken)
             || lock.is_some_and(|lock| lock.broken)
             || self.folder_defaults(&files.folder).any(|folder| folder.broken);
-        let Some(intent) = files.intent.node.as_ref().filter(|_| !unusable) else { return broken(Vec::new()) };
+        let Some(intent) = files.intent.unpack_node().filter(|_| !unusable) else { return broken(Vec::new()) };
+        let intent = &intent;
         let mut findings = Vec::new();
-        let overlay = overlay.and_then(|overlay| Some((overlay, overlay.node.as_ref()?)));
+        let overlay = overlay.and_then(|overlay| Some((overlay, overlay.unpack_node()?)));
+        let overlay = overlay.as_ref();
         if let Some((overlay, node)) = overlay {
             findings.extend(check_overlay_name(overlay, node, intent));
         }
@@ -290,14 +288,15 @@ impl<'a> EnvironmentResolver<'a> {
                 return broken(findings);
             }
         };
+        let packed = PackedNode::of(&merged);
         let origins = FieldOrigins::new(self.workspace.file_names.clone(), merged);
         findings.extend(validate_model(&model, &origins, self.release));
         let there = self.workspace.mounted_files.get(&files.folder).map_or(&[][..], Vec::as_slice);
         let contents = read_mounted_files(&model, &origins, &files.folder, there, &mut findings);
         let manifests = read_manifests(&model, &origins, &files.folder, there, &mut findings);
         let mut holds = None;
-        if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.node.as_ref()?))) {
-            match lock::check_lock(&document.path, node, &model, &origins) {
+        if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.unpack_node()?))) {
+            match lock::check_lock(&document.path, &node, &model, &origins) {
                 LockCheck::Valid(lock) => holds = Some(lock),
                 LockCheck::Unused(finding) | LockCheck::Damaged(finding) => findings.push(finding),
             }
@@ -305,7 +304,15 @@ impl<'a> EnvironmentResolver<'a> {
         if findings.iter().any(Finding::is_error) {
             return broken(findings);
         }
-        let intent = Intent { source: source.clone(), model, origins, files: contents, manifests, lock: holds };
+        let rest = IntentRest { files: contents, manifests, lock: holds };
+        let intent = StoredIntent {
+            name: model.metadata.name,
+            source: source.clone(),
+            has_route: model.spec.route.is_some(),
+            merged: packed,
+            file_names: self.workspace.file_names.clone(),
+            rest: Some(Box::new(rest)).filter(|rest| !rest.is_empty()),
+        };
         ResolvedModel::Valid(Box::new(intent), findings)
     }
 
@@ -450,7 +457,7 @@ fn put_spec(document: &mut YamlNode, spec: YamlNode) {
 }
 
 /// An overlay may repeat its intent's name, and may not change it.
-fn check_overlay_name(overlay: &ParsedFile, node: &YamlNode, intent: &YamlNode) -> Option<Finding> {
+fn check_overlay_name(overlay: &PackedFile, node: &YamlNode, intent: &YamlNode) -> Option<Finding> {
     let name = |node: &YamlNode| node.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
     let (given, wanted) = (name(node)?, name(intent)?);
     let (text, wanted) = (given.as_str()?, wanted.as_str()?.to_owned());

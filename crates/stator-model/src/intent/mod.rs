@@ -43,11 +43,15 @@ pub use origins::FieldOrigins;
 pub use outline::DocumentKind;
 pub use workspace::Workspace;
 
+use decode::decode;
 use model::Model;
+use origins::FileNames;
 use repository::{Environment, Guards, PolicyRule, Prices};
+use scalar::ModelName;
 use stator_core::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use yaml::PackedNode;
 
 /// One file of a repository, or why it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +74,26 @@ pub struct SourceTree {
     pub unread: Vec<UnreadPlace>,
     /// Folders whose models are there and whose files are left out here, as nothing of them changed.
     pub omitted_folders: BTreeSet<String>,
+}
+
+/// How much there is to read of a repository.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeSize {
+    /// Files, at each of their paths.
+    pub files: usize,
+    /// Bytes of their content and of their paths.
+    pub bytes: usize,
+}
+
+impl SourceTree {
+    /// How much there is to read.
+    pub fn size(&self) -> TreeSize {
+        let files = self.files.iter().chain(self.mounted_files.values().flatten());
+        files.fold(TreeSize::default(), |sum, file| {
+            let content = file.content.as_ref().map_or(0, |content| content.len());
+            TreeSize { files: sum.files + 1, bytes: sum.bytes + file.path.len() + content }
+        })
+    }
 }
 
 /// A file or folder of a repository that may hold models and is not read: a model that is recorded there must not look
@@ -123,7 +147,7 @@ pub struct ResolvedEnvironment {
     /// The repository's name.
     pub repository: String,
     /// Models without errors, sorted by name.
-    pub intents: Vec<Intent>,
+    pub intents: Vec<StoredIntent>,
     /// Models with errors: never rendered, and never pruned either.
     pub broken: Vec<BrokenIntent>,
     /// What may hold models and is not read.
@@ -166,6 +190,45 @@ pub struct Intent {
     pub manifests: Vec<ManifestObject>,
     /// What the profiler chose, where the model has a lock that holds: the graph is rendered from it.
     pub lock: Option<Box<lock::ActiveLock>>,
+}
+
+/// A model without errors, merged: what it is found by, and the rest packed until it is worked on. An [`Intent`] takes about
+/// ten times the memory.
+#[derive(Clone, Debug)]
+pub struct StoredIntent {
+    /// `metadata.name`.
+    pub name: ModelName,
+    /// Path of its `model.yaml` from the root.
+    pub source: String,
+    has_route: bool,
+    merged: PackedNode,
+    file_names: FileNames,
+    rest: Option<Box<IntentRest>>,
+}
+
+/// What only few models have.
+#[derive(Clone, Debug, Default)]
+struct IntentRest {
+    files: BTreeMap<String, Arc<[u8]>>,
+    manifests: Vec<ManifestObject>,
+    lock: Option<Box<lock::ActiveLock>>,
+}
+
+impl IntentRest {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.manifests.is_empty() && self.lock.is_none()
+    }
+}
+
+impl StoredIntent {
+    /// The intent itself. `None` never comes: a stored intent was decoded once.
+    pub fn load(&self) -> Option<Intent> {
+        let merged = self.merged.unpack();
+        let model = decode(&merged).ok()?;
+        let IntentRest { files, manifests, lock } = self.rest.as_deref().cloned().unwrap_or_default();
+        let origins = FieldOrigins::new(Arc::clone(&self.file_names), merged);
+        Some(Intent { source: self.source.clone(), model, origins, files, manifests, lock })
+    }
 }
 
 /// A model that cannot be used. Its live objects are left alone.

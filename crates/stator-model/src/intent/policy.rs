@@ -69,18 +69,17 @@ impl CompiledPolicy {
 
     /// What is said of each model, with the GPUs that it takes. All of a commit may cost so much and no more, counted in steps
     /// and not in seconds: the same commit has the same findings on every machine. What comes after that, in the order of the
-    /// models, is refused.
-    pub fn judge(&self, models: &[JudgedModel<'_>], environment: &str) -> Vec<Vec<Finding>> {
+    /// models, is refused. `spent` are the steps of the models before these.
+    pub fn judge(&self, models: &[JudgedModel<'_>], environment: &str, spent: &mut u64) -> Vec<Vec<Finding>> {
         if self.rules.is_empty() {
             return vec![Vec::new(); models.len()];
         }
         let costs: Vec<u64> = models.par_iter().map(|model| self.cost_of(model)).collect();
-        let mut spent = 0_u64;
         let is_affordable: Vec<bool> = costs
             .into_iter()
             .map(|cost| {
-                spent = spent.saturating_add(cost);
-                spent <= MAX_TOTAL_COST
+                *spent = spent.saturating_add(cost);
+                *spent <= MAX_TOTAL_COST
             })
             .collect();
         let judged = models.par_iter().zip(is_affordable).map(|(model, is_affordable)| {
@@ -360,7 +359,7 @@ fn to_cel_value(json: &serde_json::Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intent::tests::{QWEN, ROOT, report, workspace};
+    use crate::intent::tests::{QWEN, ROOT, loaded, report, workspace};
     use proptest::prelude::*;
 
     fn judged(expression: &str) -> String {
@@ -370,7 +369,7 @@ mod tests {
         );
         let workspace = workspace(&[("stator.yaml", &root), ("m/model.yaml", QWEN)]);
         let selection = workspace.resolve_environment(Some("prod")).unwrap();
-        match selection.intents.first() {
+        match loaded(&selection).first() {
             Some(intent) => report(
                 &CompiledPolicy::new(&selection.policy)
                     .evaluate(&JudgedModel { intent, gpus: 8, objects: Vec::new() }, "prod"),
@@ -454,7 +453,8 @@ mod tests {
             assert_ne!(model, QWEN);
             let workspace = workspace(&[("stator.yaml", &root(expression)), ("m/model.yaml", &model)]);
             let selection = workspace.resolve_environment(Some("prod")).unwrap();
-            let intent = selection.intents.first().unwrap_or_else(|| panic!("{}", report(&selection.findings)));
+            let intents = loaded(&selection);
+            let intent = intents.first().unwrap_or_else(|| panic!("{}", report(&selection.findings)));
             report(
                 &CompiledPolicy::new(&selection.policy)
                     .evaluate(&JudgedModel { intent, gpus: 8, objects: Vec::new() }, "prod"),

@@ -151,9 +151,9 @@ mod tests {
         let workspace = workspace("demo");
         let staging = workspace.resolve_environment(None).unwrap();
         assert_eq!(staging.findings, Vec::new());
-        let names: Vec<&str> = staging.intents.iter().map(|intent| intent.model.metadata.name.as_str()).collect();
+        let names: Vec<&str> = staging.intents.iter().map(|intent| intent.name.as_str()).collect();
         assert_eq!(names, ["mock", "qwen3-8b"]);
-        let worker = staging.intents[1].model.spec.serving.clone().unwrap().worker.unwrap();
+        let worker = staging.intents[1].load().unwrap().model.spec.serving.clone().unwrap().worker.unwrap();
         assert_eq!(worker.replicas, Some(1), "the overlay holds");
     }
 

@@ -1,21 +1,20 @@
 //! What routes of several models have to do with each other: canaries that are there, and requests that two models want.
 
-use super::Intent;
 use super::model::{Route, RouteGateway};
 use super::rules;
 use super::scalar::Hostname;
+use super::{Intent, StoredIntent};
 use stator_core::finding::Finding;
 use std::collections::BTreeMap;
 
 /// Warnings about routes, where all models of an environment are known.
-pub(super) fn check_routes(intents: &[Intent], broken: &[&str]) -> Vec<Finding> {
-    let by_name: BTreeMap<&str, &Intent> =
-        intents.iter().map(|intent| (intent.model.metadata.name.as_str(), intent)).collect();
+pub(super) fn check_routes(stored: &[StoredIntent], broken: &[&str]) -> Vec<Finding> {
+    let routed: Vec<Intent> = stored.iter().filter(|one| one.has_route).filter_map(StoredIntent::load).collect();
     let mut findings = Vec::new();
     let mut takers: BTreeMap<RouteMatch<'_>, &Intent> = BTreeMap::new();
-    for intent in intents {
+    for intent in &routed {
         let Some(route) = &intent.model.spec.route else { continue };
-        findings.extend(check_canary(intent, route, &by_name, broken));
+        findings.extend(check_canary(intent, route, stored, broken));
         for (wanted, path) in matches_of(route) {
             if let Some(first) = takers.get(&wanted) {
                 findings.push(rivals_finding(intent, first, &wanted, &path));
@@ -70,13 +69,15 @@ fn rivals_finding(intent: &Intent, first: &Intent, wanted: &RouteMatch<'_>, path
 }
 
 /// A canary that is not there, or that clients' requests do not fit.
-fn check_canary(intent: &Intent, route: &Route, by_name: &BTreeMap<&str, &Intent>, broken: &[&str]) -> Option<Finding> {
+fn check_canary(intent: &Intent, route: &Route, stored: &[StoredIntent], broken: &[&str]) -> Option<Finding> {
     let canary = route.canary.as_ref()?;
     let warn = |field: &str, message: String, help: String| {
         let location = intent.origins.locate(&format!("spec.route.canary.{field}"));
         Some(Finding::warning(rules::MODEL_ROUTE, location, message, help))
     };
-    let Some(other) = by_name.get(canary.model.as_str()) else {
+    // They are sorted by name.
+    let found = stored.binary_search_by(|one| one.name.as_str().cmp(canary.model.as_str())).ok();
+    let Some(other) = found.and_then(|at| stored.get(at)?.load()) else {
         if broken.contains(&canary.model.as_str()) {
             return None;
         }
@@ -94,7 +95,7 @@ fn check_canary(intent: &Intent, route: &Route, by_name: &BTreeMap<&str, &Intent
         let spec = &intent.model.spec;
         spec.served_name.clone().unwrap_or_else(|| spec.model.clone())
     };
-    let (own, theirs) = (served(intent), served(other));
+    let (own, theirs) = (served(intent), served(&other));
     if own == theirs {
         return None;
     }

@@ -20,6 +20,11 @@ pub(crate) fn workspace(files: &[(&str, &str)]) -> Workspace {
     Workspace::parse(&SourceTree { files, ..SourceTree::default() })
 }
 
+/// The intents of an environment.
+pub(crate) fn loaded(selection: &ResolvedEnvironment) -> Vec<Intent> {
+    selection.intents.iter().map(|intent| intent.load().unwrap()).collect()
+}
+
 /// Findings as `validate --format concise` would show them, with help.
 pub(crate) fn report(findings: &[Finding]) -> String {
     findings
@@ -79,7 +84,7 @@ fn a_model_is_merged_from_root_folder_environment_intent_and_overlay() {
     assert_eq!(report(&workspace.findings), "");
     let prod = workspace.resolve_environment(Some("prod")).unwrap();
     assert_eq!(report(&prod.findings), "");
-    let intent = &prod.intents[0];
+    let intent = &loaded(&prod)[0];
     insta::assert_snapshot!(serde_json::to_string_pretty(&intent.model.spec).unwrap(), @r#"
     {
       "model": "Qwen/Qwen3-0.6B",
@@ -136,7 +141,7 @@ fn a_model_is_merged_from_root_folder_environment_intent_and_overlay() {
     spec.sla: models/small/model.yaml:5:1
     "#);
     let staging = workspace.resolve_environment(Some("staging")).unwrap();
-    assert_eq!(staging.intents[0].model.spec.serving.as_ref().unwrap().worker.as_ref().unwrap().replicas, Some(1));
+    assert_eq!(loaded(&staging)[0].model.spec.serving.as_ref().unwrap().worker.as_ref().unwrap().replicas, Some(1));
 }
 
 #[test]
@@ -390,7 +395,7 @@ fn include_and_exclude_name_folders_files_or_globs() {
     let workspace = files(&root.replace("'['", "'*'"));
     let names = |environment: &str| {
         let selection = workspace.resolve_environment(Some(environment)).unwrap();
-        selection.intents.iter().map(|intent| intent.model.metadata.name.to_string()).collect::<Vec<_>>()
+        selection.intents.iter().map(|intent| intent.name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(names("a"), ["big", "small", "x"]);
     assert_eq!(names("b"), ["x", "y"]);

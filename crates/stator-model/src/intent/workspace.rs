@@ -8,7 +8,7 @@ use super::policy::{MAX_RULES, compile_expression};
 use super::repository::{Defaults, Repository, fallback_environments, fallback_repository, recover_repository};
 use super::scalar::ModelName;
 use super::schema::SchemaKind;
-use super::yaml::{FileId, YamlNode, parse_yaml};
+use super::yaml::{FileId, PackedNode, YamlNode, parse_yaml};
 use super::{BrokenIntent, FileRole, SourceFile, SourceTree, UnreadCause, UnreadPlace, rules};
 use rayon::prelude::*;
 use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
@@ -47,27 +47,40 @@ pub struct Workspace {
     pub(super) omitted_folders: BTreeSet<String>,
 }
 
-/// One file that was read.
+/// One file that was read. Those of models stay packed until they are looked into.
 #[derive(Debug)]
-pub(super) struct ParsedFile {
+pub(super) struct ParsedFile<N = YamlNode> {
     pub(super) path: String,
     /// The document, as far as it could be read.
-    pub(super) node: Option<YamlNode>,
+    pub(super) node: Option<N>,
     /// It has errors of its own: nothing may be built on it.
     pub(super) broken: bool,
     /// A key or the whole document is there twice, so that what was read of it may not be what is meant.
     pub(super) is_ambiguous: bool,
 }
 
+pub(super) type PackedFile = ParsedFile<PackedNode>;
+
+impl PackedFile {
+    fn unpack(self) -> ParsedFile {
+        let Self { path, node, broken, is_ambiguous } = self;
+        ParsedFile { path, node: node.as_ref().map(PackedNode::unpack), broken, is_ambiguous }
+    }
+
+    pub(super) fn unpack_node(&self) -> Option<YamlNode> {
+        self.node.as_ref().map(PackedNode::unpack)
+    }
+}
+
 /// A `model.yaml` and its overlays.
 #[derive(Debug)]
 pub(super) struct ModelFiles {
     pub(super) folder: String,
-    pub(super) intent: ParsedFile,
+    pub(super) intent: PackedFile,
     /// Environment → overlay.
-    pub(super) overlays: BTreeMap<String, ParsedFile>,
+    pub(super) overlays: BTreeMap<String, PackedFile>,
     /// Environment, or `None` for all → lock.
-    pub(super) locks: BTreeMap<Option<String>, ParsedFile>,
+    pub(super) locks: BTreeMap<Option<String>, PackedFile>,
     /// An overlay is for an environment that does not exist. Which one was meant is unknown, so none may use the model.
     pub(super) stray_overlay: bool,
 }
@@ -79,7 +92,7 @@ fn split_folder(path: &str) -> (&str, &str) {
 struct LoadedFile {
     role: FileRole,
     kind: Option<SchemaKind>,
-    document: ParsedFile,
+    document: PackedFile,
     findings: Vec<Finding>,
 }
 
@@ -137,6 +150,7 @@ fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
     let is_ambiguous =
         findings.iter().any(|one| [rules::YAML_DUPLICATE_KEY, rules::YAML_DOCUMENTS].contains(&one.rule));
     limit_findings(&mut findings, MAX_FILE_FINDINGS, &Location::file(&file.path));
+    let node = node.as_ref().map(PackedNode::of);
     LoadedFile { role, kind, document: ParsedFile { path: file.path.clone(), node, broken, is_ambiguous }, findings }
 }
 
@@ -179,19 +193,23 @@ impl Workspace {
             omitted_folders: tree.omitted_folders.clone(),
         };
         let mut models: BTreeMap<String, ModelFiles> = BTreeMap::new();
-        let mut overlays: Vec<(String, ParsedFile)> = Vec::new();
-        let mut locks: Vec<(Option<String>, ParsedFile)> = Vec::new();
+        let mut overlays: Vec<(String, PackedFile)> = Vec::new();
+        let mut locks: Vec<(Option<String>, PackedFile)> = Vec::new();
         let mut misnamed: Vec<(String, ParsedFile)> = Vec::new();
         for mut file in loaded {
             workspace.findings.append(&mut file.findings);
             let document = file.document;
             let folder = split_folder(&document.path).0.to_owned();
             match file.role {
-                FileRole::Settings if file.kind == Some(SchemaKind::Repository) => workspace.root = Some(document),
+                FileRole::Settings if file.kind == Some(SchemaKind::Repository) => {
+                    workspace.root = Some(document.unpack())
+                }
                 // Unreadable at the root: it may have been the repository's.
-                FileRole::Settings if file.kind.is_none() && folder.is_empty() => workspace.root = Some(document),
+                FileRole::Settings if file.kind.is_none() && folder.is_empty() => {
+                    workspace.root = Some(document.unpack())
+                }
                 FileRole::Settings => {
-                    workspace.folders.insert(folder, document);
+                    workspace.folders.insert(folder, document.unpack());
                 }
                 FileRole::Intent => {
                     let files = ModelFiles {
@@ -205,7 +223,7 @@ impl Workspace {
                 }
                 FileRole::Overlay(environment) => overlays.push((environment, document)),
                 FileRole::Lock(environment) => locks.push((environment, document)),
-                FileRole::Misnamed { meant } => misnamed.push((meant, document)),
+                FileRole::Misnamed { meant } => misnamed.push((meant, document.unpack())),
                 FileRole::Other if document.broken => {
                     workspace.unidentified.push(BrokenIntent { source: document.path, name: None });
                 }
@@ -255,7 +273,7 @@ impl Workspace {
         }
         if is_model_file {
             let model = document.node.as_ref().filter(|node| has_kind(node, "Model"));
-            let model = model.and_then(|_| document_model_name(&document));
+            let model = model.and_then(|node| model_name(node, document.is_ambiguous));
             let cause = UnreadCause::Misnamed { meant, model };
             self.unread.push(UnreadPlace { path: document.path, cause });
         }
@@ -362,7 +380,7 @@ impl Workspace {
         }
     }
 
-    fn attach_overlay(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: String, overlay: ParsedFile) {
+    fn attach_overlay(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: String, overlay: PackedFile) {
         let folder = split_folder(&overlay.path).0;
         let Some(model) = models.get_mut(folder) else {
             self.findings.push(Finding::error(
@@ -371,7 +389,7 @@ impl Workspace {
                 "an overlay without its intent: there is no `model.yaml` beside it",
                 "Add the `model.yaml`, or remove the overlay with the model.",
             ));
-            let name = document_model_name(&overlay);
+            let name = packed_model_name(&overlay);
             self.unidentified.push(BrokenIntent { source: overlay.path, name });
             return;
         };
@@ -393,7 +411,7 @@ impl Workspace {
         &mut self,
         models: &mut BTreeMap<String, ModelFiles>,
         environment: Option<String>,
-        lock: ParsedFile,
+        lock: PackedFile,
     ) {
         let Some(model) = models.get_mut(split_folder(&lock.path).0) else {
             self.findings.push(Finding::warning(
@@ -435,9 +453,11 @@ fn unknown_environment(path: &str, environment: &str, known: &BTreeSet<&str>) ->
 }
 
 /// `metadata.name`, as far as it can be read. A file that is ambiguous may hold another name as well.
-pub(super) fn document_model_name(document: &ParsedFile) -> Option<String> {
-    if document.is_ambiguous {
-        return None;
-    }
-    document.node.as_ref()?.get("metadata")?.get("name")?.as_str().map(str::to_owned)
+pub(super) fn packed_model_name(document: &PackedFile) -> Option<String> {
+    model_name(&document.unpack_node()?, document.is_ambiguous)
+}
+
+fn model_name(node: &YamlNode, is_ambiguous: bool) -> Option<String> {
+    let name = node.get("metadata")?.get("name")?.as_str().filter(|_| !is_ambiguous);
+    name.map(str::to_owned)
 }

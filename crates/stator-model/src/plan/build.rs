@@ -11,12 +11,12 @@ use super::{
     Action, Change, ChangeReason, DeleteStep, HeldChanges, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep,
     PlannedWrite, ServerAnswers, guard, masking, rules, totals,
 };
-use crate::render::{ApplyStage, RenderedModel, RenderedObject};
+use crate::render::{ApplyStage, RenderedObject, RenderedText};
 use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::dynamo::kinds::{CLAIM, CONFIG_MAP, GRAPH, JOB, JOURNAL, LABEL_MODEL, RECORD};
 use stator_core::finding::{self, Finding, Location};
-use stator_core::object::{Object, ObjectIdentity};
+use stator_core::object::{Object, ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans one environment: what a sync would do, and why. Pure; models are decided on in parallel.
@@ -91,7 +91,7 @@ fn context_of(input: &PlanInput) -> PlanContext<'_> {
 }
 
 /// The models that the plan is about.
-fn covered_models<'a>(context: &'a PlanContext<'_>) -> Vec<&'a RenderedModel> {
+fn covered_models<'a>(context: &'a PlanContext<'_>) -> Vec<&'a RenderedText> {
     context.models().filter(|one| context.input.scope.covers(&one.model)).collect()
 }
 
@@ -106,8 +106,13 @@ fn decide_objects(
     let objects =
         covered_models(context).into_iter().flat_map(|model| model.objects.iter().map(move |one| (model, one)));
     let objects: Vec<_> = objects.map(|(model, desired)| (model, desired, decided.next())).collect();
-    let decide = |(model, desired, decided): (&RenderedModel, &RenderedObject, Option<PlannedChange>)| {
-        decided.filter(|one| !is_open(one)).unwrap_or_else(|| decide_by_role(context, &claims, model, desired))
+    let decide = |(model, desired, decided): (&RenderedText, &RenderedObject<ObjectText>, Option<PlannedChange>)| {
+        decided.filter(|one| !is_open(one)).unwrap_or_else(|| {
+            let mut decided = decide_by_role(context, &claims, model, desired);
+            // A list that grew has room for several, and there is one for each object.
+            decided.change.reasons.shrink_to_fit();
+            decided
+        })
     };
     objects.into_par_iter().map(decide).collect()
 }
@@ -252,26 +257,26 @@ pub(super) fn sort_changes(mut lines: Vec<(ApplyStage, Change)>) -> Vec<Change> 
 fn decide_by_role(
     context: &PlanContext<'_>,
     claims: &SharedObjects<'_>,
-    rendered: &RenderedModel,
-    desired: &RenderedObject,
+    rendered: &RenderedText,
+    desired: &RenderedObject<ObjectText>,
 ) -> PlannedChange {
     if let Some(unlisted) = context.unlisted_kind(desired.object.kind()) {
-        let change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
-        return unlisted::block_unlisted(change, desired, unlisted);
+        let change = Change::new(&rendered.model, &rendered.source, desired.object.reference().clone());
+        return unlisted::block_unlisted(change, &desired.parse(), unlisted);
     }
     match claims.role(rendered, desired) {
         SharedObjectRole::Owner => {
-            let labelled = with_owner_labels(context.input, &rendered.model, desired);
+            let labelled = with_owner_labels(context.input, &rendered.model, &desired.parse());
             let desired = RenderedObject { prune: claims.all_prune(desired), ..labelled };
             desired_object::decide_desired(context, rendered, &desired)
         }
         SharedObjectRole::Shares(owner) => {
-            let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
+            let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference().clone());
             change.reasons.push(ChangeReason::SharedObject { owner });
             PlannedChange { change, stage: desired.stage, findings: Vec::new() }
         }
         SharedObjectRole::Disputed(others) => {
-            let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
+            let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference().clone());
             if let Some(live) = context.live(&change.object) {
                 gpu_usage::set_unchanged_gpus(&mut change, &live);
             }
@@ -307,14 +312,14 @@ fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
 }
 
 /// The errors of objects that several models render and that are not the same.
-pub fn duplicate_findings(rendered: &[RenderedModel]) -> Vec<Finding> {
+pub fn duplicate_findings(rendered: &[RenderedText]) -> Vec<Finding> {
     SharedObjects::of(rendered.iter()).findings().collect()
 }
 
 /// Objects that several models render.
 struct SharedObjects<'a> {
     /// Identity → who renders it, by model; only where there are several.
-    renderers: BTreeMap<ObjectIdentity, Vec<(&'a RenderedModel, &'a RenderedObject)>>,
+    renderers: BTreeMap<ObjectIdentity, Vec<(&'a RenderedText, &'a RenderedObject<ObjectText>)>>,
 }
 
 enum SharedObjectRole {
@@ -324,8 +329,8 @@ enum SharedObjectRole {
 }
 
 impl<'a> SharedObjects<'a> {
-    fn of(rendered: impl Iterator<Item = &'a RenderedModel>) -> Self {
-        let mut all: BTreeMap<ObjectIdentity, Vec<(&RenderedModel, &RenderedObject)>> = BTreeMap::new();
+    fn of(rendered: impl Iterator<Item = &'a RenderedText>) -> Self {
+        let mut all: BTreeMap<ObjectIdentity, Vec<(&RenderedText, &RenderedObject<ObjectText>)>> = BTreeMap::new();
         for one in rendered {
             for desired in &one.objects {
                 all.entry(desired.object.reference().identity()).or_default().push((one, desired));
@@ -338,7 +343,7 @@ impl<'a> SharedObjects<'a> {
         Self { renderers: all }
     }
 
-    fn role(&self, rendered: &RenderedModel, desired: &RenderedObject) -> SharedObjectRole {
+    fn role(&self, rendered: &RenderedText, desired: &RenderedObject<ObjectText>) -> SharedObjectRole {
         let Some(users) = self.renderers.get(&desired.object.reference().identity()) else {
             return SharedObjectRole::Owner;
         };
@@ -353,7 +358,7 @@ impl<'a> SharedObjects<'a> {
     }
 
     /// Whether all who render an object let it be deleted once nobody does.
-    fn all_prune(&self, desired: &RenderedObject) -> bool {
+    fn all_prune(&self, desired: &RenderedObject<ObjectText>) -> bool {
         let users = self.renderers.get(&desired.object.reference().identity());
         users.map_or(desired.prune, |users| users.iter().all(|(_, one)| one.prune))
     }
@@ -379,7 +384,7 @@ impl<'a> SharedObjects<'a> {
 
 /// True when all render the same claim, but for the label that names the model, or Jobs that do the same: whatever their
 /// labels are, one download is enough.
-fn are_identical(users: &[(&RenderedModel, &RenderedObject)]) -> bool {
+fn are_identical(users: &[(&RenderedText, &RenderedObject<ObjectText>)]) -> bool {
     let plain = |object: &Object| {
         let mut value = object.value().clone();
         if let Some(labels) = value.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -387,13 +392,13 @@ fn are_identical(users: &[(&RenderedModel, &RenderedObject)]) -> bool {
         }
         value
     };
-    let mut users = users.iter().map(|(_, desired)| &desired.object);
+    let mut users = users.iter().map(|(_, desired)| desired.object.parse());
     let Some(first) = users.next() else { return true };
     if first.kind() == JOB.kind {
         return users.all(|other| other.spec() == first.spec());
     }
     first.kind() == CLAIM.kind && {
-        let first = plain(first);
-        users.all(|other| plain(other) == first)
+        let first = plain(&first);
+        users.all(|other| plain(&other) == first)
     }
 }

@@ -6,7 +6,7 @@ use super::{
     ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, OwnerRelation, PlanInput, Record, SourceClaim,
     SourceIdentity, SyncBookkeeping, UnlistedKind, applyset,
 };
-use crate::render::RenderedModel;
+use crate::render::RenderedText;
 use serde_json::Value;
 use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::kinds::{
@@ -30,7 +30,7 @@ pub(super) struct PlanContext<'a> {
     foreign_objects: HashMap<&'a str, &'a Record>,
     rendered: HashSet<&'a str>,
     /// What git wants, each graph under the name that it has.
-    models: Vec<Cow<'a, RenderedModel>>,
+    models: Vec<Cow<'a, RenderedText>>,
     /// Graphs that are replaced while both run: what takes the place of each.
     replaced: HashMap<ObjectIdentity, ObjectRef>,
     /// Models that git no longer has, with what takes the place of each.
@@ -134,7 +134,7 @@ impl<'a> PlanContext<'a> {
     /// The same with every graph that git wants under the name that it has, and with what takes the place of what.
     pub(super) fn with_placed_graphs(
         self,
-        models: Vec<Cow<'a, RenderedModel>>,
+        models: Vec<Cow<'a, RenderedText>>,
         replaced: Vec<(ObjectRef, ObjectRef)>,
     ) -> Self {
         let replaced = replaced.into_iter().map(|(old, new)| (old.identity(), new)).collect();
@@ -157,7 +157,7 @@ impl<'a> PlanContext<'a> {
     }
 
     /// What git wants, each graph under the name that it has.
-    pub(super) fn models(&self) -> impl Iterator<Item = &RenderedModel> {
+    pub(super) fn models(&self) -> impl Iterator<Item = &RenderedText> {
         self.models.iter().map(Cow::as_ref)
     }
 

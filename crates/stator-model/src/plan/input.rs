@@ -3,7 +3,7 @@
 use super::{HoldKind, LeftoverJournal, Record, SourceClaim, UnchangedTotals};
 use crate::intent::repository::{Guards, Prices};
 use crate::intent::{BrokenIntent, UnreadPlace};
-use crate::render::RenderedModel;
+use crate::render::RenderedText;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::finding::Finding;
@@ -95,7 +95,7 @@ pub struct PlanInput {
     /// The commit, with `-dirty` when the work tree differs; empty outside git.
     pub revision: String,
     /// What the models render to: all of the environment's, also where the scope is smaller.
-    pub rendered: Vec<RenderedModel>,
+    pub rendered: Vec<RenderedText>,
     /// Models that cannot be used; their objects are left alone.
     pub broken: Vec<BrokenIntent>,
     /// What may hold models and is not read; models that were recorded there are left alone.

@@ -1,7 +1,7 @@
 //! Secrets in a plan: hidden before anybody sees it, so that no face of it can show one.
 
 use super::{Change, FieldChange};
-use crate::render::RenderedModel;
+use crate::render::RenderedText;
 use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::mask;
@@ -51,9 +51,9 @@ pub(super) fn without_side_marks(value: &Value) -> Value {
 const MAX_INTENT_BYTES: usize = 256 * 1024;
 
 /// What the record of a model keeps of its intent.
-pub(super) fn recorded_intent(rendered: &RenderedModel) -> JsonText {
+pub(super) fn recorded_intent(rendered: &RenderedText) -> JsonText {
     let mut intent = rendered.intent.parse();
     stator_core::mask::redact_value(&mut intent);
     let text = JsonText::from(intent);
-    if text.as_str().len() > MAX_INTENT_BYTES { JsonText::default() } else { text }
+    if text.to_text().len() > MAX_INTENT_BYTES { JsonText::default() } else { text }
 }

@@ -2,7 +2,7 @@
 //! model that git no longer has under its name.
 
 use crate::intent::model::ReplacementOrder;
-use crate::render::{ApplyStage, RenderedModel};
+use crate::render::{ApplyStage, RenderedText};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::dynamo::addresses::{self, GraphAddress};
@@ -74,13 +74,13 @@ pub(super) struct Rename {
 
 impl Rename {
     /// That of a model that appears.
-    pub(super) fn to(rendered: &RenderedModel) -> Self {
+    pub(super) fn to(rendered: &RenderedText) -> Self {
         let is_faulty = rendered.findings.iter().any(Finding::is_error);
         let workload = rendered.objects.iter().find(|one| one.stage == ApplyStage::Graph && !is_faulty);
         let stated = rendered.intent.parse().pointer("/rollout/replace").and_then(Value::as_str).map(str::to_owned);
         Self {
             model: rendered.model.clone(),
-            workload: workload.map(|one| one.object.reference()),
+            workload: workload.map(|one| one.object.reference().clone()),
             order: if stated.as_deref() == Some("old-first") {
                 ReplacementOrder::OldFirst
             } else {

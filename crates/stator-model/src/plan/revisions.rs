@@ -10,14 +10,14 @@ use super::{
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
-use crate::render::{RenderedModel, RenderedObject};
+use crate::render::{RenderedObject, RenderedText};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use stator_core::dynamo::references::{NAMED_BY_PODS, is_named_by, names_of};
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
-use stator_core::object::{Object, ObjectIdentity, ObjectRef, ObjectText};
+use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,13 +29,13 @@ pub struct RevisionComparison<'a> {
     /// The environment's name.
     pub environment: &'a str,
     /// What is compared with.
-    pub base: &'a [RenderedModel],
+    pub base: &'a [RenderedText],
     /// The commit that is compared with.
     pub base_revision: &'a str,
     /// Models of the base that cannot be used: what they rendered to is not known.
     pub base_broken: &'a [crate::intent::BrokenIntent],
     /// What would be.
-    pub head: &'a [RenderedModel],
+    pub head: &'a [RenderedText],
     /// The commit that would be.
     pub head_revision: &'a str,
     /// Models of the head that cannot be used: what they render to is not known, so nothing of them is compared.
@@ -55,8 +55,8 @@ pub struct RevisionComparison<'a> {
 }
 
 struct ComparedObject<'a> {
-    rendered: &'a RenderedModel,
-    desired: &'a RenderedObject,
+    rendered: &'a RenderedText,
+    desired: &'a RenderedObject<ObjectText>,
 }
 
 /// Compares two revisions. Nothing in the plan can be carried out; every field is stator's.
@@ -89,7 +89,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
     let nameless = comparison.broken.iter().any(|one| one.name.is_none());
     let mut unread = BTreeMap::new();
     for (_, old) in base.iter().filter(|(identity, _)| !head.contains_key(identity)) {
-        let RenderedModel { model, source, .. } = old.rendered;
+        let RenderedText { model, source, .. } = old.rendered;
         let is_gone = !rendered.contains(model.as_str());
         let place = comparison.unread.iter().find(|place| is_gone && place.may_hold(model, source));
         unread.extend(place.map(|place| (model.as_str(), place)));
@@ -142,7 +142,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
 }
 
 /// Objects by identity; of several models that render one claim the first by name counts.
-fn index_objects(rendered: &[RenderedModel]) -> BTreeMap<ObjectIdentity, ComparedObject<'_>> {
+fn index_objects(rendered: &[RenderedText]) -> BTreeMap<ObjectIdentity, ComparedObject<'_>> {
     let mut all: BTreeMap<ObjectIdentity, ComparedObject<'_>> = BTreeMap::new();
     for rendered in rendered {
         for desired in &rendered.objects {
@@ -156,10 +156,11 @@ fn index_objects(rendered: &[RenderedModel]) -> BTreeMap<ObjectIdentity, Compare
 }
 
 fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, platform: &Platform) -> Change {
-    let mut change = Change::new(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
-    let wanted = if old.is_some() { Cow::Borrowed(new.desired) } else { desired_form::created_form(new.desired) };
+    let mut change = Change::new(&new.rendered.model, &new.rendered.source, new.desired.object.reference().clone());
+    let desired = new.desired.parse();
+    let wanted = if old.is_some() { Cow::Borrowed(&desired) } else { desired_form::created_form(&desired) };
     let after = wanted.with_initial_replicas();
-    change.gpu_range = gpu_usage::scaling_gpu_range(new.desired);
+    change.gpu_range = gpu_usage::scaling_gpu_range(&desired);
     let Some(old) = old else {
         change.action = Action::Create;
         change.disruption = disruption::of_create(&after);
@@ -169,12 +170,13 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, pl
         change.after = Some(after.value().into());
         return change;
     };
-    let before = old.desired.with_initial_replicas();
+    let old_desired = old.desired.parse();
+    let before = old_desired.with_initial_replicas();
     gpu_usage::set_changed_gpus(&mut change, Some(&before), Some(&after));
     let schema = fields::bundled_schema(after.api_version(), after.kind());
     let (Some(schema), true) = (schema, before != after) else { return change };
     // What is compared are the objects as git has them: seeded counts are no wish of git's.
-    let differences = fields::diff(schema, old.desired.object.value(), new.desired.object.value());
+    let differences = fields::diff(schema, old_desired.object.value(), desired.object.value());
     if differences.is_empty() {
         return change;
     }
@@ -206,8 +208,8 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>, pl
             }
         }
     }
-    change.before = Some(old.desired.object.value().into());
-    change.after = Some(new.desired.object.value().into());
+    change.before = Some(old_desired.object.value().into());
+    change.after = Some(desired.object.value().into());
     change
 }
 
@@ -217,14 +219,14 @@ fn find_user(comparison: &RevisionComparison<'_>, old: &ComparedObject<'_>) -> O
     if !NAMED_BY_PODS.iter().any(|kind| kind.kind == object.kind()) {
         return None;
     }
-    let names = names_of(object);
+    let names = names_of(&object.parse());
     let mut wanted = comparison.head.iter().flat_map(|one| &one.objects).map(|one| &one.object);
-    wanted.find(|user| is_named_by(&names, &ObjectText::from(*user))).map(Object::reference)
+    wanted.find(|user| is_named_by(&names, user)).map(|user| user.reference().clone())
 }
 
 fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {
-    let mut change = Change::new(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
-    let before = old.desired.with_initial_replicas();
+    let mut change = Change::new(&old.rendered.model, &old.rendered.source, old.desired.object.reference().clone());
+    let before = old.desired.parse().with_initial_replicas();
     gpu_usage::set_unchanged_gpus(&mut change, &before);
     if broken {
         change.action = Action::Blocked;

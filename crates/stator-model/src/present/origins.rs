@@ -138,9 +138,9 @@ mod tests {
             .iter()
             .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().into()) });
         let tree = SourceTree { files: files.collect(), ..SourceTree::default() };
-        let mut environment = Workspace::parse(&tree).resolve_environment(Some("prod")).unwrap();
+        let environment = Workspace::parse(&tree).resolve_environment(Some("prod")).unwrap();
         assert!(environment.findings.is_empty(), "{:?}", environment.findings);
-        environment.intents.remove(0)
+        environment.intents[0].load().unwrap()
     }
 
     #[test]

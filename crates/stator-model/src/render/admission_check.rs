@@ -1,7 +1,7 @@
 //! Dynamo's admission, judged before anything is sent, and pointed at the line of the intent.
 
 use super::field_location::{finding_location, intent_path, place_of, written_path};
-use super::{RenderContext, RenderedModel};
+use super::{RenderContext, RenderedText};
 use crate::intent::Intent;
 use serde_json::Value;
 use stator_core::dynamo::admission::{self, AdmissionFinding, AdmissionOutcome, ImageTagFault, rules};
@@ -79,7 +79,7 @@ fn item_name(path: &FieldPath) -> String {
 }
 
 /// How often models use what is deprecated, by the release that removes it.
-pub fn count_deprecated(models: &[RenderedModel]) -> BTreeMap<Option<&'static str>, usize> {
+pub fn count_deprecated(models: &[RenderedText]) -> BTreeMap<Option<&'static str>, usize> {
     let mut counts = BTreeMap::new();
     for (_, deprecation) in models.iter().flat_map(|model| &model.deprecated) {
         *counts.entry(deprecation.removed_in).or_default() += 1;

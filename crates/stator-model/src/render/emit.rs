@@ -69,22 +69,25 @@ pub fn object_yaml(object: &Object) -> Result<String, EmitError> {
         .map_err(|reason| EmitError::Yaml { object: object.reference().to_string(), reason: reason.to_string() })
 }
 
-/// A Kubernetes `ManifestList` of the objects, indented, with a newline at the end.
+/// Writes a Kubernetes `List` of the objects in indented JSON, with a newline at the end, piece by piece.
 ///
 /// # Errors
-/// None that a value of JSON could cause; the serializer's own are passed on.
-pub fn json_list(objects: &[&Object]) -> Result<String, serde_json::Error> {
-    /// Its fields in the order of their names, as in every other JSON of stator's.
-    #[derive(serde::Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ManifestList<'a> {
-        api_version: &'static str,
-        items: &'a [&'a Object],
-        kind: &'static str,
+/// Those of `write`; none that a value of JSON could cause.
+pub fn json_list<E: From<serde_json::Error>>(
+    objects: impl IntoIterator<Item = Object>,
+    mut write: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    // Its fields are in the order of their names, as in every other JSON of stator's.
+    write("{\n  \"apiVersion\": \"v1\",\n  \"items\": [")?;
+    let mut has_items = false;
+    for object in objects {
+        let text = serde_json::to_string_pretty(&object)?;
+        let lines = text.lines().flat_map(|line| ["\n    ", line]);
+        write(&std::iter::once(if has_items { "," } else { "" }).chain(lines).collect::<String>())?;
+        has_items = true;
     }
-    let mut text = serde_json::to_string_pretty(&ManifestList { api_version: "v1", items: objects, kind: "List" })?;
-    text.push('\n');
-    Ok(text)
+    write(if has_items { "\n  ],\n" } else { "],\n" })?;
+    write("  \"kind\": \"List\"\n}\n")
 }
 
 /// Fields that come first wherever they stand, in this order; the others follow by name. So a manifest reads from what

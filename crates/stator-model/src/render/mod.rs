@@ -46,7 +46,7 @@ use stator_core::dynamo::kinds;
 use stator_core::dynamo::replica_intent::{ReplicaIntent, ReplicaIntents};
 use stator_core::dynamo::v1beta1::{GraphSpec, to_value};
 use stator_core::finding::{self, Finding, Location, Rule};
-use stator_core::object::{JsonText, Object};
+use stator_core::object::{JsonText, Object, ObjectText};
 use std::collections::BTreeMap;
 
 /// The rules that rendering judges by; those of Dynamo's admission are in [`stator_core::dynamo::admission::rules::ALL`].
@@ -95,11 +95,11 @@ impl ApplyStage {
     }
 }
 
-/// One rendered object.
+/// One rendered object: as a tree while it is worked on, as [`ObjectText`] while it is kept beside thousands of others.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RenderedObject {
+pub struct RenderedObject<T = Object> {
     /// The object, with labels, namespace, and without anything that a cluster fills in, or that is somebody else's to say.
-    pub object: Object,
+    pub object: T,
     /// When it is applied.
     pub stage: ApplyStage,
     /// False for objects that are kept when the model goes (weights).
@@ -112,7 +112,27 @@ pub struct RenderedObject {
     pub location: Location,
 }
 
+impl<T> RenderedObject<T> {
+    /// The same around another form of the object.
+    fn with_object<U>(self, form: impl FnOnce(T) -> U) -> RenderedObject<U> {
+        let Self { object, stage, prune, replicas, replica_bounds, location } = self;
+        RenderedObject { object: form(object), stage, prune, replicas, replica_bounds, location }
+    }
+}
+
+impl RenderedObject<ObjectText> {
+    /// With the object as a tree.
+    pub fn parse(&self) -> RenderedObject {
+        self.clone().with_object(|text| text.parse())
+    }
+}
+
 impl RenderedObject {
+    /// With the object as a text.
+    pub fn into_text(self) -> RenderedObject<ObjectText> {
+        self.with_object(ObjectText::from)
+    }
+
     /// The object as it is first created: with the replicas that its components start with.
     pub fn with_initial_replicas(&self) -> Object {
         with_replicas(&self.object, &self.replicas.seeds())
@@ -126,13 +146,13 @@ impl RenderedObject {
 
 /// What one model renders to.
 #[derive(Clone, Debug)]
-pub struct RenderedModel {
+pub struct RenderedModel<T = Object> {
     /// The model's name.
     pub model: String,
     /// Path of its `model.yaml` from the root.
     pub source: String,
     /// Its objects in apply order. Empty when there is an error.
-    pub objects: Vec<RenderedObject>,
+    pub objects: Vec<RenderedObject<T>>,
     /// Errors (nothing may be applied) and warnings.
     pub findings: Vec<Finding>,
     /// What it uses that Dynamo gives up, each also a warning.
@@ -143,6 +163,18 @@ pub struct RenderedModel {
     pub replacement: ReplacementOrder,
     /// The `spec` that it was rendered from, with defaults and overlay merged: what the model's record keeps.
     pub intent: JsonText,
+}
+
+/// What one model renders to, as it is kept beside thousands of others.
+pub type RenderedText = RenderedModel<ObjectText>;
+
+impl RenderedModel {
+    /// Its objects as texts: a tree takes some ten times as much memory.
+    pub fn into_text(self) -> RenderedText {
+        let Self { model, source, objects, findings, deprecated, take_over, replacement, intent } = self;
+        let objects = objects.into_iter().map(RenderedObject::into_text).collect();
+        RenderedModel { model, source, objects, findings, deprecated, take_over, replacement, intent }
+    }
 }
 
 /// Where a model is rendered to.

@@ -8,7 +8,7 @@ use crate::intent::yaml::parse_yaml;
 use crate::intent::{SourceFile, SourceTree};
 use crate::plan::FileCorrection;
 use crate::present::patch::file_patch;
-use crate::render::RenderedModel;
+use crate::render::RenderedText;
 use regex::Regex;
 use serde_json::Value;
 use stator_core::dynamo::admission::{is_runtime_version, rules, version_in_tag};
@@ -81,7 +81,7 @@ pub(super) fn correct(question: &UpgradeQuestion<'_>, after: &RenderedSide) -> C
 
 /// What of a model asks for a correction: what is refused, what would be switched off without a word, and what of the API
 /// the release no longer has.
-fn faults_of(model: &RenderedModel, to: Release) -> impl Iterator<Item = &Finding> {
+fn faults_of(model: &RenderedText, to: Release) -> impl Iterator<Item = &Finding> {
     let is_removed = move |finding: &Finding| {
         finding.rule == rules::DEPRECATED
             && model.deprecated.iter().any(|(location, line)| {
@@ -108,7 +108,7 @@ fn is_removed_by(line: &Deprecation, to: Release) -> bool {
 type Faults = BTreeMap<(&'static str, String), usize>;
 
 fn faults_by_model(side: &RenderedSide, to: Release) -> BTreeMap<String, Faults> {
-    let count = |model: &RenderedModel| {
+    let count = |model: &RenderedText| {
         let mut faults = Faults::new();
         for finding in faults_of(model, to) {
             *faults.entry((finding.rule.id, finding.message.clone())).or_default() += 1;
@@ -174,7 +174,7 @@ impl CorrectedFiles {
             let is_taken = adds_nothing(&faults_by_model(&side, question.to), today);
             // What restarts pods now and would not then, waits.
             let had = (question.render)(&now, question.from);
-            let worst = |head: &[RenderedModel], release| {
+            let worst = |head: &[RenderedText], release| {
                 let plan = compare_sides(question, (&had.models, question.from), (head, release));
                 plan.changes.iter().map(|change| change.disruption).max().unwrap_or(Disruption::None)
             };

@@ -14,7 +14,7 @@ use crate::plan::{
     ForeseenDeprecation, ForeseenFreeze, ForeseenRestart, GpuTotals, ModelForesight, Plan, RefusedUse,
     RevisionComparison, UpgradeForesight, UpgradeSummary, compare_revisions,
 };
-use crate::render::RenderedModel;
+use crate::render::{RenderedObject, RenderedText};
 use serde_json::Value;
 use stator_core::dynamo::admission::{self, Platform, rules};
 use stator_core::dynamo::gpu_change::unchanged_gpus;
@@ -24,14 +24,14 @@ use stator_core::dynamo::release::{Definitions, Release};
 use stator_core::dynamo::upgrade;
 use stator_core::fields;
 use stator_core::finding::Finding;
-use stator_core::object::{Object, ObjectIdentity, PathSegment};
+use stator_core::object::{Object, ObjectIdentity, ObjectText, PathSegment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An environment, rendered for one release.
 #[derive(Clone, Debug, Default)]
 pub struct RenderedSide {
     /// Its models.
-    pub models: Vec<RenderedModel>,
+    pub models: Vec<RenderedText>,
     /// Models that cannot be read.
     pub broken: Vec<BrokenIntent>,
 }
@@ -100,15 +100,15 @@ impl UpgradeQuestion<'_> {
 
 /// The models of two sides, by file and name.
 fn pairs<'a>(
-    before: &'a [RenderedModel],
-    after: &'a [RenderedModel],
-) -> impl Iterator<Item = (&'a RenderedModel, &'a RenderedModel)> {
-    let known: BTreeMap<(&str, &str), &RenderedModel> =
+    before: &'a [RenderedText],
+    after: &'a [RenderedText],
+) -> impl Iterator<Item = (&'a RenderedText, &'a RenderedText)> {
+    let known: BTreeMap<(&str, &str), &RenderedText> =
         before.iter().map(|one| ((one.source.as_str(), one.model.as_str()), one)).collect();
     after.iter().filter_map(move |then| Some((*known.get(&(then.source.as_str(), then.model.as_str()))?, then)))
 }
 
-fn foresee_model(question: &UpgradeQuestion<'_>, today: &RenderedModel, then: &RenderedModel) -> ModelForesight {
+fn foresee_model(question: &UpgradeQuestion<'_>, today: &RenderedText, then: &RenderedText) -> ModelForesight {
     let is_known = |finding: &Finding| today.findings.iter().any(|one| is_same(one, finding));
     let refused = then.findings.iter().filter(|one| one.is_error()).map(|finding| RefusedUse {
         already: is_known(finding),
@@ -136,7 +136,7 @@ fn foresee_model(question: &UpgradeQuestion<'_>, today: &RenderedModel, then: &R
     // What is refused today has no objects, and what runs of it is the cluster's to say.
     let objects = if today.objects.is_empty() { &then.objects } else { &today.objects };
     for desired in objects {
-        let whole = desired.with_initial_replicas();
+        let whole = desired.parse().with_initial_replicas();
         let object = question.live.get(&whole.reference().identity()).unwrap_or(&whole);
         add_object(&mut model, question, object);
     }
@@ -201,23 +201,23 @@ fn summarize<'a>(after: &RenderedSide, models: impl Iterator<Item = &'a ModelFor
 /// under another. A model that is refused on one of the sides is left out.
 fn compare_sides(
     question: &UpgradeQuestion<'_>,
-    (base, had): (&[RenderedModel], Release),
-    (head, has): (&[RenderedModel], Release),
+    (base, had): (&[RenderedText], Release),
+    (head, has): (&[RenderedText], Release),
 ) -> Plan {
-    let names = |side: &[RenderedModel]| -> BTreeSet<(String, String)> {
+    let names = |side: &[RenderedText]| -> BTreeSet<(String, String)> {
         let whole = side.iter().filter(|one| !one.findings.iter().any(Finding::is_error));
         whole.map(|one| (one.source.clone(), one.model.clone())).collect()
     };
     let both: BTreeSet<(String, String)> = names(base).intersection(&names(head)).cloned().collect();
-    let of_both = |side: &[RenderedModel]| -> Vec<RenderedModel> {
+    let of_both = |side: &[RenderedText]| -> Vec<RenderedText> {
         side.iter().filter(|one| both.contains(&(one.source.clone(), one.model.clone()))).cloned().collect()
     };
     let (mut base, mut head) = (of_both(base), of_both(head));
     if has < had {
         // What the older definitions do not know is gone when they serve an object.
-        change_objects(&mut base, |object| drop_undeclared(object, has));
+        change_objects(base.iter_mut().flat_map(|one| &mut one.objects), |object| drop_undeclared(object, has));
     }
-    let live: BTreeMap<ObjectIdentity, Object> = objects_of(&base).collect();
+    let live: BTreeMap<ObjectIdentity, ObjectText> = objects_of(&base).collect();
     // An object that stays as it is, is not written, and no webhook sees it.
     switch_checkpoints(&mut head, has, |object| live.get(&object.reference().identity()) != Some(object));
     switch_checkpoints(&mut base, had, |_| true);
@@ -230,25 +230,27 @@ fn compare_sides(
     })
 }
 
-fn objects_of(side: &[RenderedModel]) -> impl Iterator<Item = (ObjectIdentity, Object)> {
+fn objects_of(side: &[RenderedText]) -> impl Iterator<Item = (ObjectIdentity, ObjectText)> {
     side.iter().flat_map(|one| &one.objects).map(|one| (one.object.reference().identity(), one.object.clone()))
 }
 
 /// What the webhook of a release writes into these graphs.
-fn switch_checkpoints(side: &mut [RenderedModel], release: Release, is_written: impl Fn(&Object) -> bool) {
-    change_objects(side, |object| {
+fn switch_checkpoints(side: &mut [RenderedText], release: Release, is_written: impl Fn(&ObjectText) -> bool) {
+    let graphs = side.iter_mut().flat_map(|one| &mut one.objects).filter(|one| one.object.kind() == GRAPH.kind);
+    change_objects(graphs.filter(|one| is_written(&one.object)), |object| {
         let mut value = object.value().clone();
-        if object.kind() == GRAPH.kind && is_written(object) {
-            admission::switch_checkpoints(&mut value, release);
-        }
+        admission::switch_checkpoints(&mut value, release);
         value
     });
 }
 
-fn change_objects(side: &mut [RenderedModel], change: impl Fn(&Object) -> Value) {
-    for desired in side.iter_mut().flat_map(|one| &mut one.objects) {
-        if let Ok(changed) = Object::from_value(change(&desired.object)) {
-            desired.object = changed;
+fn change_objects<'a>(
+    objects: impl Iterator<Item = &'a mut RenderedObject<ObjectText>>,
+    change: impl Fn(&Object) -> Value,
+) {
+    for desired in objects {
+        if let Ok(changed) = Object::from_value(change(&desired.object.parse())) {
+            desired.object = changed.into();
         }
     }
 }

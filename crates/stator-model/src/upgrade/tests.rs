@@ -1,7 +1,8 @@
 use super::*;
+use crate::intent::tests::loaded;
 use crate::intent::{SourceFile, Workspace};
 use crate::present::{TerminalOptions, upgrade as present};
-use crate::render::{RenderTarget, render_all};
+use crate::render::{RenderTarget, RenderedModel, render_all};
 use stator_core::finding::Location;
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ fn render(tree: &SourceTree, release: Release, platform: &Platform) -> RenderedS
         namespace: "prod".into(),
         platform: Platform { dynamo: Some(release), ..platform.clone() },
     };
-    RenderedSide { models: render_all(&selection.intents, &target), broken: selection.broken }
+    let models = render_all(&loaded(&selection), &target).into_iter().map(RenderedModel::into_text);
+    RenderedSide { models: models.collect(), broken: selection.broken }
 }
 
 fn foreseen_on(files: &[(&str, &str)], from: Release, to: Release, platform: &Platform) -> UpgradeForesight {
@@ -159,7 +161,7 @@ fn a_shared_file_is_not_corrected_at_the_cost_of_a_model_that_nobody_asked_about
     // A policy of administrators wants the class of the second model.
     let render = |tree: &SourceTree, release: Release| {
         let mut side = render(tree, release, &Platform::default());
-        for two in side.models.iter_mut().filter(|one| one.model == "two" && !one.intent.as_str().contains("high")) {
+        for two in side.models.iter_mut().filter(|one| one.model == "two" && !one.intent.to_text().contains("high")) {
             two.findings.push(Finding::error(rules::SCHEMA, Location::file("stator.yaml"), "no class", "give one"));
         }
         side

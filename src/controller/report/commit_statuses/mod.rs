@@ -9,6 +9,7 @@ pub mod write_budget;
 pub(in crate::controller) use recovery::HistoryError;
 
 use crate::controller::metrics::{Metrics, QueueKind};
+use crate::controller::report::queued_forge::{ForgeTurns, QueuedForge};
 use crate::controller::sources::file::ResolvedSource;
 use crate::controller::status_wording::{CommitVerdict, ModelVerdict};
 use ledger::{CommitLedger, MAX_MODEL_STATUSES, StatusContexts};
@@ -36,8 +37,8 @@ pub(in crate::controller) const DEFAULT_CONTEXT_PREFIX: &str = "stator";
 /// The source's git host, and what all that speak to it share.
 #[derive(Clone)]
 pub(in crate::controller) struct SourceForge {
-    pub(in crate::controller) forge: Arc<AnyForge>,
-    pub(in crate::controller) poster: Arc<StatusPoster<AnyForge>>,
+    pub(in crate::controller) forge: Arc<QueuedForge>,
+    pub(in crate::controller) poster: Arc<StatusPoster<QueuedForge>>,
     pub(in crate::controller) budget: Arc<ForgeWriteBudget>,
     /// What everything that is written there asks.
     pub(in crate::controller) fence: Option<Fence>,
@@ -97,14 +98,14 @@ impl CommitStatuses {
     /// connected to is reported, and nothing is posted.
     pub(in crate::controller) fn new(
         source: &ResolvedSource,
-        budget: Arc<ForgeWriteBudget>,
+        (turns, budget): (ForgeTurns, Arc<ForgeWriteBudget>),
         fence: Option<Fence>,
         seed: u64,
         metrics: &Arc<Metrics>,
         pages: Option<&Url>,
     ) -> (Self, Option<String>) {
         let (forge, problem) = match connect_forge(source, metrics) {
-            Ok(forge) => (forge.map(Arc::new), None),
+            Ok(forge) => (forge.map(|forge| Arc::new(QueuedForge::new(forge, source, turns))), None),
             Err(problem) => (None, Some(problem)),
         };
         let host = forge.map(|forge| {
@@ -359,7 +360,7 @@ mod tests {
         );
         let source = crate::controller::sources::file::parse_file("s.yaml", text.as_bytes()).sources.remove(0);
         let pages = Url::parse("https://stator.example.com").ok();
-        CommitStatuses::new(&source, Arc::default(), None, 7, &Arc::default(), pages.as_ref()).0
+        CommitStatuses::new(&source, Default::default(), None, 7, &Arc::default(), pages.as_ref()).0
     }
 
     fn shown(report: &CommitStatuses) -> String {

@@ -144,6 +144,7 @@ impl PullRequestPlanner {
     /// # Errors
     /// When the repository does not determine the environment.
     pub fn plan(&mut self, sides: &PullRequestTrees) -> Result<PullRequestPlan, PullRequestPlanError> {
+        self.policies.source.size = Some(sides.head.size());
         let settings = self.base_policy(&sides.tip)?;
         let judged = self.digest_files(sides.tip.files.iter().filter(|file| file.path == SETTINGS_FILE));
         if std::mem::replace(&mut self.policy_digest, judged) != judged {

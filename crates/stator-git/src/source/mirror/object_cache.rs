@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that all mirrors of the process remember. Each of many sources may be small by itself.
-const MAX_BYTES_IN_ALL: usize = 96 << 20;
+const MAX_BYTES_IN_ALL: usize = 160 << 20;
 /// Bytes that they remember now.
 static BYTES_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 

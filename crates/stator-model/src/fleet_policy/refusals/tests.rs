@@ -1,5 +1,6 @@
 use super::*;
-use crate::fleet_policy::{FleetPolicies, JudgedSource, read_policies};
+use crate::fleet_policy::{FleetPolicies, JudgedSource, SourcePolicies, read_policies};
+use crate::intent::TreeSize;
 use crate::intent::tests::report;
 
 const KEY: &str = "ssh-ed25519 AAAA admin@example.com";
@@ -135,4 +136,24 @@ fn of_too_many_sources_those_created_last_are_refused() {
     assert_eq!([bound(0), bound(1), bound(2)], [true, true, false]);
     // What is no source of a cluster or a file has no rank.
     assert_eq!(refused("{quotas: {sources: 0}}", JudgedSource::default()), "");
+}
+
+#[test]
+fn a_commit_that_is_larger_than_allowed_is_refused_whole() {
+    let held = "{quotas: {files: 1000, filesSize: 1Mi}}";
+    let of = |files, bytes| JudgedSource { size: Some(TreeSize { files, bytes }), ..JudgedSource::default() };
+    assert_eq!(refused(held, of(1000, 1 << 20)), "");
+    assert_eq!(refused(held, JudgedSource::default()), "");
+    insta::assert_snapshot!(refused(held, of(1001, 1)), @r#"
+    stator.yaml:0:0 error fleet/quota: fleet policy `tenants`: the commit has 1001 files to read; allowed: at most 1000
+      help: Split the repository, or ask an administrator for more.
+    "#);
+    insta::assert_snapshot!(refused(held, of(1, (1 << 20) + 1)), @r#"
+    stator.yaml:0:0 error fleet/quota: fleet policy `tenants`: the commit has 1048577 bytes of files to read; allowed: at most 1Mi
+      help: Split the repository, or ask an administrator for more.
+    "#);
+    // Which size it is says nothing as long as it is allowed: nothing is planned anew for it.
+    let digest = |files| SourcePolicies { policies: policies(held), source: of(files, 1) }.digest();
+    assert_eq!(digest(1), digest(1000));
+    assert_ne!(digest(1), digest(1001));
 }

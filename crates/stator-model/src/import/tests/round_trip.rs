@@ -1,6 +1,7 @@
 //! Upstream's manifests, imported and rendered, against what Dynamo's own operator makes of them.
 
 use crate::import::{self, CoverageRow, ImportOptions, ImportResult, ImportedModel, ManifestFile, import};
+use crate::intent::tests::loaded;
 use crate::intent::{SourceFile, SourceTree, Workspace};
 use crate::render::{RenderTarget, render};
 use rayon::prelude::*;
@@ -55,7 +56,8 @@ pub(super) fn rendered(model: &ImportedModel, release: Release) -> Vec<Object> {
         ..SourceTree::default()
     };
     let selection = Workspace::parse(&tree).resolve_environment(None).unwrap();
-    let [intent] = selection.intents.as_slice() else { panic!("{:#?}\n{}", selection.findings, model.text) };
+    let intents = loaded(&selection);
+    let [intent] = intents.as_slice() else { panic!("{:#?}\n{}", selection.findings, model.text) };
     let target = RenderTarget {
         repository: "r".into(),
         environment: "e".into(),

@@ -167,7 +167,7 @@ spec:
     let contents = |environment: &str| {
         let resolved = resolve(documents, there, environment);
         assert_eq!(report(&resolved.findings), "");
-        let intent = resolved.intents[0].clone();
+        let intent = resolved.intents[0].load().unwrap();
         let files = intent.model.spec.files.iter();
         files
             .map(|(name, file)| {

@@ -1,7 +1,7 @@
 //! The order of merging, as a law over whole repositories: root defaults, folder defaults from the top down, environment
 //! defaults, intent, overlay. Maps merge by key, lists replace.
 
-use super::{report, workspace};
+use super::{loaded, report, workspace};
 use crate::intent::model::ModelSpec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -158,7 +158,7 @@ proptest! {
             let selection = workspace.resolve_environment(Some(name)).unwrap();
             prop_assert_eq!(selection.intents.len(), 1, "{}", report(&selection.findings));
             let expected: ModelSpec = serde_json::from_value(Value::Object(expected)).unwrap();
-            prop_assert_eq!(json!(selection.intents[0].model.spec), json!(expected), "{}", name);
+            prop_assert_eq!(json!(loaded(&selection)[0].model.spec), json!(expected), "{}", name);
         }
     }
 }

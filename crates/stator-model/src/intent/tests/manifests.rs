@@ -1,6 +1,7 @@
 //! Other objects of a model: what is read, and what is said of one that a model may not have.
 
 use super::files::resolve;
+use super::loaded;
 use super::report;
 use crate::intent::ResolvedEnvironment;
 use crate::render::{RenderTarget, render};
@@ -37,7 +38,7 @@ fn resolved(more: &str, there: &[(&str, &[u8])]) -> ResolvedEnvironment {
 fn said(more: &str, there: &[(&str, &[u8])]) -> String {
     let selection = resolved(more, there);
     let mut findings = selection.findings.clone();
-    findings.extend(selection.intents.iter().flat_map(|intent| render(intent, &target()).findings));
+    findings.extend(loaded(&selection).iter().flat_map(|intent| render(intent, &target()).findings));
     report(&findings)
 }
 
@@ -74,7 +75,7 @@ fn objects_of_the_model_and_of_a_file_are_rendered_with_stators_labels() {
 ";
     let selection = resolved(more, &[("chat/extra/routing.yaml", FILE)]);
     assert_eq!(report(&selection.findings), "");
-    let rendered = render(&selection.intents[0], &target());
+    let rendered = render(&loaded(&selection)[0], &target());
     assert_eq!(report(&rendered.findings), "");
     let described: Vec<String> = rendered
         .objects

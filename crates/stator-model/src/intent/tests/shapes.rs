@@ -1,6 +1,6 @@
 //! Defaults that are for models of every shape, and lists that a layer edits.
 
-use super::{report, workspace};
+use super::{loaded, report, workspace};
 use serde_json::{Value, json};
 
 const HEAD: &str =
@@ -18,7 +18,7 @@ fn merged(defaults: &str, spec: &str, overlay: &str) -> (Value, String) {
     files.push(("m/model.prod.yaml", &overlay));
     let workspace = workspace(&files);
     let selection = workspace.resolve_environment(Some("prod")).unwrap();
-    let spec = selection.intents.first().map(|intent| json!(intent.model.spec)).unwrap_or_default();
+    let spec = loaded(&selection).first().map(|intent| json!(intent.model.spec)).unwrap_or_default();
     (spec, report(&selection.findings))
 }
 

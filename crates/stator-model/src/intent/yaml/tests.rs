@@ -19,7 +19,9 @@ fn report(findings: &[Finding]) -> String {
 fn json(text: &str) -> String {
     let parsed = parse_yaml(text.as_bytes(), 0, "model.yaml");
     assert_eq!(report(&parsed.findings), "", "no findings");
-    parsed.root.unwrap().to_json().to_string()
+    let root = parsed.root.unwrap();
+    assert_eq!(PackedNode::of(&root).unpack(), root);
+    root.to_json().to_string()
 }
 
 #[test]
@@ -111,5 +113,8 @@ proptest! {
     fn no_text_of_yaml_signs_makes_it_panic(text in "[-a1:,{}\\[\\]&*!|>'\"#%?~ \n\t]{0,200}") {
         let parsed = parse_yaml(text.as_bytes(), 0, "f");
         prop_assert!(parsed.root.is_some() || !parsed.findings.is_empty());
+        if let Some(root) = parsed.root {
+            prop_assert_eq!(PackedNode::of(&root).unpack(), root);
+        }
     }
 }

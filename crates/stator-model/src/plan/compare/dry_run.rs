@@ -2,7 +2,7 @@
 
 use super::adoption::{SEED_MANAGER, adoption_transfer, co_owned_transfer};
 use crate::plan::{ChangeReason, FieldChange};
-use crate::render::{RenderedModel, RenderedObject};
+use crate::render::{RenderedObject, RenderedText};
 use serde_json::{Value, json};
 use stator_core::deployment_tools::ToolTracking;
 use stator_core::dynamo::admission;
@@ -72,7 +72,7 @@ pub(in crate::plan) enum MergeTarget<'a> {
 /// else keeps its value. Keyed lists keep the order that they have live, as any other order would replace pods.
 pub(in crate::plan) fn merge_desired(
     schema: &StructuralSchema,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     desired: &RenderedObject,
     live: &Object,
     target: MergeTarget<'_>,
@@ -298,7 +298,7 @@ pub(in crate::plan) fn compared_sides(
 
 fn explain_conflicts(
     schema: &StructuralSchema,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     live: &Object,
     start: &Object,
     applied: &Object,

@@ -1,7 +1,7 @@
 //! Models that a plan has nothing to say of, so that the next plan need not look at them again.
 
 use crate::plan::{Action, Change, GpuTotals, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
-use crate::render::RenderedModel;
+use crate::render::RenderedText;
 use stator_core::dynamo::kinds::REQUEST;
 use stator_core::object::{ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Debug)]
 pub struct UnchangedModel<'a> {
     /// What it renders to.
-    pub rendered: &'a RenderedModel,
+    pub rendered: &'a RenderedText,
     /// Its lines in the plan: every one of its objects is kept.
     pub changes: Vec<&'a Change>,
     /// Those objects as the cluster has them.
@@ -39,7 +39,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
     let records: HashMap<&str, &Record> = own.map(|record| (record.model.as_str(), record)).collect();
     let live: HashMap<ObjectIdentity, &ObjectText> =
         input.live.iter().map(|object| (object.reference().identity(), object)).collect();
-    let one = |rendered: &'a RenderedModel| {
+    let one = |rendered: &'a RenderedText| {
         let changes = lines.get(rendered.model.as_str())?;
         let quiet = rendered.findings.is_empty()
             && !rendered.objects.is_empty()

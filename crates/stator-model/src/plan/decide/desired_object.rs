@@ -9,7 +9,7 @@ use crate::plan::{
     Action, AddressMove, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, HoldKind, ImmutableAdvice,
     InventoryEntry, PlanStep, PlannedWrite, applyset, rules,
 };
-use crate::render::{ApplyStage, RenderedModel, RenderedObject};
+use crate::render::{ApplyStage, RenderedObject, RenderedText};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::deployment_tools::ToolTracking;
@@ -43,7 +43,7 @@ pub(in crate::plan) fn block_change(change: &mut Change, reason: ChangeReason) {
 /// Decides on one object that git wants.
 pub(in crate::plan) fn decide_desired(
     context: &PlanContext<'_>,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     desired: &RenderedObject,
 ) -> PlannedChange {
     let reference = desired.object.reference();
@@ -90,7 +90,7 @@ pub(in crate::plan) fn decide_desired(
     decided
 }
 
-fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &RenderedObject, change: &mut Change) {
+fn decide_create(context: &PlanContext<'_>, rendered: &RenderedText, desired: &RenderedObject, change: &mut Change) {
     let desired = &*desired_form::created_form(desired);
     change.action = Action::Create;
     change.disruption = disruption::of_create(&desired.object);
@@ -108,19 +108,19 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &
 }
 
 /// Adapters load into running workers: before the graph is Ready the load fails.
-fn explain_graph_wait(context: &PlanContext<'_>, rendered: &RenderedModel, change: &mut Change) {
+fn explain_graph_wait(context: &PlanContext<'_>, rendered: &RenderedText, change: &mut Change) {
     let Some(graph) = rendered.objects.iter().find(|one| one.stage == ApplyStage::Graph) else { return };
     let reference = graph.object.reference();
     let healthy =
-        context.live(&reference).is_some_and(|live| health::assess_health(&live, None).health == Health::Healthy);
+        context.live(reference).is_some_and(|live| health::assess_health(&live, None).health == Health::Healthy);
     if !healthy {
-        change.reasons.push(ChangeReason::WaitsForWorkload { workload: reference });
+        change.reasons.push(ChangeReason::WaitsForWorkload { workload: reference.clone() });
     }
 }
 
 fn decide_existing(
     context: &PlanContext<'_>,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     desired: &RenderedObject,
     live: &Object,
     decided: &mut PlannedChange,
@@ -186,7 +186,7 @@ fn decide_existing(
 /// Something is to be written: in place, or, where that is forbidden, by making the object again.
 fn decide_write(
     context: &PlanContext<'_>,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     desired: &RenderedObject,
     live: &Object,
     merged: MergedObject,
@@ -271,7 +271,7 @@ fn decide_write(
 }
 
 /// What the tool that manages an object does to it as long as it does.
-fn still_managed(rendered: &RenderedModel, change: &Change, tracking: &ToolTracking) -> Finding {
+fn still_managed(rendered: &RenderedText, change: &Change, tracking: &ToolTracking) -> Finding {
     let ToolTracking { tool, mark, labels: _, annotations: _ } = tracking;
     let message = format!("{} is managed by {} (`{mark}`)", change.object, tool.name());
     let location = Location::file(rendered.source.clone());
@@ -299,7 +299,7 @@ fn forbidden_reason(one: &disruption::ForbiddenChange, prune: bool) -> ChangeRea
 /// Why an object is written: drift, another model's object, or a change in git.
 fn explain_write(
     context: &PlanContext<'_>,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     live: &Object,
     ownership: &LiveOwnership,
     change: &mut Change,
@@ -349,7 +349,7 @@ fn applyset_label() -> FieldPath {
 
 fn decide_replace(
     context: &PlanContext<'_>,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     desired: &RenderedObject,
     live: &Object,
     change: &mut Change,
@@ -417,7 +417,7 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
 /// An object on its way out: stator's own is made again once it is gone, which is how an interrupted replacement ends.
 fn decide_deleting(
     context: &PlanContext<'_>,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     desired: &RenderedObject,
     live: &Object,
     ownership: &LiveOwnership,

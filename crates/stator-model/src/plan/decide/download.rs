@@ -20,8 +20,9 @@ pub(in crate::plan) fn wait_for_weights(context: &PlanContext<'_>, changes: &mut
             let of_model = |one: &&Change| one.model == rendered.model && same(one);
             // A Job that models share is a change of each of them, or of one.
             let change = changes.iter().find(of_model).or_else(|| changes.iter().find(same));
-            let Some(change) = change.filter(|_| !is_complete(context, &reference)) else { continue };
-            let job = PendingJob { downloads_weights: weights_of(object).is_some(), job: change.object.clone() };
+            let Some(change) = change.filter(|_| !is_complete(context, reference)) else { continue };
+            let job =
+                PendingJob { downloads_weights: weights_of(&object.parse()).is_some(), job: change.object.clone() };
             jobs.entry(rendered.model.clone()).or_default().push(job);
         }
     }

@@ -6,8 +6,8 @@ use crate::plan::context::PlanContext;
 use crate::plan::masking::recorded_intent;
 use crate::plan::names::Rename;
 use crate::plan::{Action, AddressMove, Change, ChangeReason, PlanStep, PlannedWrite, Record};
-use crate::render::{ApplyStage, RenderedModel};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::render::{ApplyStage, RenderedText};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Finds which model takes the place of which: one that stands in the same file, else one with the same intent. It has no
 /// record yet, or one that says whose place it takes. Once it was Healthy, nothing waits for it any more.
@@ -24,50 +24,64 @@ pub(in crate::plan) fn find_renames(context: &PlanContext<'_>) -> BTreeMap<Strin
     let recorded = |model: &str| context.records().get(model).filter(|record| !record.is_journaled);
     let has_served = |record: &Record| record.state.as_ref().is_some_and(|state| state.health.is_good());
     let takes_place = |record: &Record| record.predecessor.is_some() && !has_served(record);
-    let new: Vec<&RenderedModel> =
+    let new: Vec<&RenderedText> =
         context.models().filter(|one| recorded(&one.model).is_none_or(|record| takes_place(record))).collect();
-    let intents: BTreeMap<&str, String> =
-        new.iter().map(|one| (one.model.as_str(), recorded_intent(one).as_str().to_owned())).collect();
-    let by_record = |record: &Record, one: &RenderedModel| {
-        recorded(&one.model).and_then(|new| new.predecessor.as_deref()) == Some(record.model.as_str())
-    };
-    let is_new = |one: &RenderedModel| recorded(&one.model).is_none();
-    let by_file =
-        |record: &Record, one: &RenderedModel| is_new(one) && !record.source.is_empty() && one.source == record.source;
-    let by_intent = |record: &Record, one: &RenderedModel| {
-        is_new(one)
-            && !record.intent.is_null()
-            && intents.get(one.model.as_str()).is_some_and(|intent| intent == record.intent.as_str())
-    };
+    let is_new = |one: &&RenderedText| recorded(&one.model).is_none();
+    let ways: [Way<'_, Record>; 3] = [
+        Way {
+            of_gone: &|record| Some(record.model.clone()),
+            of_new: &|one| recorded(&one.model).and_then(|new| new.predecessor.clone()),
+        },
+        Way {
+            of_gone: &|record| Some(record.source.clone()).filter(|source| !source.is_empty()),
+            of_new: &|one| Some(one).filter(is_new).map(|one| one.source.clone()),
+        },
+        Way {
+            of_gone: &|record| Some(record.intent.to_text()).filter(|_| !record.intent.is_null()),
+            of_new: &|one| Some(one).filter(is_new).map(|one| recorded_intent(one).to_text()),
+        },
+    ];
     let gone: Vec<(&str, &Record)> = gone.into_iter().map(|record| (record.model.as_str(), record)).collect();
-    pair(&gone, &new, &[&by_record, &by_file, &by_intent])
+    pair(&gone, &new, &ways)
 }
 
 /// The same between two revisions, where nothing has a record.
-pub(in crate::plan) fn compare_names(base: &[RenderedModel], head: &[RenderedModel]) -> BTreeMap<String, Rename> {
-    let names = |side: &[RenderedModel]| side.iter().map(|one| one.model.clone()).collect::<BTreeSet<_>>();
+pub(in crate::plan) fn compare_names(base: &[RenderedText], head: &[RenderedText]) -> BTreeMap<String, Rename> {
+    let names = |side: &[RenderedText]| side.iter().map(|one| one.model.clone()).collect::<BTreeSet<_>>();
     let (before, after) = (names(base), names(head));
-    let new: Vec<&RenderedModel> = head.iter().filter(|one| !before.contains(&one.model)).collect();
-    let by_file = |old: &RenderedModel, one: &RenderedModel| old.source == one.source;
-    let by_intent = |old: &RenderedModel, one: &RenderedModel| old.intent == one.intent;
+    let new: Vec<&RenderedText> = head.iter().filter(|one| !before.contains(&one.model)).collect();
+    let ways: [Way<'_, RenderedText>; 2] = [
+        Way { of_gone: &|old| Some(old.source.clone()), of_new: &|one| Some(one.source.clone()) },
+        Way { of_gone: &|old| Some(old.intent.to_text()), of_new: &|one| Some(one.intent.to_text()) },
+    ];
     let gone = base.iter().filter(|old| !after.contains(&old.model));
-    let gone: Vec<(&str, &RenderedModel)> = gone.map(|old| (old.model.as_str(), old)).collect();
-    pair(&gone, &new, &[&by_file, &by_intent])
+    let gone: Vec<(&str, &RenderedText)> = gone.map(|old| (old.model.as_str(), old)).collect();
+    pair(&gone, &new, &ways)
 }
 
-/// Whether a model that appears is one that is gone.
-type IsSame<'a, T> = &'a dyn Fn(&T, &RenderedModel) -> bool;
+/// What a model that is gone and one that appears have in common, where they are the same.
+struct Way<'a, T> {
+    of_gone: &'a dyn Fn(&T) -> Option<String>,
+    of_new: &'a dyn Fn(&RenderedText) -> Option<String>,
+}
 
 /// Gives each model that is gone, by name, one that appears, by the first way that finds one. Each takes one place.
-fn pair<T>(gone: &[(&str, &T)], new: &[&RenderedModel], ways: &[IsSame<'_, T>]) -> BTreeMap<String, Rename> {
+fn pair<T>(gone: &[(&str, &T)], new: &[&RenderedText], ways: &[Way<'_, T>]) -> BTreeMap<String, Rename> {
     let mut renames: BTreeMap<String, Rename> = BTreeMap::new();
     let mut taken: BTreeSet<&str> = BTreeSet::new();
-    for is_same in ways {
-        for (name, old) in gone {
-            if renames.contains_key(*name) {
-                continue;
+    for way in ways {
+        let open: Vec<_> = gone.iter().filter(|(name, _)| !renames.contains_key(*name)).collect();
+        if open.is_empty() {
+            break;
+        }
+        let mut candidates: HashMap<String, VecDeque<&RenderedText>> = HashMap::new();
+        for one in new.iter().filter(|one| !taken.contains(one.model.as_str())) {
+            if let Some(mark) = (way.of_new)(one) {
+                candidates.entry(mark).or_default().push_back(one);
             }
-            let found = new.iter().find(|one| !taken.contains(one.model.as_str()) && is_same(old, one));
+        }
+        for (name, old) in open {
+            let found = (way.of_gone)(old).and_then(|mark| candidates.get_mut(&mark)?.pop_front());
             if let Some(rendered) = found {
                 taken.insert(&rendered.model);
                 renames.insert((*name).to_owned(), Rename::to(rendered));
@@ -117,9 +131,9 @@ pub(in crate::plan) fn follow_renames(context: &PlanContext<'_>, changes: &mut [
         }
         let is_workload = delete.stage == ApplyStage::Graph;
         let wanted = context.models().flat_map(|one| &one.objects).map(|one| &one.object);
-        let new = wanted.filter(|_| is_workload).find(|object| object.reference() == *workload);
+        let new = wanted.filter(|_| is_workload).find(|object| object.reference() == workload);
         let live = context.live(&change.object);
-        let moves = live.zip(new).map(|(old, new)| AddressMove::between(&old, new)).unwrap_or_default();
+        let moves = live.zip(new).map(|(old, new)| AddressMove::between(&old, &new.parse())).unwrap_or_default();
         change.reasons.push(ChangeReason::RenamedTo { model: rename.model.clone(), waits, moves });
     }
     name_predecessors(context.renames(), changes);

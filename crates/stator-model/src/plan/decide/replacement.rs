@@ -10,7 +10,7 @@ use crate::intent::model::ReplacementOrder;
 use crate::plan::compare::dry_run;
 use crate::plan::context::{LiveOwnership, PlanContext};
 use crate::plan::names::{AddressMove, NewGraphObstacle, alternate_graph_name};
-use crate::render::{ApplyStage, RenderedModel, RenderedObject};
+use crate::render::{ApplyStage, RenderedObject, RenderedText};
 use serde_json::Value;
 use stator_core::dynamo::addresses;
 use stator_core::dynamo::disruption::{self, ChangeRemedy};
@@ -31,33 +31,34 @@ struct GraphPlacement {
 
 /// What is wanted, each graph under the name that it has; and the graphs that others take the place of.
 pub(in crate::plan) struct PlacedModels<'a> {
-    pub(in crate::plan) models: Vec<Cow<'a, RenderedModel>>,
+    pub(in crate::plan) models: Vec<Cow<'a, RenderedText>>,
     /// A graph that is replaced, and the one that takes its place.
     pub(in crate::plan) replaced: Vec<(ObjectRef, ObjectRef)>,
 }
 
 /// Gives every graph that is wanted the name that it has.
-pub(in crate::plan) fn place_graphs<'a>(context: &PlanContext<'a>, rendered: &'a [RenderedModel]) -> PlacedModels<'a> {
+pub(in crate::plan) fn place_graphs<'a>(context: &PlanContext<'a>, rendered: &'a [RenderedText]) -> PlacedModels<'a> {
     let moved = models_with_other_names(context);
     let mut replaced = Vec::new();
-    let place = |rendered: &'a RenderedModel| {
-        let graph = rendered.objects.iter().find(|one| is_graph(one));
+    let place = |rendered: &'a RenderedText| {
+        let graph = rendered.objects.iter().find(|one| is_graph(one.stage, one.object.kind()));
         let Some(graph) = graph.filter(|_| moved.contains(rendered.model.as_str())) else {
             return Cow::Borrowed(rendered);
         };
-        let placement = place_graph(context, graph);
+        let graph = graph.parse();
+        let placement = place_graph(context, &graph);
         let at = ObjectRef { name: placement.name, ..graph.object.reference() };
         replaced.extend(placement.replaced.map(|old| (old, at.clone())));
         if at.name == graph.object.name() {
             return Cow::Borrowed(rendered);
         }
         let mut placed = rendered.clone();
-        let new = under_name(graph, &at.name);
+        let new = under_name(&graph, &at.name);
         for one in &mut placed.objects {
-            if is_graph(one) {
-                *one = under_name(one, &at.name);
-            } else if let Some(redirected) = redirect(one, &graph.object, &new.object) {
-                *one = redirected;
+            if is_graph(one.stage, one.object.kind()) {
+                *one = under_name(&one.parse(), &at.name).into_text();
+            } else if let Some(redirected) = redirect(&one.parse(), &graph.object, &new.object) {
+                *one = redirected.into_text();
             }
         }
         Cow::Owned(placed)
@@ -66,8 +67,8 @@ pub(in crate::plan) fn place_graphs<'a>(context: &PlanContext<'a>, rendered: &'a
     PlacedModels { models, replaced }
 }
 
-fn is_graph(desired: &RenderedObject) -> bool {
-    desired.stage == ApplyStage::Graph && desired.object.kind() == GRAPH.kind
+fn is_graph(stage: ApplyStage, kind: &str) -> bool {
+    stage == ApplyStage::Graph && kind == GRAPH.kind
 }
 
 /// The models that have, or had, a graph that is not called after them. Nearly always there is none.
@@ -175,19 +176,19 @@ pub(in crate::plan) struct NewGraph {
 /// What a model's graph is called where it was never replaced new-first.
 fn rendered_graph_name<'a>(context: &PlanContext<'a>, model: &str) -> Option<&'a str> {
     let rendered = context.input.rendered.iter().find(|one| one.model == model)?;
-    rendered.objects.iter().find(|one| is_graph(one)).map(|graph| graph.object.name())
+    rendered.objects.iter().find(|one| is_graph(one.stage, one.object.kind())).map(|graph| graph.object.name())
 }
 
 /// How a live graph of stator's is replaced by what git wants.
 pub(in crate::plan) fn plan_replacement(
     context: &PlanContext<'_>,
-    rendered: &RenderedModel,
+    rendered: &RenderedText,
     desired: &RenderedObject,
     live: &Object,
 ) -> GraphReplacement {
     let current = live.reference();
     // Beside a graph that serves, this one is not missed while it is made again.
-    if !is_graph(desired) || context.outgoing_graph_of(&current).is_some() {
+    if !is_graph(desired.stage, desired.object.kind()) || context.outgoing_graph_of(&current).is_some() {
         return GraphReplacement::OldFirst;
     }
     match rendered.replacement {

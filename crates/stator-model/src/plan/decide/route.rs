@@ -6,7 +6,7 @@ use super::desired_object::{self, PlannedChange};
 use super::replacement::{backends, redirect};
 use crate::plan::context::PlanContext;
 use crate::plan::{Action, Change, ChangeReason, PlanStep, PlannedWrite};
-use crate::render::RenderedModel;
+use crate::render::RenderedText;
 use stator_core::dynamo::addresses;
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{ANNOTATION_CANARY, GRAPH, HTTP_ROUTE};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where a graph is to come up beside the one that it replaces, the model's routes lead to the new one.
 pub(in crate::plan) fn follow_new_graphs(
     context: &PlanContext<'_>,
-    rendered: &[&RenderedModel],
+    rendered: &[&RenderedText],
     decided: &mut [PlannedChange],
 ) {
     let moves: Vec<(String, Object, Object)> = decided
@@ -35,7 +35,7 @@ pub(in crate::plan) fn follow_new_graphs(
         let guard =
             decided.iter().find(|one| one.change.object == old.reference()).and_then(|one| one.change.step.held_by());
         let Some(rendered) = rendered.iter().find(|one| one.model == model) else { continue };
-        for desired in rendered.objects.iter().filter_map(|desired| redirect(desired, &old, &new)) {
+        for desired in rendered.objects.iter().filter_map(|desired| redirect(&desired.parse(), &old, &new)) {
             let reference = desired.object.reference();
             let line = decided.iter_mut().find(|one| one.change.model == model && one.change.object == reference);
             let Some(line) = line.filter(|line| line.change.action != Action::Blocked) else { continue };

@@ -54,16 +54,16 @@ impl Users {
     /// Each object is looked into once, whatever the number of names.
     fn of(context: &PlanContext<'_>, names: &Names) -> Self {
         let input = context.input;
-        let desired: Vec<&Object> = context.models().flat_map(|one| &one.objects).map(|one| &one.object).collect();
+        let desired: Vec<&ObjectText> = context.models().flat_map(|one| &one.objects).map(|one| &one.object).collect();
         let live: Vec<&ObjectText> = input.live.iter().chain(&input.users).collect();
         let faulty = input.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
         let files = input.broken.iter().map(|one| &one.source).chain(faulty.map(|one| &one.source));
         let may_use = |kind: &str| kind != RECORD.kind && kind != JOURNAL.kind && is_user(kind);
         let damaged = input.unreadable.iter().filter(|one| may_use(&one.object.kind)).map(|one| one.object.to_string());
-        let live = live.into_par_iter().filter(|one| is_user(one.kind()) && is_named_by(names, one));
+        let is_possible = |one: &&ObjectText| is_user(one.kind()) && is_named_by(names, one);
         Self {
-            live: live.map(|one| User::of(&one.parse())).collect(),
-            desired: desired.into_par_iter().filter(|one| is_user(one.kind())).map(User::of).collect(),
+            live: live.into_par_iter().filter(is_possible).map(|one| User::of(&one.parse())).collect(),
+            desired: desired.into_par_iter().filter(is_possible).map(|one| User::of(&one.parse())).collect(),
             unknown: files.cloned().chain(damaged).min(),
         }
     }

@@ -8,7 +8,7 @@ use crate::plan::context::{PlanContext, SourceMarks};
 use crate::plan::{
     Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite, RewoundBranch,
 };
-use crate::render::RenderedModel;
+use crate::render::RenderedText;
 use stator_core::commit::short_commit;
 use stator_core::dynamo::gpus;
 use stator_core::dynamo::kinds::{CONFIG_MAP, JOB, LABEL_FILE};
@@ -255,7 +255,7 @@ const MAX_NAMES: usize = 3;
 /// What speaks against syncing a folder that no `stator.yaml` names: records of a repository with a name, for the same
 /// models from the same files. `records` are those of all repositories.
 pub fn lost_settings_finding<'a>(
-    rendered: &[RenderedModel],
+    rendered: &[RenderedText],
     records: impl IntoIterator<Item = &'a Record>,
 ) -> Option<Finding> {
     let sources: HashMap<&str, &str> = rendered.iter().map(|one| (one.model.as_str(), one.source.as_str())).collect();

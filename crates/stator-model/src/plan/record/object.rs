@@ -90,7 +90,8 @@ impl Record {
             labels[LABEL_OWNER_ID] = json!(owner.owner_id());
         }
         value["metadata"]["labels"] = labels;
-        value["spec"] = if self.intent.is_map() { self.intent.parse() } else { json!({}) };
+        let intent = self.intent.parse();
+        value["spec"] = if intent.is_object() { intent } else { json!({}) };
         Object::from_value(value)
     }
 

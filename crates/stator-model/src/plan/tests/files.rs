@@ -1,6 +1,6 @@
 //! Files that pods mount, from one content to the next.
 
-use super::world::{PlanScenario, show};
+use super::world::{PlanScenario, show, texts};
 use crate::plan::{Action, HoldKind, RevisionComparison, compare_revisions};
 use crate::render::RenderedModel;
 use crate::render::tests::{of_model, target};
@@ -77,7 +77,7 @@ fn new_content_is_another_config_map_and_the_old_one_goes_once_the_graph_is_heal
 #[test]
 fn what_is_compared_by_revision_says_the_same() {
     let (base, head) = ([model(Some(ONE), "")], [model(Some(TWO), "")]);
-    let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
+    let comparison = RevisionComparison { base: &texts(&base), head: &texts(&head), ..RevisionComparison::default() };
     insta::assert_snapshot!(show(&compare_revisions(&comparison)), @r#"
     Create chat ConfigMap prod/chat-engine-1364839a22 none 0->0 peak 0
       - holds the new content of file `engine` (engine/decode.yaml)

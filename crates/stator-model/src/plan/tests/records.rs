@@ -101,8 +101,8 @@ fn two_revisions_are_compared_without_a_cluster() {
     let base = [small("gone"), small("same"), graph("llama", [worker("decode", 2, 4, "vllm:1.2.0")])];
     let head = [small("same"), graph("llama", [worker("decode", 3, 4, "vllm:1.2.1")]), small("new")];
     let comparison = RevisionComparison {
-        base: &base,
-        head: &head,
+        base: &texts(&base),
+        head: &texts(&head),
         base_revision: "aaa",
         head_revision: "bbb",
         ..RevisionComparison::default()
@@ -130,7 +130,7 @@ fn a_comparison_leaves_open_what_it_cannot_read() {
     let head = [small("same")];
     let link = [UnreadPlace { path: "models/gone".into(), cause: UnreadCause::SymbolicLink }];
     let nameless = [BrokenIntent { source: "elsewhere/model.yaml".into(), name: None }];
-    let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
+    let comparison = RevisionComparison { base: &texts(&base), head: &texts(&head), ..RevisionComparison::default() };
     let deletions = |comparison: &RevisionComparison<'_>| {
         let plan = compare_revisions(comparison);
         (plan.summary.delete, plan.findings.iter().filter(|one| one.is_error()).count())

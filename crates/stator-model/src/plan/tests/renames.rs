@@ -196,7 +196,7 @@ fn a_model_that_was_healthy_before_takes_nobodys_place() {
 #[test]
 fn a_preview_shows_a_rename_as_one() {
     let (base, head) = ([model("aa", "qwen"), model("stays", "llama")], [model("az", "qwen"), model("stays", "llama")]);
-    let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
+    let comparison = RevisionComparison { base: &texts(&base), head: &texts(&head), ..RevisionComparison::default() };
     insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"
     Create az DynamoGraphDeployment prod/az none 0->1 peak 1
       - is new

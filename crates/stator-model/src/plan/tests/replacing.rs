@@ -1,6 +1,6 @@
 //! A graph that is replaced new-first: which of two graphs a plan is about, whatever became of the last sync.
 
-use super::world::{PlanScenario, graph, new_first, show, small, worker};
+use super::world::{PlanScenario, graph, new_first, show, small, texts, worker};
 use crate::intent::model::ReplacementOrder;
 use crate::plan::{
     Action, Change, HoldKind, Plan, PlannedWrite, RevisionComparison, alternate_graph_name, compare_revisions,
@@ -360,7 +360,7 @@ fn what_the_cluster_refuses_to_create_beside_it_is_not_tried() {
 #[test]
 fn a_preview_says_that_a_new_graph_comes_first() {
     let (base, head) = ([together()], [apart(1)]);
-    let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
+    let comparison = RevisionComparison { base: &texts(&base), head: &texts(&head), ..RevisionComparison::default() };
     insta::assert_snapshot!(brief(&compare_revisions(&comparison)), @"
     Replace llama DynamoGraphDeployment prod/llama managed-roll 1->2 peak 3
       - Dynamo forbids adding component `prefill` in place

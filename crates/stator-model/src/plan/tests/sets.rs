@@ -146,7 +146,7 @@ fn the_record_keeps_the_intent_and_hides_what_looks_like_a_secret() {
     story.rendered[0].intent =
         json!({"model": "m", "env": {"HF_TOKEN": "hf_0123456789abcdef", "LOG_LEVEL": "info"}}).into();
     let plan = story.plan();
-    insta::assert_snapshot!(plan.intents["llama"].as_str(), @r#"{"env":{"HF_TOKEN":"***","LOG_LEVEL":"info"},"model":"m"}"#);
+    insta::assert_snapshot!(plan.intents["llama"].to_text(), @r#"{"env":{"HF_TOKEN":"***","LOG_LEVEL":"info"},"model":"m"}"#);
     story.rendered[0].intent = json!({"model": "m", "env": {"LONG": "x".repeat(300 * 1024)}}).into();
     assert!(story.plan().intents["llama"].is_null(), "an object has a limit of its own");
 }

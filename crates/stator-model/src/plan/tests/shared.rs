@@ -263,7 +263,8 @@ proptest! {
 #[test]
 fn a_preview_keeps_a_volume_that_another_model_mounts() {
     let base = [mounting(declaring(small("a"), "weights", true), "weights"), mounting(small("b"), "weights")];
-    let comparison = RevisionComparison { base: &base, head: &base[1..], ..RevisionComparison::default() };
+    let comparison =
+        RevisionComparison { base: &texts(&base), head: &texts(&base[1..]), ..RevisionComparison::default() };
     insta::assert_snapshot!(show(&compare_revisions(&comparison)), @"
     Keep a PersistentVolumeClaim prod/weights none 0->0 peak 0
       - git no longer has it; it stays, because DynamoGraphDeployment prod/b uses it

@@ -1,6 +1,6 @@
 //! Graphs that are planned to wait for their weights.
 
-use super::world::{PlanScenario, show};
+use super::world::{PlanScenario, show, texts};
 use crate::plan::{Action, RevisionComparison, compare_revisions};
 use crate::render::RenderedModel;
 use crate::render::tests::{of_model, target};
@@ -144,7 +144,7 @@ fn a_graph_waits_as_long_as_its_download_is_not_complete() {
 #[test]
 fn revisions_are_compared_in_the_same_words() {
     let (base, head) = ([model("chat", ONE, 1, "")], [model("chat", TWO, 1, "")]);
-    let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
+    let comparison = RevisionComparison { base: &texts(&base), head: &texts(&head), ..RevisionComparison::default() };
     insta::assert_snapshot!(show(&compare_revisions(&comparison)), @r#"
     Keep chat PersistentVolumeClaim prod/cache none 0->0 peak 0
     Create chat Job prod/weights-gpt-oss-120b-64195bfe3f none 0->0 peak 0

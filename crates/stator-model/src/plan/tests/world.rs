@@ -6,7 +6,7 @@ use crate::plan::{
     Action, ApplyStep, Change, DeleteStep, HoldKind, InventoryEntry, Plan, PlanInput, PlanScope, PlannedWrite, Record,
     SEED_MANAGER, build_plan, replicas_only, with_replicas,
 };
-use crate::render::{ApplyStage, RenderedModel, RenderedObject};
+use crate::render::{ApplyStage, RenderedModel, RenderedObject, RenderedText};
 use serde_json::{Value, json};
 use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::FIELD_MANAGER;
@@ -52,7 +52,7 @@ impl PlanScenario {
             environment: "prod".into(),
             namespace: "prod".into(),
             revision: "abc1234".into(),
-            rendered: self.rendered.clone(),
+            rendered: texts(&self.rendered),
             broken: self.broken.clone(),
             unread: self.unread.clone(),
             live: self.live.values().map(Into::into).collect(),
@@ -324,6 +324,11 @@ pub(super) fn worker(name: &str, replicas: u64, gpus: u64, image: &str) -> Value
 pub(super) fn frontend() -> Value {
     json!({"name": "frontend", "type": "frontend", "replicas": 1,
         "podTemplate": {"spec": {"containers": [{"name": "main", "image": "frontend:1.2.0"}]}}})
+}
+
+/// Models as a plan has them.
+pub(super) fn texts(models: &[RenderedModel]) -> Vec<RenderedText> {
+    models.iter().cloned().map(RenderedModel::into_text).collect()
 }
 
 /// A model of one graph.

@@ -1,9 +1,9 @@
 use super::*;
-use crate::intent::tests::{ROOT, workspace};
+use crate::intent::tests::{ROOT, loaded, workspace};
 use crate::plan::{PlanInput, build_plan};
 use crate::present::samples::hostile_plan;
 use crate::present::{TerminalOptions, samples};
-use crate::render::{RenderTarget, render_all};
+use crate::render::{RenderTarget, RenderedModel, render_all};
 use proptest::prelude::*;
 use serde_json::json;
 use stator_core::dynamo::admission::Platform;
@@ -64,7 +64,7 @@ spec:
         repository: target.repository.clone(),
         environment: target.environment.clone(),
         namespace: target.namespace.clone(),
-        rendered: render_all(&selection.intents, &target),
+        rendered: render_all(&loaded(&selection), &target).into_iter().map(RenderedModel::into_text).collect(),
         ..PlanInput::default()
     });
     let shown = text(&plan, &TerminalOptions::default());

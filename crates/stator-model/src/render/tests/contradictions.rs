@@ -120,7 +120,7 @@ fn a_contradiction_names_the_line_of_the_field() {
     let file = SourceFile { path: "qwen/model.yaml".to_owned(), content: Ok(text.as_bytes().into()) };
     let tree = SourceTree { files: vec![file], ..SourceTree::default() };
     let selection = Workspace::parse(&tree).resolve_environment(None).unwrap();
-    let found = render(&selection.intents[0], &super::target()).findings;
+    let found = render(&selection.intents[0].load().unwrap(), &super::target()).findings;
     let contradiction = found.iter().find(|one| one.rule.id == "model/args-contradict").unwrap();
     assert_eq!(contradiction.message, "`-tp 4` contradicts `tensorParallel: 16` (qwen/model.yaml:10)");
     assert_eq!((contradiction.location.file.as_str(), contradiction.location.line), ("qwen/model.yaml", 12));

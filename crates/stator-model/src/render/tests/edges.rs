@@ -195,7 +195,7 @@ spec:
     };
     let selection = Workspace::parse(&tree).resolve_environment(None).unwrap();
     assert!(selection.broken.is_empty(), "{:#?}", selection.findings);
-    let rendered = render(&selection.intents[0], &target());
+    let rendered = render(&selection.intents[0].load().unwrap(), &target());
     let lines: Vec<String> = rendered
         .findings
         .iter()
@@ -258,8 +258,8 @@ fn uses_of_what_is_deprecated_are_counted_by_the_release_that_removes_it() {
     let counted = |env: &str| {
         let spec = format!("model: m\nengine: vllm\nruntime: 1.3.0\nserving: {{worker: {{env: {{{env}}}}}}}");
         count_deprecated(&[
-            rendered("a", "model: m\nengine: vllm\nruntime: 1.3.0\nserving: {worker: {}}"),
-            rendered("b", &spec),
+            rendered("a", "model: m\nengine: vllm\nruntime: 1.3.0\nserving: {worker: {}}").into_text(),
+            rendered("b", &spec).into_text(),
         ])
     };
     assert_eq!(counted("LOG_LEVEL: info"), BTreeMap::new());

@@ -173,7 +173,15 @@ cache: {claim: weights, size: 10Gi}",
                   persistentVolumeClaim:
                     claimName: weights
         "#);
-    let list: Value = serde_json::from_str(&json_list(&objects).unwrap()).unwrap();
-    assert_eq!(list["kind"], "List");
-    assert_eq!(list["items"].as_array().map(Vec::len), Some(2));
+    for count in 0..=objects.len() {
+        let some: Vec<Object> = objects.iter().take(count).map(|object| (*object).clone()).collect();
+        let mut text = String::new();
+        let written: Result<(), serde_json::Error> = json_list(some.clone(), |piece| {
+            text.push_str(piece);
+            Ok(())
+        });
+        written.unwrap();
+        let list = json!({"apiVersion": "v1", "items": some, "kind": "List"});
+        assert_eq!(text, serde_json::to_string_pretty(&list).unwrap() + "\n");
+    }
 }

@@ -47,15 +47,15 @@ fn read(files: &[(&str, &str)]) -> ResolvedEnvironment {
     Workspace::parse(&SourceTree { files, ..SourceTree::default() }).resolve_environment(None).unwrap()
 }
 
-fn only(selection: &ResolvedEnvironment) -> &Intent {
+fn only(selection: &ResolvedEnvironment) -> Intent {
     assert_eq!(selection.intents.len(), 1, "{:#?}", selection.findings);
-    &selection.intents[0]
+    selection.intents[0].load().unwrap()
 }
 
 /// The lock of an intent, as its file.
 fn lock_of(intent: &str) -> String {
     let selection = read(&[("model.yaml", intent)]);
-    let intent = only(&selection);
+    let intent = &only(&selection);
     let request = request(intent, &target()).unwrap();
     let graph = profiled().as_object().unwrap().clone();
     let lock = ModelLock::new(&intent.model, request.name().parse().unwrap(), Some("1.2.0".into()), graph);
@@ -142,7 +142,7 @@ fn a_locked_model_renders_the_graph_that_was_chosen_under_its_own_name() {
     "#);
     let selection = read(&[("model.yaml", INTENT), ("model.lock.yaml", &lock)]);
     assert_eq!(report(&selection.findings), "");
-    let rendered = render(only(&selection), &target());
+    let rendered = render(&only(&selection), &target());
     assert_eq!(report(&rendered.findings), "");
     let objects: Vec<_> = rendered.objects.iter().map(|one| &one.object).collect();
     insta::assert_snapshot!(emit::yaml_documents(&objects).unwrap(), @r#"
@@ -219,7 +219,7 @@ fn what_is_no_part_of_the_target_may_change_under_a_lock() {
     let intent = intent.replace("itl: 20ms", "itl: 20ms, autoApply: true, attempt: 1");
     let selection = read(&[("model.yaml", &intent), ("model.lock.yaml", &lock)]);
     assert_eq!(report(&selection.findings), "");
-    assert_eq!(kinds(only(&selection)), "DynamoGraphDeployment llama");
+    assert_eq!(kinds(&only(&selection)), "DynamoGraphDeployment llama");
 }
 
 #[test]
@@ -232,12 +232,12 @@ fn another_target_makes_another_request_and_says_what_changed() {
     model.lock.yaml:11:3 warning lock/stale: the lock is for another target: `hardware` is {"gpu":"l4"} and was not set; `runtime` was 1.2.0 and is 1.3.0; `sla.ttft` was 300ms and is 200ms (model.yaml:12); the model renders a request again, and a running graph keeps serving
       Sync, and run `stator lock` when the request has its result; or revert the change.
     "#);
-    assert!(kinds(only(&selection)).starts_with("DynamoGraphDeploymentRequest llama-"));
+    assert!(kinds(&only(&selection)).starts_with("DynamoGraphDeploymentRequest llama-"));
 }
 
 #[test]
 fn another_attempt_is_another_request_for_the_same_thing() {
-    let name = |intent: &str| request(only(&read(&[("model.yaml", intent)])), &target()).unwrap().name().to_owned();
+    let name = |intent: &str| request(&only(&read(&[("model.yaml", intent)])), &target()).unwrap().name().to_owned();
     let attempt = |number: &str| INTENT.replace("itl: 20ms", &format!("itl: 20ms, attempt: {number}"));
     assert_eq!(name(INTENT), name(&attempt("1")));
     assert_ne!(name(INTENT), name(&attempt("2")));
@@ -316,7 +316,7 @@ fn an_environment_may_have_a_lock_of_its_own() {
     for environment in ["prod", "staging"] {
         let selection = workspace.resolve_environment(Some(environment)).unwrap();
         assert_eq!(report(&selection.findings), "");
-        assert_eq!(kinds(only(&selection)), "DynamoGraphDeployment llama", "{environment}");
+        assert_eq!(kinds(&only(&selection)), "DynamoGraphDeployment llama", "{environment}");
     }
     // Without its own, the lock for all is tried, and is for another target.
     let selection = tree(&files[..4]).resolve_environment(Some("prod")).unwrap();
@@ -334,7 +334,7 @@ fn the_intent_picks_the_nodes_of_pods_with_gpus() {
         let intent = INTENT.to_owned() + &format!("  hardware: {hardware}\n");
         let lock = lock_of(&intent);
         let selection = read(&[("model.yaml", &intent), ("model.lock.yaml", &lock)]);
-        let rendered = render(only(&selection), &target());
+        let rendered = render(&only(&selection), &target());
         let components = rendered.objects[0].object.spec()["components"].clone();
         assert!(components[0]["podTemplate"]["spec"].get("nodeSelector").is_none(), "a frontend runs anywhere");
         components[1]["podTemplate"]["spec"]["nodeSelector"].to_string()
@@ -348,7 +348,7 @@ fn pods_and_registry_of_a_locked_model_are_the_intents() {
     let lock = lock_of(INTENT);
     let changed = format!("{INTENT}  imageRegistry: registry.example.com\n  pod: {{priorityClassName: low}}\n");
     let selection = read(&[("model.yaml", &changed), ("model.lock.yaml", &lock)]);
-    let rendered = render(only(&selection), &target());
+    let rendered = render(&only(&selection), &target());
     let components = rendered.objects[0].object.spec()["components"].as_array().unwrap();
     for component in components {
         let pod = &component["podTemplate"]["spec"];

@@ -38,7 +38,7 @@ fn reread(model: &Model) -> Result<Model, String> {
     let workspace = Workspace::parse(&tree);
     let selection = workspace.resolve_environment(None).map_err(|error| error.to_string())?;
     match selection.intents.as_slice() {
-        [intent] => Ok(intent.model.clone()),
+        [intent] => Ok(intent.load().unwrap().model),
         _ => Err(format!("{:#?}\n{text}", selection.findings)),
     }
 }

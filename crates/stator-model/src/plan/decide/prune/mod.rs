@@ -240,15 +240,15 @@ fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> O
 fn next_request(context: &PlanContext<'_>, model: &str) -> Option<ObjectRef> {
     let rendered = context.models().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
-    let done = context.live(&request).is_some_and(|live| health::assess_health(&live, None).health == Health::Healthy);
-    (!done).then_some(request)
+    let done = context.live(request).is_some_and(|live| health::assess_health(&live, None).health == Health::Healthy);
+    (!done).then(|| request.clone())
 }
 
 /// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
 /// any other only recommends one, and the graph is changed in place when that is locked.
 fn still_serving(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
     let rendered = context.models().find(|one| one.model == model)?;
-    let request = &rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object;
+    let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.parse();
     let name = request.name().to_owned();
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
         let live = context.live(&request.reference());
