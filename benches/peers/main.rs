@@ -114,7 +114,7 @@ impl Contender<'_> {
         let peak = controller.memory("VmHWM")?;
         self.tell("stator", &mut pushed, peak);
         self.scene.hooks.lead_nowhere();
-        controller.end().await
+        controller.end().await.map(drop)
     }
 
     async fn flux(&mut self, rendered: &RenderedRepository, programs: &FluxPrograms<'_>) -> Fallible<()> {

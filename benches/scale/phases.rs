@@ -3,9 +3,11 @@
 use super::Fallible;
 use rayon::prelude::*;
 use serde_json::Value;
-use stator_core::object::Object;
-use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent, Workspace};
-use stator_model::render::{RenderTarget, RenderedModel, emit, render_all};
+use stator_cluster::sync::DesiredState;
+use stator_core::object::{Object, ObjectText};
+use stator_model::fleet_policy::SourcePolicies;
+use stator_model::intent::{ResolvedEnvironment, Workspace};
+use stator_model::render::{RenderedText, emit};
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,13 +21,16 @@ pub(crate) fn run(phase: &str, folder: &Path) -> Fallible<String> {
         }
         "render" => {
             let rendered = rendered(folder)?;
-            Ok(format!("the same, and {} objects rendered", objects(&rendered).len()))
+            Ok(format!("the same, and {} objects rendered", objects(&rendered).count()))
         }
         "render-yaml" => {
             let rendered = rendered(folder)?;
             let bytes = rendered
                 .par_iter()
-                .map(|model| emit::yaml_documents(&objects(std::slice::from_ref(model))).map(|text| text.len()))
+                .map(|model| {
+                    let objects: Vec<Object> = objects(std::slice::from_ref(model)).map(ObjectText::parse).collect();
+                    emit::yaml_documents(&objects.iter().collect::<Vec<_>>()).map(|text| text.len())
+                })
                 .try_reduce(|| 0, |a, b| Ok(a + b))?;
             Ok(format!("the same, and {} MiB of YAML written", bytes >> 20))
         }
@@ -59,20 +64,13 @@ fn load(folder: &Path) -> Fallible<ResolvedEnvironment> {
     }
 }
 
-fn rendered(folder: &Path) -> Fallible<Vec<RenderedModel>> {
-    let selection = load(folder)?;
-    let target = RenderTarget {
-        repository: selection.repository.clone(),
-        environment: selection.name.clone(),
-        namespace: selection.environment.namespace.to_string(),
-        platform: stator_core::dynamo::admission::Platform::default(),
-    };
-    let intents: Vec<Intent> = selection.intents.iter().filter_map(StoredIntent::load).collect();
-    Ok(render_all(&intents, &target))
+/// As every command renders: models are trees for a moment, and texts from then on.
+fn rendered(folder: &Path) -> Fallible<Vec<RenderedText>> {
+    Ok(DesiredState::render(load(folder)?, &SourcePolicies::default()).rendered)
 }
 
-fn objects(rendered: &[RenderedModel]) -> Vec<&Object> {
-    rendered.iter().flat_map(|model| &model.objects).map(|desired| &desired.object).collect()
+fn objects(rendered: &[RenderedText]) -> impl Iterator<Item = &ObjectText> {
+    rendered.iter().flat_map(|model| &model.objects).map(|desired| &desired.object)
 }
 
 /// What a whole command did, and the most memory it held.

@@ -41,7 +41,8 @@ pub(crate) struct ControllerProcess {
     pub(crate) started: Instant,
     address: String,
     listening: mpsc::Receiver<String>,
-    _data: tempfile::TempDir,
+    decided: mpsc::Receiver<Instant>,
+    data: tempfile::TempDir,
 }
 
 impl Drop for ControllerProcess {
@@ -55,7 +56,11 @@ impl ControllerProcess {
     /// Starts it as the chart does: with leases and an empty folder for its copies of repositories, and with the variable that
     /// `deploy/Dockerfile` sets.
     pub(crate) fn start(plane: &ControlPlane, run: &ControllerRun<'_>) -> Fallible<Self> {
-        let data = tempfile::tempdir()?;
+        Self::start_on(tempfile::tempdir()?, plane, run)
+    }
+
+    /// The same with a folder that an earlier one left.
+    pub(crate) fn start_on(data: tempfile::TempDir, plane: &ControlPlane, run: &ControllerRun<'_>) -> Fallible<Self> {
         let mut command = match run.program {
             Program::Built => Command::new(env!("CARGO_BIN_EXE_stator")),
             Program::Counting => counting::command()?,
@@ -78,17 +83,20 @@ impl ControllerProcess {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stderr.take().ok_or("no standard error")?);
         let (tell, listening) = mpsc::channel();
+        let (tell_decision, decided) = mpsc::channel();
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
                 if let Some(rest) = line.split("Listening on http://").nth(1) {
                     let end = rest.find(|c: char| c != '.' && c != ':' && !c.is_ascii_digit()).unwrap_or(rest.len());
                     let _ = tell.send(rest.get(..end).unwrap_or_default().to_owned());
+                } else if line.contains("changing=") {
+                    let _ = tell_decision.send(Instant::now());
                 } else if !line.contains(" INFO ") {
                     testbed::say(&format!("controller: {line}"));
                 }
             }
         });
-        Ok(Self { child, started, address: String::new(), listening, _data: data })
+        Ok(Self { child, started, address: String::new(), listening, decided, data })
     }
 
     /// Where it listens, once it does.
@@ -99,6 +107,13 @@ impl ControllerProcess {
                 tokio::task::block_in_place(wait).map_err(|_| "the controller never listened: its lines are above")?;
         }
         Ok(&self.address)
+    }
+
+    /// How long after its start it first knew what a sync changes.
+    pub(crate) fn first_decision(&self) -> Fallible<Duration> {
+        let wait = || self.decided.recv_timeout(PATIENCE);
+        let at = tokio::task::block_in_place(wait).map_err(|_| "the controller never said what a sync changes")?;
+        Ok(at.duration_since(self.started))
     }
 
     /// Waits until this many sources say that they are not ready.
@@ -167,8 +182,8 @@ impl ControllerProcess {
         counting::ask(input, output)
     }
 
-    /// Asks it to end, and waits for it.
-    pub(crate) async fn end(mut self) -> Fallible<()> {
+    /// Asks it to end, and waits for it. What it leaves is for the next one.
+    pub(crate) async fn end(mut self) -> Fallible<tempfile::TempDir> {
         let id = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &id]).status()?;
         let start = Instant::now();
@@ -178,6 +193,6 @@ impl ControllerProcess {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
+        Ok(std::mem::replace(&mut self.data, tempfile::tempdir()?))
     }
 }

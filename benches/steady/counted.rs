@@ -46,7 +46,7 @@ pub(crate) async fn count(scene: &Scene<'_>, models: usize, report: &mut Report)
         let allocations = steady.controller.allocations()? - allocated;
         tell(report, phase, &scene.counts.now().await?.since(&before).by_stator(), allocations);
     }
-    steady.controller.end().await
+    steady.controller.end().await.map(drop)
 }
 
 fn tell(report: &mut Report, phase: &str, requests: &super::counts::RequestCounts, allocations: u64) {

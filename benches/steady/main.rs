@@ -117,5 +117,5 @@ async fn measure(
     steady.drift_of_many(rounds, report).await?;
     steady.push_many(report).await?;
     steady.push_beside_failing(rounds, report).await?;
-    steady.end(report).await
+    steady.end(with_pages, report).await
 }

@@ -157,7 +157,7 @@ fn trees_that_spell_out_billions_of_paths_end_at_a_limit() {
     });
     let values = tree(|origin| {
         let folder = model(origin, &"- ".repeat(90_000));
-        let names: Vec<String> = (0..40).map(|n| format!("d{n:02}")).collect();
+        let names: Vec<String> = (0..120).map(|n| format!("d{n:03}")).collect();
         let entries: Vec<(&str, &[u8], Oid)> = names.iter().map(|name| ("40000", name.as_bytes(), folder)).collect();
         origin.tree(&entries)
     });
@@ -170,11 +170,11 @@ fn trees_that_spell_out_billions_of_paths_end_at_a_limit() {
     });
     let all = [tower(|origin| model(origin, "a: 1")), tower(|origin| origin.tree(&[])), deep, one_blob, values, wide];
     insta::assert_snapshot!(all.join("\n"), @"
-        commit COMMIT holds more than 30000 files to read; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 200000 files to read; move the intents into a repository or folder of their own and name it in `spec.path`
         commit COMMIT holds more than 500000 entries; move the intents into a repository or folder of their own and name it in `spec.path`
         commit COMMIT holds more than 4096 bytes in one path; move the intents into a repository or folder of their own and name it in `spec.path`
-        commit COMMIT holds more than 33554432 bytes of files to read; move the intents into a repository or folder of their own and name it in `spec.path`
-        commit COMMIT holds more than 2000000 values in the files to read; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 100663296 bytes of files to read; move the intents into a repository or folder of their own and name it in `spec.path`
+        commit COMMIT holds more than 10000000 values in the files to read; move the intents into a repository or folder of their own and name it in `spec.path`
         commit COMMIT holds more than 500000 entries; move the intents into a repository or folder of their own and name it in `spec.path`
         ");
 }

@@ -64,15 +64,13 @@ pub(super) fn judge(policy: &CompiledFleetPolicy, all: &mut [JudgedShare]) {
             }
         }
     }
-    if let Some(most) = policy.claims_size {
-        if claims > most {
-            let what = format!(
-                "the claims of the source take {}; allowed: at most {} together",
-                describe_size(claims),
-                describe_size(most)
-            );
-            refuse(&|share| (share.claims > Quantity::default()).then(|| describe_size(share.claims)), &what);
-        }
+    if let Some(most) = policy.claims_size.filter(|most| claims > *most) {
+        let what = format!(
+            "the claims of the source take {}; allowed: at most {} together",
+            describe_size(claims),
+            describe_size(most)
+        );
+        refuse(&|share| (share.claims > Quantity::default()).then(|| describe_size(share.claims)), &what);
     }
 }
 

@@ -321,7 +321,7 @@ impl IncrementalPlanner {
         let broken = desired.selection.broken.iter().filter_map(|one| one.name.as_deref());
         let names: HashSet<&str> = desired.rendered.iter().map(|one| one.model.as_str()).chain(broken).collect();
         let objects = desired.rendered.iter().flat_map(|one| &one.objects);
-        let objects: HashSet<ObjectKey> = objects.filter_map(|one| object_key(&one.object.reference())).collect();
+        let objects: HashSet<ObjectKey> = objects.filter_map(|one| object_key(one.object.reference())).collect();
         let clashes = |known: &UnchangedFolder| {
             known.model.as_deref().is_some_and(|model| names.contains(model))
                 || known.object_versions.iter().any(|(key, _)| objects.contains(key))
