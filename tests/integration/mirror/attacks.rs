@@ -168,7 +168,14 @@ fn trees_that_spell_out_billions_of_paths_end_at_a_limit() {
         let entries: Vec<(&str, &[u8], Oid)> = names.iter().map(|name| ("40000", name.as_bytes(), empty)).collect();
         (0..40).fold(origin.tree(&entries), |below, _| origin.tree(&[("40000", &[b'd'; 100], below)]))
     });
-    let all = [tower(|origin| model(origin, "a: 1")), tower(|origin| origin.tree(&[])), deep, one_blob, values, wide];
+    // Folders of a model and ten overlays.
+    let full = |origin: &OriginRepository| {
+        let blob = origin.object(ObjectType::Blob, b"a: 1");
+        let names: Vec<String> = (0..10).map(|n| format!("model.e{n}.yaml")).collect();
+        let overlays = names.iter().map(|name| ("100644", name.as_bytes(), blob));
+        origin.tree(&overlays.chain([("100644", b"model.yaml".as_slice(), blob)]).collect::<Vec<_>>())
+    };
+    let all = [tower(full), tower(|origin| origin.tree(&[])), deep, one_blob, values, wide];
     insta::assert_snapshot!(all.join("\n"), @"
         commit COMMIT holds more than 200000 files to read; move the intents into a repository or folder of their own and name it in `spec.path`
         commit COMMIT holds more than 500000 entries; move the intents into a repository or folder of their own and name it in `spec.path`
