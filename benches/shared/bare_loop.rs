@@ -7,7 +7,7 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use stator_cluster::sync::SyncOptions;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::Object;
-use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent, Workspace};
+use stator_model::intent::{Intent, ResolvedEnvironment, Workspace};
 use stator_model::render::{RenderTarget, RenderedModel, render_all};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -37,7 +37,7 @@ impl RenderedRepository {
             namespace: environment.environment.namespace.to_string(),
             platform: environment.environment.platform.clone().unwrap_or_default(),
         };
-        let intents: Vec<Intent> = environment.intents.iter().filter_map(StoredIntent::load).collect();
+        let intents: Vec<Intent> = environment.intents.iter().filter_map(|intent| intent.load().ok()).collect();
         let models = render_all(&intents, &target);
         Ok(Self { target, models, environment, revision: checkout.revision })
     }

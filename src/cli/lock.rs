@@ -13,7 +13,7 @@ use clap::{ArgAction, Args};
 use stator_cluster::cluster::Cluster;
 use stator_core::finding::{Finding, Location};
 use stator_model::intent::lock::ActiveLock;
-use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent};
+use stator_model::intent::{Intent, ResolvedEnvironment};
 use stator_model::plan;
 use stator_model::present::findings;
 use stator_model::render::{self, RenderTarget, emit, profiling_result};
@@ -47,7 +47,7 @@ async fn lock_models(arguments: &LockArgs, output: &Output) -> Result<ExitStatus
     opened.models.check_names(model_names(&selection))?;
     let faulty = report_errors(&opened, &selection, output);
     let wanted = selection.intents.iter().filter(|intent| opened.checkout.scope.contains(&intent.source));
-    let asked = wanted.filter_map(StoredIntent::load).filter(|intent| intent.model.spec.sla.is_some());
+    let asked = wanted.filter_map(|intent| intent.load().ok()).filter(|intent| intent.model.spec.sla.is_some());
     let asked: Vec<Intent> = asked.collect();
     if asked.is_empty() && !faulty {
         output.note("Nothing to lock: no model here has `sla`.");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use stator_core::finding::Finding;
 use stator_core::mask;
 use stator_core::object::{Object, ObjectRef, ObjectText};
-use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent};
+use stator_model::intent::{Intent, ResolvedEnvironment};
 use stator_model::present::origins::{ModelOrigins, OriginReport, UnwritableModel};
 use stator_model::present::{escape, findings, pluralize};
 use stator_model::render::emit;
@@ -191,7 +191,7 @@ fn show_origins(
 ) -> Result<ExitStatus, CliError> {
     let scope = &opened.checkout.scope;
     let asked = selection.intents.iter().filter(|intent| scope.contains(&intent.source));
-    let mut intents: Vec<Intent> = asked.filter_map(StoredIntent::load).collect();
+    let mut intents: Vec<Intent> = asked.filter_map(|intent| intent.load().ok()).collect();
     let mut hidden_values = 0;
     for intent in intents.iter_mut().filter(|_| !arguments.show_secrets) {
         let (value, count) = hide_secrets(&serde_json::to_value(&intent.model).map_err(|error| unhideable(&error))?);

@@ -225,7 +225,7 @@ impl TargetedModels {
             };
             for intent in &environment.intents {
                 let has_labels = |selector: &LabelSelector| {
-                    intent.load().is_some_and(|intent| selector.matches(&intent.model.metadata.labels))
+                    intent.load().is_ok_and(|intent| selector.matches(&intent.model.metadata.labels))
                 };
                 if is_named(&intent.source, Some(intent.name.as_str())) && self.selector.as_ref().is_none_or(has_labels)
                 {

@@ -10,7 +10,7 @@ use stator_core::object::{ObjectIdentity, ObjectRef, ObjectText};
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::repository::{Environment, Guards};
 use stator_model::intent::yaml::parse_yaml;
-use stator_model::intent::{FileRole, Intent, ResolvedEnvironment, SourceFile, SourceTree, StoredIntent, Workspace};
+use stator_model::intent::{FileRole, Intent, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
 use stator_model::plan::{
     self, GpuTotals, Plan, PlanInput, PlanScope, UnchangedSummary, UnchangedTotals, alternate_graph_name, rules,
 };
@@ -156,7 +156,7 @@ impl DraftBasis {
         selection.environment.namespace = self.source.environment.namespace.clone();
         selection.environment.platform.clone_from(&self.source.environment.platform);
         selection.guards = self.source.guards.clone();
-        let intent = selection.intents.iter().find(|one| one.source == file).and_then(StoredIntent::load);
+        let intent = selection.intents.iter().find(|one| one.source == file).and_then(|one| one.load().ok());
         let desired = DesiredState::render(selection, &self.source.policies);
         let desired = match &self.input.owner {
             Some(owner) => desired.owned_by(owner.clone()),

@@ -13,7 +13,7 @@ use stator_core::object::ObjectRef;
 use stator_model::fleet_policy::{BoundPolicies, SourcePolicies};
 use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::{CompiledPolicy, JudgedModel};
-use stator_model::intent::{Intent, ResolvedEnvironment, StoredIntent, rules};
+use stator_model::intent::{BrokenIntent, Intent, ResolvedEnvironment, StoredIntent, rules};
 use stator_model::plan::{
     self, HoldKind, PlanInput, PlanScope, RewoundBranch, ServerAnswers, SourceClaim, UnchangedSummary,
     alternate_graph_name,
@@ -68,7 +68,19 @@ impl DesiredState {
         let mut stored = std::mem::take(&mut selection.intents).into_iter();
         while stored.len() > 0 {
             let some: Vec<StoredIntent> = stored.by_ref().take(RENDERED_AT_ONCE).collect();
-            let intents: Vec<Intent> = some.par_iter().filter_map(StoredIntent::load).collect();
+            let loaded: Vec<Result<Intent, BrokenIntent>> = some.par_iter().map(StoredIntent::load).collect();
+            let mut intents = Vec::with_capacity(loaded.len());
+            for one in loaded {
+                match one {
+                    Ok(intent) => intents.push(intent),
+                    Err(broken) => {
+                        let (place, help) = (Location::file(&broken.source), "Report this with the file.");
+                        let message = "the model cannot be read again";
+                        selection.findings.push(Finding::error(rules::SCHEMA_REFUSED, place, message, help));
+                        selection.broken.push(broken);
+                    }
+                }
+            }
             let mut models = render::render_all(&intents, &target);
             // Both look at everything that a model renders to, before either takes it away.
             let of_fleet = intents.par_iter().zip(&models).map(|(one, model)| bound.judge(&selection.name, one, model));

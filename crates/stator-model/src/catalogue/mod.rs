@@ -6,7 +6,7 @@ mod prices;
 pub use prices::{ESTIMATES, PriceEstimate};
 
 use crate::intent::model::{Engine, GpuSku, Model, Worker};
-use crate::intent::{SourceFile, SourceTree, StoredIntent, Workspace, scaffold};
+use crate::intent::{SourceFile, SourceTree, Workspace, scaffold};
 use crate::plan::{self, RevisionComparison};
 use crate::render::{self, RenderTarget};
 use serde::Serialize;
@@ -154,7 +154,7 @@ impl Recipe {
     pub fn summarize(&self) -> Result<RecipeSummary, Vec<Finding>> {
         let tree = self.tree();
         let selection = Workspace::parse(&tree).resolve_environment(None).map_err(|_| Vec::new())?;
-        let intent = selection.intents.first().and_then(StoredIntent::load);
+        let intent = selection.intents.first().and_then(|intent| intent.load().ok());
         let Some(intent) = &intent else { return Err(selection.findings) };
         let target = RenderTarget {
             repository: selection.repository.clone(),

@@ -95,7 +95,7 @@ pub fn verify_models(tree: &SourceTree, models: &[WrittenModel<'_>], release: Re
             let own = by_folder.get(model.folder).into_iter().flatten().copied();
             let shared = shared.remove(model.folder).unwrap_or_default();
             faults.extend(own.chain(shared).map(|finding| model.reported(finding)));
-            match intents.get(join_path(model.folder, "model.yaml").as_str()).and_then(|intent| intent.load()) {
+            match intents.get(join_path(model.folder, "model.yaml").as_str()).and_then(|intent| intent.load().ok()) {
                 Some(intent) => faults.append(&mut model.differences(&intent, release)),
                 None if faults.iter().any(Finding::is_error) => {}
                 None => faults.push(model.refused("the model is not read back", "report this with the manifest")),

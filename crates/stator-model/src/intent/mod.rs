@@ -221,13 +221,17 @@ impl IntentRest {
 }
 
 impl StoredIntent {
-    /// The intent itself. `None` never comes: a stored intent was decoded once.
-    pub fn load(&self) -> Option<Intent> {
+    /// The intent itself.
+    ///
+    /// # Errors
+    /// Never, as it was decoded once. If it came to that, it is a broken intent, which is not pruned.
+    pub fn load(&self) -> Result<Intent, BrokenIntent> {
         let merged = self.merged.unpack();
-        let model = decode(&merged).ok()?;
+        let broken = |_| BrokenIntent { source: self.source.clone(), name: Some(self.name.to_string()) };
+        let model = decode(&merged).map_err(broken)?;
         let IntentRest { files, manifests, lock } = self.rest.as_deref().cloned().unwrap_or_default();
         let origins = FieldOrigins::new(Arc::clone(&self.file_names), merged);
-        Some(Intent { source: self.source.clone(), model, origins, files, manifests, lock })
+        Ok(Intent { source: self.source.clone(), model, origins, files, manifests, lock })
     }
 }
 

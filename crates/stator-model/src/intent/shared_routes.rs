@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// Warnings about routes, where all models of an environment are known.
 pub(super) fn check_routes(stored: &[StoredIntent], broken: &[&str]) -> Vec<Finding> {
-    let routed: Vec<Intent> = stored.iter().filter(|one| one.has_route).filter_map(StoredIntent::load).collect();
+    let routed: Vec<Intent> = stored.iter().filter(|one| one.has_route).filter_map(|one| one.load().ok()).collect();
     let mut findings = Vec::new();
     let mut takers: BTreeMap<RouteMatch<'_>, &Intent> = BTreeMap::new();
     for intent in &routed {
@@ -77,7 +77,7 @@ fn check_canary(intent: &Intent, route: &Route, stored: &[StoredIntent], broken:
     };
     // They are sorted by name.
     let found = stored.binary_search_by(|one| one.name.as_str().cmp(canary.model.as_str())).ok();
-    let Some(other) = found.and_then(|at| stored.get(at)?.load()) else {
+    let Some(other) = found.and_then(|at| stored.get(at)?.load().ok()) else {
         if broken.contains(&canary.model.as_str()) {
             return None;
         }

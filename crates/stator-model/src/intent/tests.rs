@@ -400,3 +400,15 @@ fn include_and_exclude_name_folders_files_or_globs() {
     assert_eq!(names("a"), ["big", "small", "x"]);
     assert_eq!(names("b"), ["x", "y"]);
 }
+
+/// A model that would only not be there is pruned.
+#[test]
+fn an_intent_that_cannot_be_read_again_is_a_broken_one() {
+    let workspace = workspace(&[("stator.yaml", ROOT), ("models/qwen/model.yaml", QWEN)]);
+    let stored = workspace.resolve_environment(Some("prod")).unwrap().intents.remove(0);
+    assert_eq!(stored.load().unwrap().model.metadata.name, stored.name);
+    let damaged = yaml::YamlNode { value: yaml::YamlValue::Invalid, span: yaml::YamlSpan::default() };
+    let stored = StoredIntent { merged: PackedNode::of(&damaged), ..stored };
+    let broken = BrokenIntent { source: "models/qwen/model.yaml".into(), name: Some("qwen".into()) };
+    assert_eq!(stored.load().unwrap_err(), broken);
+}

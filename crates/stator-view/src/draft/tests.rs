@@ -5,7 +5,7 @@ use crate::problem::ProblemKind;
 use crate::samples::{fleet, llama, model, source};
 use stator_core::dynamo::health::Health;
 use stator_core::finding::{Finding, Severity};
-use stator_model::intent::{Intent, SourceFile, SourceTree, StoredIntent, Workspace};
+use stator_model::intent::{Intent, SourceFile, SourceTree, Workspace};
 use stator_model::plan::SyncState;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn judged(text: &str, stored: Option<&str>) -> JudgedDraft {
         let content = Ok(Arc::from(text.as_bytes()));
         let tree = SourceTree { files: vec![SourceFile { path: file.clone(), content }], ..SourceTree::default() };
         let resolved = Workspace::parse(&tree).resolve_environment(None).unwrap();
-        (resolved.findings, resolved.intents.first().and_then(StoredIntent::load))
+        (resolved.findings, resolved.intents.first().and_then(|one| one.load().ok()))
     };
     let (findings, intent) = resolve(text);
     JudgedDraft {
