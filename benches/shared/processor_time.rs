@@ -17,8 +17,11 @@ pub(crate) fn processor_seconds_of_children() -> Result<f64, Box<dyn Error + Sen
     Ok((user + system) / TICKS)
 }
 
-/// Processor time in seconds of what runs on this machine, by program: the whole of it, so that who disturbs a measurement is
-/// seen, too.
+/// The programs of a bench.
+const PROGRAMS: [&str; 7] = ["etcd", "gitea", "git", "kube-apiserver", "kube-controller-manager", "stator", "steady"];
+
+/// Processor time in seconds of what runs on this machine, by program: the whole of it, so that it is seen when others disturb
+/// a measurement.
 pub(crate) struct ProcessorTimes(BTreeMap<String, f64>);
 
 impl ProcessorTimes {
@@ -52,6 +55,9 @@ fn program(command_line: &str) -> String {
     match words.next() {
         Some(part @ ("etcd" | "kube-apiserver" | "kube-controller-manager")) => part.to_owned(),
         // Builds of tests and benches end with a number of their own.
-        _ => file.split('-').next().unwrap_or_default().to_owned(),
+        _ => {
+            let name = file.split('-').next().unwrap_or_default();
+            if PROGRAMS.contains(&name) { name } else { "others" }.to_owned()
+        }
     }
 }

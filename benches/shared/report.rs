@@ -121,7 +121,8 @@ fn machine() -> Fallible<Value> {
         "cpu": field("/proc/cpuinfo", "model name")?,
         "cores": std::thread::available_parallelism()?.get(),
         "memoryGiB": kib.div_ceil(1024 * 1024),
-        "kernel": fs_err::read_to_string("/proc/sys/kernel/osrelease")?.trim(),
+        // Without what a distribution adds to it.
+        "kernel": fs_err::read_to_string("/proc/sys/kernel/osrelease")?.split('-').next().unwrap_or_default().trim(),
     }))
 }
 

@@ -74,10 +74,11 @@ pub fn plan_between(
     environment: &EnvironmentArgs,
     policies: &SourcePolicies,
 ) -> Result<Plan, CliError> {
+    let (base_policies, head_policies) = (policies.of_size(base.size), policies.of_size(head.size));
     let head = repository::select_environment(head, environment)?;
     let mut scope = models.scope_in(&[&head]);
     let mut names: BTreeSet<String> = model_names(&head).map(str::to_owned).collect();
-    let head = DesiredState::render(head, policies);
+    let head = DesiredState::render(head, &head_policies);
     // Which environment is meant is the head's to say; the base may lack it, and then all of it is new.
     let named = EnvironmentArgs { environment: Some(head.target.environment.clone()), ..environment.clone() };
     let (base, base_broken) = match base.resolve_environment(named.environment.as_deref()) {
@@ -86,7 +87,7 @@ pub fn plan_between(
             // What a name or a label selects in either of them is compared.
             models.scope_in(&[&base]).parts().for_each(|part| scope.add(part.clone()));
             names.extend(model_names(&base).map(str::to_owned));
-            let desired = DesiredState::render(base, policies);
+            let desired = DesiredState::render(base, &base_policies);
             (desired.rendered, desired.selection.broken)
         }
         Err(EnvironmentError::Unknown { .. }) => (Vec::new(), Vec::new()),

@@ -23,6 +23,8 @@ const CGROUP_LIMIT: &str = "/sys/fs/cgroup/memory.max";
 #[derive(Clone, Debug)]
 pub struct PlanningBudget {
     permits: Arc<Semaphore>,
+    /// How much of it may be lent at a time.
+    lendable: Arc<Semaphore>,
     units: u32,
 }
 
@@ -30,6 +32,7 @@ pub struct PlanningBudget {
 #[derive(Debug)]
 pub struct PlanningPermit {
     permit: Option<OwnedSemaphorePermit>,
+    lendable: Arc<Semaphore>,
 }
 
 impl Default for PlanningBudget {
@@ -45,7 +48,8 @@ impl PlanningBudget {
     pub fn new(bytes: usize) -> Self {
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, most);
-        Self { permits: Arc::new(Semaphore::new(units as usize)), units }
+        let lendable = Arc::new(Semaphore::new((units / 2) as usize));
+        Self { permits: Arc::new(Semaphore::new(units as usize)), lendable, units }
     }
 
     /// Waits until so much is free. What takes more than there is in all waits until nothing else is read, and then has all
@@ -53,7 +57,8 @@ impl PlanningBudget {
     pub async fn reserve(&self, bytes: usize) -> PlanningPermit {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units);
         // The semaphore is never closed.
-        PlanningPermit { permit: Arc::clone(&self.permits).acquire_many_owned(units).await.ok() }
+        let permit = Arc::clone(&self.permits).acquire_many_owned(units).await.ok();
+        PlanningPermit { permit, lendable: Arc::clone(&self.lendable) }
     }
 }
 
@@ -66,20 +71,24 @@ pub struct CommitReading {
 }
 
 impl CommitReading {
-    /// Waits for a host's answer, and leaves the memory to others meanwhile: what is read by then is a small part of what
-    /// planning takes, and the host may hang.
+    /// Waits for a host's answer, and leaves the memory to others meanwhile: what is read by then is a part of what planning
+    /// takes, and the host may hang. As it stays, only so much is lent at a time, and all of the memory never.
     pub(in crate::controller) async fn lend_memory<T>(&mut self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);
         if let Some(answered) = answer.as_mut().now_or_never() {
             return answered;
         }
-        let permit = self.permit.take().and_then(|reserved| reserved.permit);
-        let lent = permit.map(|permit| (Arc::clone(permit.semaphore()), permit.num_permits()));
+        let Some(PlanningPermit { permit: Some(reserved), lendable }) = self.permit.take() else { return answer.await };
+        let (permits, units) = (Arc::clone(reserved.semaphore()), reserved.num_permits());
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let Ok(lent) = Arc::clone(&lendable).try_acquire_many_owned(units) else {
+            self.permit = Some(PlanningPermit { permit: Some(reserved), lendable });
+            return answer.await;
+        };
+        drop(reserved);
         let answered = answer.await;
-        if let Some((permits, units)) = lent {
-            let units = u32::try_from(units).unwrap_or(u32::MAX);
-            self.permit = Some(PlanningPermit { permit: permits.acquire_many_owned(units).await.ok() });
-        }
+        self.permit = Some(PlanningPermit { permit: permits.acquire_many_owned(units).await.ok(), lendable });
+        drop(lent);
         answered
     }
 }
@@ -117,17 +126,23 @@ mod tests {
             panic!("it is no suspect");
         };
         let budget = PlanningBudget::new(100 << 20);
-        let mut reading = CommitReading { permit: Some(budget.reserve(80 << 20).await), _trial: trial };
+        let mut reading = CommitReading { permit: Some(budget.reserve(40 << 20).await), _trial: trial };
         assert_eq!(reading.lend_memory(std::future::ready(1)).now_or_never(), Some(1), "an answer that is there");
         let (answer, answered) = tokio::sync::oneshot::channel();
         let mut waiting = Box::pin(reading.lend_memory(answered));
         assert!((&mut waiting).now_or_never().is_none());
-        let other = budget.reserve(50 << 20).now_or_never();
+        let other = budget.reserve(70 << 20).now_or_never();
         assert!(other.is_some(), "another is planned meanwhile");
         answer.send(2).unwrap();
         assert!((&mut waiting).now_or_never().is_none(), "and is through before this one goes on");
         drop(other);
         assert_eq!(waiting.await, Ok(2));
+        assert!(budget.reserve(70 << 20).now_or_never().is_none());
+        // What is read stays: more than half of the memory is never lent.
+        reading.permit = None;
+        reading.permit = Some(budget.reserve(60 << 20).await);
+        let mut waiting = Box::pin(reading.lend_memory(std::future::pending::<()>()));
+        assert!((&mut waiting).now_or_never().is_none());
         assert!(budget.reserve(50 << 20).now_or_never().is_none());
     }
 }

@@ -82,10 +82,14 @@ impl Browser {
 
     #[track_caller]
     fn post(&self, path: &str, body: &Value) -> Value {
-        let answer: Value =
-            self.client.post(format!("{}/{path}", self.session)).json(body).send().unwrap().json().unwrap();
-        assert!(answer["value"].get("error").is_none(), "{path}: {}", answer["value"]["message"]);
-        answer["value"].clone()
+        let answer = self.answer(path, body);
+        assert!(answer.get("error").is_none(), "{path}: {}", answer["message"]);
+        answer
+    }
+
+    fn answer(&self, path: &str, body: &Value) -> Value {
+        let sent = self.client.post(format!("{}/{path}", self.session)).json(body).send().unwrap();
+        sent.json::<Value>().unwrap()["value"].clone()
     }
 
     /// Opens an address.
@@ -184,11 +188,17 @@ impl Browser {
         self.devtools("Network.clearBrowserCookies", &json!({}));
     }
 
-    /// Clicks on what a CSS selector finds first.
+    /// Clicks on what a CSS selector finds first. A page that changes as it comes may have put another in its place by then.
     #[track_caller]
     pub fn click(&self, selector: &str) {
-        let element = self.element(selector);
-        self.post(&format!("element/{element}/click"), &json!({}));
+        loop {
+            let answer = self.answer(&format!("element/{}/click", self.element(selector)), &json!({}));
+            match answer.get("error").and_then(Value::as_str) {
+                None => return,
+                Some("stale element reference") => {}
+                Some(_) => panic!("{selector}: {}", answer["message"]),
+            }
+        }
     }
 
     /// Types into a field, over what is there.

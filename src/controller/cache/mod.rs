@@ -43,7 +43,7 @@ const PLATFORM_TTL: Duration = Duration::from_secs(600);
 /// others waiting.
 const MAX_CALLS: usize = 256;
 /// Calls of one source. A sync has eight at a time, and a look sixteen.
-const MAX_CALLS_OF_SOURCE: usize = 16;
+const MAX_CALLS_OF_SOURCE: usize = 24;
 /// The same of an embedded cluster, whose calls wait for one lock, each on a thread of the runtime's that plans are made on.
 const MAX_EMBEDDED_CALLS: usize = 32;
 const MAX_EMBEDDED_CALLS_OF_SOURCE: usize = 8;

@@ -21,8 +21,9 @@ use stator_model::plan::{
 use stator_model::render::{self, RenderTarget, RenderedModel, RenderedText};
 use std::collections::BTreeSet;
 
-/// How many models are trees at a time.
+/// How many models are trees at a time, and of how many packed bytes, or one that has more.
 const RENDERED_AT_ONCE: usize = 1024;
+const BYTES_RENDERED_AT_ONCE: usize = 8 << 20;
 
 /// One environment, rendered.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl DesiredState {
         // Models are judged as trees and kept as texts, some at a time: there may be a hundred thousand of them.
         let mut stored = std::mem::take(&mut selection.intents).into_iter();
         while stored.len() > 0 {
-            let some: Vec<StoredIntent> = stored.by_ref().take(RENDERED_AT_ONCE).collect();
+            let some = next_batch(&mut stored);
             let loaded: Vec<Result<Intent, BrokenIntent>> = some.par_iter().map(StoredIntent::load).collect();
             let mut intents = Vec::with_capacity(loaded.len());
             for one in loaded {
@@ -210,6 +211,17 @@ impl DesiredState {
             unchanged: UnchangedSummary::default(),
         }
     }
+}
+
+/// The next models that are rendered together.
+fn next_batch(stored: &mut std::vec::IntoIter<StoredIntent>) -> Vec<StoredIntent> {
+    let mut bytes = 0_usize;
+    let fits = |one: &&StoredIntent| {
+        bytes = bytes.saturating_add(one.packed_bytes());
+        bytes <= BYTES_RENDERED_AT_ONCE
+    };
+    let count = stored.as_slice().iter().take(RENDERED_AT_ONCE).take_while(fits).count();
+    stored.take(count.max(1)).collect()
 }
 
 /// Where the objects of an environment go.

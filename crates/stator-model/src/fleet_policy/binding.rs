@@ -97,6 +97,13 @@ impl FleetPolicies {
 }
 
 impl SourcePolicies {
+    /// The same for a commit of a size.
+    #[must_use]
+    pub fn of_size(&self, size: TreeSize) -> Self {
+        let source = JudgedSource { size: Some(size), ..self.source.clone() };
+        Self { policies: self.policies.clone(), source }
+    }
+
     /// The policies that bind the source where it syncs to a namespace.
     pub fn bind(&self, destination: &str) -> BoundPolicies {
         self.policies.bind(&self.source, destination)

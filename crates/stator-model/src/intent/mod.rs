@@ -221,6 +221,11 @@ impl IntentRest {
 }
 
 impl StoredIntent {
+    /// How many bytes it takes packed. Unpacked and rendered it takes many times as many.
+    pub fn packed_bytes(&self) -> usize {
+        self.merged.byte_count()
+    }
+
     /// The intent itself.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::repository::{Defaults, Repository, fallback_environments, fallback_re
 use super::scalar::ModelName;
 use super::schema::SchemaKind;
 use super::yaml::{FileId, PackedNode, YamlNode, parse_yaml};
-use super::{BrokenIntent, FileRole, SourceFile, SourceTree, UnreadCause, UnreadPlace, rules};
+use super::{BrokenIntent, FileRole, SourceFile, SourceTree, TreeSize, UnreadCause, UnreadPlace, rules};
 use rayon::prelude::*;
 use stator_core::finding::limit::{MAX_FILE_FINDINGS, MAX_FINDINGS, limit_findings};
 use stator_core::finding::{self, Finding, Location};
@@ -28,6 +28,8 @@ pub struct Workspace {
     pub repository: Repository,
     /// How many files were read.
     pub files: usize,
+    /// How much there was to read.
+    pub size: TreeSize,
     /// Faults of files, whatever the environment. Sorted.
     pub findings: Vec<Finding>,
     pub(super) file_names: FileNames,
@@ -182,6 +184,7 @@ impl Workspace {
         let mut workspace = Self {
             repository: fallback_repository(),
             files: tree.files.len(),
+            size: tree.size(),
             findings: Vec::new(),
             file_names: names,
             root: None,

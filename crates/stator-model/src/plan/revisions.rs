@@ -96,7 +96,8 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
         // As a sync prunes: a file that does not say whose it is may be any model's that is not there.
         let is_unknown = broken(old) || place.is_some() || (is_gone && nameless);
         let mut change = removed_object(old, is_unknown);
-        if let Some(by) = find_user(comparison, old).filter(|_| change.action == Action::Delete) {
+        let user = (change.action == Action::Delete).then(|| find_user(comparison, old)).flatten();
+        if let Some(by) = user {
             change = Change::new(&change.model, &change.source, change.object);
             change.reasons.push(ChangeReason::Kept(KeptBy::StillUsed { by, is_held: false }));
         }

@@ -19,7 +19,9 @@ use stator_core::object::ObjectIdentity;
 use stator_git::forge::PullRequest;
 use stator_model::fleet_policy::SourcePolicies;
 use stator_model::intent::scalar::DnsName;
-use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, UnreadPlace, Workspace};
+use stator_model::intent::{
+    EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, TreeSize, UnreadPlace, Workspace,
+};
 use stator_model::plan::UpgradeForesight;
 use stator_model::plan::{self, Action, Change, Plan, RevisionComparison, UnchangedTotals};
 use stator_view::facts::PreviewFacts;
@@ -31,8 +33,8 @@ use std::sync::Arc;
 const MAX_SHOWN_CHANGES: usize = 500;
 /// The name of settings, at the root and below.
 const SETTINGS_FILE: &str = "stator.yaml";
-/// Lines of models that are kept. A repository has at most some ten thousand models, and two sides of each.
-const MAX_MODEL_FACTS: usize = 50_000;
+/// Lines of models that are kept: more than the files that a commit may have, so that those of one side are always known.
+const MAX_MODEL_FACTS: usize = 250_000;
 
 /// The commits that a preview is made of.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +113,8 @@ struct PreviewSide<'a> {
     mounted: &'a BTreeMap<String, Vec<SourceFile>>,
     /// What is not looked into.
     unread: &'a [UnreadPlace],
+    /// How much there is to read.
+    size: TreeSize,
 }
 
 fn split_path(path: &str) -> (&str, &str) {
@@ -144,7 +148,6 @@ impl PullRequestPlanner {
     /// # Errors
     /// When the repository does not determine the environment.
     pub fn plan(&mut self, sides: &PullRequestTrees) -> Result<PullRequestPlan, PullRequestPlanError> {
-        self.policies.source.size = Some(sides.head.size());
         let settings = self.base_policy(&sides.tip)?;
         let judged = self.digest_files(sides.tip.files.iter().filter(|file| file.path == SETTINGS_FILE));
         if std::mem::replace(&mut self.policy_digest, judged) != judged {
@@ -261,6 +264,7 @@ impl PullRequestPlanner {
             models: BTreeMap::new(),
             mounted: &tree.mounted_files,
             unread: &tree.unread,
+            size: tree.size(),
         };
         for file in &tree.files {
             match split_path(&file.path) {
@@ -316,7 +320,8 @@ impl PullRequestPlanner {
         }
         if !missing.is_empty() {
             let mut found: HashMap<&str, PreviewModelFacts> = HashMap::new();
-            let desired = self.render_side(side, &missing, settings)?;
+            // A side that is too large says nothing of its models.
+            let desired = self.render_side(side, &missing, settings, &self.policies)?;
             for rendered in &desired.rendered {
                 let facts = found.entry(split_path(&rendered.source).0).or_default();
                 facts.counts = true;
@@ -356,8 +361,8 @@ impl PullRequestPlanner {
         folders: &BTreeSet<&str>,
         settings: &ResolvedEnvironment,
     ) -> Result<(DesiredState, DesiredState), PullRequestPlanError> {
-        let head = self.render_side(head, folders, settings)?;
-        let base = match self.render_side(base, folders, settings) {
+        let head = self.render_side(head, folders, settings, &self.policies.of_size(head.size))?;
+        let base = match self.render_side(base, folders, settings, &self.policies.of_size(base.size)) {
             Ok(base) => base,
             // The base has no such environment, or could not be read: then all of it is new.
             Err(_) => {
@@ -379,6 +384,7 @@ impl PullRequestPlanner {
         side: &PreviewSide<'_>,
         folders: &BTreeSet<&str>,
         settings: &ResolvedEnvironment,
+        policies: &SourcePolicies,
     ) -> Result<DesiredState, PullRequestPlanError> {
         let models = side.models.iter().filter(|(folder, _)| folders.contains(*folder));
         let files = side.settings.iter().chain(models.flat_map(|(_, (files, _))| files));
@@ -400,7 +406,7 @@ impl PullRequestPlanner {
         }
         let stated = selection.environment.platform.take().unwrap_or_default();
         selection.environment.platform = Some(stated.or(&self.platform));
-        Ok(DesiredState::render(selection, &self.policies))
+        Ok(DesiredState::render(selection, policies))
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// More objects than any environment has; past that everything is forgotten, and asked for again.
-const MAX_OBJECTS: usize = 200_000;
+const MAX_OBJECTS: usize = 1_000_000;
 
 /// What is known of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

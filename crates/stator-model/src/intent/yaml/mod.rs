@@ -147,6 +147,11 @@ impl PackedNode {
         Self(postcard::to_allocvec(node).unwrap_or_default().into())
     }
 
+    /// How many bytes it takes.
+    pub fn byte_count(&self) -> usize {
+        self.0.len()
+    }
+
     /// The node again.
     pub fn unpack(&self) -> YamlNode {
         // What is here was made of a node.

@@ -63,7 +63,11 @@ impl Users {
         let is_possible = |one: &&ObjectText| is_user(one.kind()) && is_named_by(names, one);
         Self {
             live: live.into_par_iter().filter(is_possible).map(|one| User::of(&one.parse())).collect(),
-            desired: desired.into_par_iter().filter(is_possible).map(|one| User::of(&one.parse())).collect(),
+            desired: desired
+                .into_par_iter()
+                .filter(|one| is_user(one.kind()))
+                .map(|one| User::of(&one.parse()))
+                .collect(),
             unknown: files.cloned().chain(damaged).min(),
         }
     }

@@ -177,6 +177,33 @@ spec: {quotas: {models: 2}}
     }
 }
 
+/// The base is within the quota, and the head is not.
+#[test]
+fn a_commit_that_is_too_large_is_refused_in_its_preview() {
+    let policy = "apiVersion: stator.dev/v1alpha1
+kind: FleetPolicy
+metadata: {name: tenants}
+spec: {quotas: {files: 2}}
+";
+    let policies = stator_model::fleet_policy::read_policies("p.yaml", policy.as_bytes()).unwrap();
+    let policies = SourcePolicies {
+        policies: stator_model::fleet_policy::FleetPolicies::new(policies, Vec::new()),
+        source: stator_model::fleet_policy::JudgedSource::default(),
+    };
+    let (a, b) = (model("a", 1), model("b", 1));
+    let base = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a)]);
+    let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &b)]);
+    let mut planner = planner();
+    planner.hold_to(policies.clone());
+    let planned = planner.plan(&sides(base.clone(), base.clone(), head)).unwrap();
+    assert!(summary(&planned).contains("the commit has 3 files to read; allowed: at most 2"), "{}", summary(&planned));
+    // The next one is of a size that is allowed.
+    planner.hold_to(policies);
+    let smaller = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &model("a", 2))]);
+    let planned = planner.plan(&sides(base.clone(), base, smaller)).unwrap();
+    assert!(!planned.plan.findings.iter().any(Finding::is_error), "{}", summary(&planned));
+}
+
 #[test]
 fn the_policy_of_today_judges_and_not_that_of_the_day_of_the_branch() {
     let strict = ROOT.replace(
