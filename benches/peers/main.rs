@@ -1,12 +1,15 @@
 //! stator beside other programs that sync repositories to clusters: the first sync, from the start of the processes to the
 //! last graph, and a push, from Gitea's webhook until its graph is applied.
 //!
-//! `cargo bench --bench peers -- --flux-source PATH --flux-kustomize PATH --flux-definitions FOLDER` runs Flux's
-//! source-controller and kustomize-controller, with the definitions of their kinds from `config/crd/bases` of both, and the
-//! built stator, one after the other on the same control plane and Gitea. Flux gets the manifests that stator renders.
-//! `--models N` and `--rounds N` are as for the bench `steady`, and so are `--json FILE` and the stand-in for Dynamo's
-//! operator. A program that is not given is left out.
+//! `cargo bench --bench peers -- --flux-source PATH --flux-kustomize PATH --flux-definitions FOLDER --argo PATH --argo-redis
+//! PATH --argo-definitions FOLDER` runs the built stator, Flux's source-controller and kustomize-controller, with the
+//! definitions of their kinds from `config/crd/bases` of both, and Argo CD's repo-server and application-controller, which
+//! are both the program `argocd`, with a redis-server and the definitions from its `manifests/crds`, one after the other on
+//! the same control plane and Gitea. The others get the manifests that stator renders. `--models N` and `--rounds N` are as
+//! for the bench `steady`, and so are `--json FILE` and the stand-in for Dynamo's operator. A program that is not given is
+//! left out.
 
+mod argo;
 #[path = "../shared/bare_loop.rs"]
 mod bare_loop;
 #[path = "../shared/counting.rs"]
@@ -20,6 +23,7 @@ mod gitea;
 mod graphs;
 #[path = "../shared/hooks.rs"]
 mod hooks;
+mod peer;
 #[path = "../shared/process.rs"]
 mod process;
 #[path = "../shared/report.rs"]
@@ -31,22 +35,25 @@ mod scene;
 #[path = "../../tests/support/testbed/mod.rs"]
 mod testbed;
 
-use bare_loop::{RenderedRepository, bare_loop};
-use flux::{Flux, FluxPrograms};
+use argo::Argo;
+use bare_loop::{RenderedRepository, bare_loop, objects_of};
+use flux::Flux;
+use kube::api::{DeleteParams, ListParams};
+use peer::{ManifestRepository, Peer};
 use process::{ControllerProcess, ControllerRun, Program};
 use report::{Flags, RatioUnit, Report};
-use repository::{HostedRepository, ModelRepository, all_names, name};
+use repository::{HostedRepository, ModelRepository, all_names};
 use scene::Scene;
-use serde_json::{Value, json};
+use serde_json::json;
+use stator_core::dynamo::kinds;
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testbed::{ControlPlane, Programs};
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The namespaces of the models.
+/// The namespace of the models of stator.
 const OF_STATOR: &str = "by-stator";
-const OF_FLUX: &str = "by-flux";
 const LEASES: &str = "stator-system";
 
 fn main() -> Fallible<()> {
@@ -68,24 +75,16 @@ async fn run(plane: &ControlPlane, gitea: &gitea::Gitea, flags: &Flags) -> Falli
     scene.graphs.operator_rests().await?;
     report.time("bare loop of the same graphs", bare, "");
 
-    let mut contender = Contender { scene: &scene, models, rounds, bare, report: &mut report };
-    contender.stator(&repository).await?;
-    let given = (flags.text("--flux-source"), flags.text("--flux-kustomize"), flags.text("--flux-definitions"));
-    match given {
-        (Some(source), Some(kustomize), Some(definitions)) => {
-            contender.flux(&rendered, &FluxPrograms { source, kustomize, definitions }).await?;
-        }
-        _ => testbed::say(
-            "Flux is left out: give --flux-source and --flux-kustomize, its programs, and --flux-definitions, a folder \
-             with the definitions of their kinds",
-        ),
-    }
-    testbed::say("Argo CD is left out: this bench cannot run it yet");
+    let mut contest = Contest { scene: &scene, models, rounds, bare, report: &mut report };
+    contest.clear("bare").await?;
+    contest.stator(&repository).await?;
+    contest.peer(&rendered, Flux::given(flags)).await?;
+    contest.peer(&rendered, Argo::given(flags)).await?;
     report.write(flags.text("--json"))
 }
 
 /// What each program is measured with.
-struct Contender<'a> {
+struct Contest<'a> {
     scene: &'a Scene<'a>,
     models: usize,
     rounds: usize,
@@ -93,7 +92,7 @@ struct Contender<'a> {
     report: &'a mut Report,
 }
 
-impl Contender<'_> {
+impl Contest<'_> {
     async fn stator(&mut self, repository: &ModelRepository<'_>) -> Fallible<()> {
         self.scene.operated_namespace(OF_STATOR).await?;
         self.scene.plane.namespace(LEASES).await;
@@ -104,69 +103,76 @@ impl Contender<'_> {
         self.scene.hooks.lead_to(controller.address()?);
         self.first_sync("stator", wait.arrived().await?.last.saturating_duration_since(controller.started));
         self.scene.graphs.operator_rests().await?;
-        let mut pushed = Vec::new();
-        for round in 0..self.rounds {
+        let commit = async |number: usize, replicas| {
             controller.settled().await?;
-            let (number, replicas) = (round % self.models, 2 + i64::try_from(round)?);
-            repository.commit_change(number..number + 1, replicas)?;
-            pushed.push(self.push(&repository.hosted, OF_STATOR, number, replicas).await?);
-        }
-        let peak = controller.memory("VmHWM")?;
-        self.tell("stator", &mut pushed, peak);
-        self.scene.hooks.lead_nowhere();
-        controller.end().await.map(drop)
-    }
-
-    async fn flux(&mut self, rendered: &RenderedRepository, programs: &FluxPrograms<'_>) -> Fallible<()> {
-        self.scene.operated_namespace(OF_FLUX).await?;
-        flux::install(self.scene, programs.definitions).await?;
-        let gitea = self.scene.gitea;
-        let repository = tokio::task::block_in_place(|| HostedRepository::empty(gitea, "manifests"))?;
-        let objects = rendered.objects(OF_FLUX)?;
-        let manifest = |number: usize, object: &Value| (format!("{}.yaml", name(number)), object.to_string());
-        let files = objects.iter().enumerate().map(|(number, object)| manifest(number, object.value()));
-        repository.commit(&files.collect::<Vec<_>>())?;
-        repository.push_first();
-        flux::follow(self.scene, &repository, OF_FLUX).await?;
-        let wait = self.scene.graphs.expect(OF_FLUX, &all_names(0..self.models), 1)?;
-        let mut flux = Flux::start(self.scene.plane, programs)?;
-        let arrival = tokio::select! {
-            arrival = wait.arrived() => arrival?,
-            ended = flux.until_ended() => return ended,
+            repository.commit_change(number..number + 1, replicas)
         };
-        self.first_sync("Flux", arrival.last.saturating_duration_since(flux.started));
-        self.scene.graphs.operator_rests().await?;
-        let mut pushed = Vec::new();
-        for round in 0..self.rounds {
-            // As long as stator is given to come to rest.
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            let (number, replicas) = (round % self.models, 2 + i64::try_from(round)?);
-            let mut object = objects.get(number).ok_or("no such object")?.value().clone();
-            graphs::set_replicas(&mut object, replicas);
-            repository.commit(&[manifest(number, &object)])?;
-            pushed.push(self.push(&repository, OF_FLUX, number, replicas).await?);
-        }
-        let peak = flux.peak_mib()?;
-        self.tell("Flux", &mut pushed, peak);
-        Ok(())
+        let pushed = self.pushes(&repository.hosted, OF_STATOR, commit, async || Ok(())).await?;
+        self.tell("stator", pushed, controller.memory("VmHWM")?);
+        self.scene.hooks.lead_nowhere();
+        controller.end().await?;
+        self.clear(OF_STATOR).await
     }
 
-    /// Pushes what is committed; from Gitea's webhook until the graph is applied.
-    async fn push(
+    /// Measures a program, where one is given.
+    async fn peer<'p, P: Peer<'p>>(&mut self, rendered: &RenderedRepository, given: Option<P>) -> Fallible<()> {
+        let Some(program) = given else {
+            testbed::say(&format!("{} is left out: give {}", P::NAME, P::FLAGS));
+            return Ok(());
+        };
+        self.scene.operated_namespace(P::NAMESPACE).await?;
+        program.install(self.scene).await?;
+        let repository = ManifestRepository::new(self.scene, rendered, P::NAMESPACE)?;
+        P::follow(self.scene, &repository.hosted).await?;
+        self.scene.have_delivered(&repository.hosted);
+        let wait = self.scene.graphs.expect(P::NAMESPACE, &all_names(0..self.models), 1)?;
+        let mut processes = program.start(self.scene).await?;
+        let (started, ids) = (processes.started, processes.ids());
+        let measured = async {
+            self.first_sync(P::NAME, wait.arrived().await?.last.saturating_duration_since(started));
+            self.scene.graphs.operator_rests().await?;
+            let commit = async |number, replicas| {
+                process::until_rest(&ids).await?;
+                repository.commit_change(number, replicas)
+            };
+            self.pushes(&repository.hosted, P::NAMESPACE, commit, async || P::notify(self.scene).await).await
+        };
+        let pushed = tokio::select! {
+            pushed = measured => pushed?,
+            ended = processes.until_ended() => return ended,
+        };
+        self.tell(P::NAME, pushed, processes.peak_mib()?);
+        drop(processes);
+        self.clear(P::NAMESPACE).await
+    }
+
+    /// Pushes of one model each: from Gitea's webhook until the graph is applied.
+    async fn pushes(
         &self,
         repository: &HostedRepository<'_>,
         namespace: &str,
-        number: usize,
-        replicas: i64,
-    ) -> Fallible<Duration> {
-        let wait = self.scene.graphs.expect(namespace, &all_names(number..number + 1), replicas)?;
-        let commit = repository.head()?;
-        repository.push()?;
-        let delivered: Instant = self.scene.hooks.delivered(&commit).await?;
-        if namespace == OF_FLUX {
-            flux::notify(self.scene, namespace).await?;
+        mut commit: impl AsyncFnMut(usize, i64) -> Fallible<()>,
+        notify: impl AsyncFn() -> Fallible<()>,
+    ) -> Fallible<Vec<Duration>> {
+        let mut pushed = Vec::new();
+        for round in 0..self.rounds {
+            let (number, replicas) = (round % self.models, 2 + i64::try_from(round)?);
+            commit(number, replicas).await?;
+            let wait = self.scene.graphs.expect(namespace, &all_names(number..number + 1), replicas)?;
+            let head = repository.head()?;
+            repository.push()?;
+            let delivered = self.scene.hooks.delivered(&head).await?;
+            notify().await?;
+            pushed.push(wait.arrived().await?.last.saturating_duration_since(delivered));
         }
-        Ok(wait.arrived().await?.last.saturating_duration_since(delivered))
+        Ok(pushed)
+    }
+
+    /// Deletes the graphs of who is through, so that they are no burden to the next one.
+    async fn clear(&self, namespace: &str) -> Fallible<()> {
+        let graphs = objects_of(&self.scene.client, &kinds::GRAPH, namespace);
+        graphs.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        Ok(())
     }
 
     fn first_sync(&mut self, who: &str, took: Duration) {
@@ -175,8 +181,8 @@ impl Contender<'_> {
         self.report.ratio(&format!("{who}: the same, in bare loops"), times, RatioUnit::Times, "");
     }
 
-    fn tell(&mut self, who: &str, pushed: &mut [Duration], peak: u64) {
-        self.report.percentiles(&format!("{who}: push of one model, from the webhook"), pushed, "");
+    fn tell(&mut self, who: &str, mut pushed: Vec<Duration>, peak: u64) {
+        self.report.percentiles(&format!("{who}: push of one model, from the webhook"), &mut pushed, "");
         self.report.row(&format!("{who}: peak memory"), (peak as f64, "MiB"), &format!("{peak} MiB"), "");
     }
 }

@@ -140,39 +140,23 @@ impl ControllerProcess {
         Ok(answer)
     }
 
-    /// Waits until it does nothing any more: no processor time for a second.
+    /// Waits until it does nothing any more.
     pub(crate) async fn settled(&mut self) -> Fallible<()> {
-        let start = Instant::now();
-        let (mut quiet, mut last) = (start, self.cpu()?);
-        while quiet.elapsed() < Duration::from_millis(1000) {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let now = self.cpu()?;
-            if now > last + Duration::from_millis(10) {
-                (quiet, last) = (Instant::now(), now);
-            }
-            if let Some(status) = self.child.try_wait()? {
-                return Err(format!("the controller ended: {status}").into());
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("the controller never rests for {} s", PATIENCE.as_secs()).into());
-            }
+        until_rest(&[self.child.id()]).await?;
+        match self.child.try_wait()? {
+            Some(status) => Err(format!("the controller ended: {status}").into()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The processor time that it took so far.
     pub(crate) fn cpu(&self) -> Fallible<Duration> {
-        let stat = fs_err::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let rest = stat.rsplit_once(") ").ok_or("no such line")?.1;
-        let ticks: u64 = rest.split(' ').skip(11).take(2).filter_map(|text| text.parse::<u64>().ok()).sum();
-        Ok(Duration::from_millis(ticks * 1000 / TICKS))
+        cpu_of(self.child.id())
     }
 
     /// A line of `/proc/PID/status`, in MiB.
     pub(crate) fn memory(&self, what: &str) -> Fallible<u64> {
-        let status = fs_err::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with(&format!("{what}:"))).ok_or("no such line")?;
-        Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse::<u64>()? / 1024)
+        memory_of(&self.child, what)
     }
 
     /// How often it allocated so far; of [`Program::Counting`] alone.
@@ -195,4 +179,37 @@ impl ControllerProcess {
         }
         Ok(std::mem::replace(&mut self.data, tempfile::tempdir()?))
     }
+}
+
+/// Waits until processes do nothing any more: no processor time for a second.
+pub(crate) async fn until_rest(processes: &[u32]) -> Fallible<()> {
+    let cpu = || processes.iter().map(|process| cpu_of(*process)).sum::<Fallible<Duration>>();
+    let start = Instant::now();
+    let (mut quiet, mut last) = (start, cpu()?);
+    while quiet.elapsed() < Duration::from_millis(1000) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = cpu()?;
+        if now > last + Duration::from_millis(10) {
+            (quiet, last) = (Instant::now(), now);
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(format!("a program never rests for {} s", PATIENCE.as_secs()).into());
+        }
+    }
+    Ok(())
+}
+
+/// The processor time that a process took so far.
+fn cpu_of(process: u32) -> Fallible<Duration> {
+    let stat = fs_err::read_to_string(format!("/proc/{process}/stat"))?;
+    let rest = stat.rsplit_once(") ").ok_or("no such line")?.1;
+    let ticks: u64 = rest.split(' ').skip(11).take(2).filter_map(|text| text.parse::<u64>().ok()).sum();
+    Ok(Duration::from_millis(ticks * 1000 / TICKS))
+}
+
+/// A line of `/proc/PID/status`, in MiB.
+pub(crate) fn memory_of(child: &Child, what: &str) -> Fallible<u64> {
+    let status = fs_err::read_to_string(format!("/proc/{}/status", child.id()))?;
+    let line = status.lines().find(|line| line.starts_with(&format!("{what}:"))).ok_or("no such line")?;
+    Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse::<u64>()? / 1024)
 }

@@ -15,7 +15,8 @@ use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_git::source::model_source::crd::MODEL_SOURCE;
 
-const SECRET: ObjectKind = ObjectKind { group: "", version: "v1", kind: "Secret", plural: "secrets", short: "secret" };
+pub(crate) const SECRET: ObjectKind =
+    ObjectKind { group: "", version: "v1", kind: "Secret", plural: "secrets", short: "secret" };
 
 /// What Gitea signs webhooks with.
 const WEBHOOK_TOKEN: &str = "a-token-of-the-bench";

@@ -113,9 +113,10 @@ async fn measure(
 
     let mut steady = Steady { scene, repository: &repository, controller, models, pushes: 0 };
     steady.rest(rest, with_pages, report).await?;
+    let mut steady = steady.restart(with_pages, report).await?;
     steady.push_and_drift(rounds, report).await?;
     steady.drift_of_many(rounds, report).await?;
     steady.push_many(report).await?;
     steady.push_beside_failing(rounds, report).await?;
-    steady.end(with_pages, report).await
+    steady.end(report).await
 }

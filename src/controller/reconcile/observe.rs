@@ -138,7 +138,7 @@ impl ReconcileContext {
                 look_at = memory.take_in(looked).then(|| Instant::now() + LOOK_INTERVAL);
             }
             let facts = SourceFacts { proposals: proposals.clone(), ..self.source_facts(&state, &memory) };
-            let facts = self.ask_git(facts, &mut memory).await;
+            let (facts, is_answered) = self.ask_git(facts, &mut memory).await;
             board.set_source_while(facts, || !self.shutdown.is_cancelled());
             if self.shutdown.is_cancelled() {
                 return;
@@ -180,8 +180,7 @@ impl ReconcileContext {
                     }
                 }
                 () = sleep_until_some(look_at) => {}
-                // All is as it was, which is said again: a watch would have said otherwise.
-                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+                () = tokio::time::sleep(LOOK_INTERVAL), if !is_answered => {}
             }
         }
     }
@@ -247,8 +246,9 @@ impl ReconcileContext {
         SourceFacts { namespace, name, ..SourceFacts::default() }.label()
     }
 
-    /// The source with what git tells of the commits that it names. What git does not tell is not shown.
-    async fn ask_git(&self, source: SourceFacts, memory: &mut ObserverMemory) -> SourceFacts {
+    /// The source with what git tells of the commits that it names, and whether git answered. What git does not tell is not
+    /// shown.
+    async fn ask_git(&self, source: SourceFacts, memory: &mut ObserverMemory) -> (SourceFacts, bool) {
         let head = memory.commit.clone().unwrap_or_default();
         let answer = match commit_question(&source, &memory.commits, &head) {
             Some(question) => {
@@ -257,14 +257,15 @@ impl ReconcileContext {
                     .repository
                     .git
                     .with(MirrorOperation::Read, move |mirror| Ok(mirror.commit_log(&folder, &question)));
-                asking.await.unwrap_or_default()
+                asking.await.ok()
             }
-            None => CommitAnswer::default(),
+            None => Some(CommitAnswer::default()),
         };
+        let is_answered = answer.is_some();
         let page = |commit: &str| commit_page(self.source.spec.forge.as_ref(), &self.source.url, commit);
-        let source = with_commits(source, &memory.commits, answer, page);
+        let source = with_commits(source, &memory.commits, answer.unwrap_or_default(), page);
         memory.commits = Arc::clone(&source.commits);
-        source
+        (source, is_answered)
     }
 
     /// How the source stands, with its models as they were looked at last.

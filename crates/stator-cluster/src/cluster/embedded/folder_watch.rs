@@ -8,12 +8,16 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the folder is read where the system tells of changes: only a net under that.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(5);
+/// A reading of the folder is followed by so many times what it took, so that it takes half a percent of a core at most.
+const RESCAN_REST_FACTOR: u32 = 200;
 /// How often it is read where the system does not.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
+/// As above, where nothing else tells of changes.
+const POLL_REST_FACTOR: u32 = 4;
 /// Events that come so close together are handled as one.
 const DEBOUNCE_TIME: Duration = Duration::from_millis(10);
 
@@ -35,10 +39,13 @@ pub(super) fn start(store: &Arc<EmbeddedStore>) {
 fn watch_loop(root: &std::path::Path, store: &Weak<EmbeddedStore>) {
     let (sender, events) = channel();
     let watcher = start_notify(root, sender.clone());
-    let pause = if watcher.is_some() { RESCAN_INTERVAL } else { POLL_INTERVAL };
+    let (interval, rest_factor) = match watcher {
+        Some(_) => (RESCAN_INTERVAL, RESCAN_REST_FACTOR),
+        None => (POLL_INTERVAL, POLL_REST_FACTOR),
+    };
     // Short waits in between, so that the thread ends soon after its store.
-    let step = pause.min(Duration::from_millis(500));
-    let mut since = Duration::ZERO;
+    let step = interval.min(Duration::from_millis(500));
+    let (mut since, mut pause) = (Duration::ZERO, interval);
     loop {
         let mut paths = BTreeSet::new();
         match events.recv_timeout(step) {
@@ -56,8 +63,7 @@ fn watch_loop(root: &std::path::Path, store: &Weak<EmbeddedStore>) {
         }
         let Some(store) = store.upgrade() else { return };
         let mut state = store.state();
-        let scopes = state.watchers.scopes();
-        if scopes.is_empty() {
+        if state.watchers.is_empty() {
             continue;
         }
         let all = since >= pause || paths.contains(&None);
@@ -69,12 +75,13 @@ fn watch_loop(root: &std::path::Path, store: &Weak<EmbeddedStore>) {
             .collect();
         let mut outcome = store.refresh(&mut state, named, None);
         if all {
-            since = Duration::ZERO;
-            for (kind, namespace) in scopes {
+            let began = Instant::now();
+            for (kind, namespace) in state.watchers.scopes() {
                 if let Some(kind) = kinds::by_name(kind) {
                     outcome = outcome.and(store.refresh_kind(&mut state, kind, namespace.as_deref()).map(drop));
                 }
             }
+            (since, pause) = (Duration::ZERO, interval.max(began.elapsed().saturating_mul(rest_factor)));
         }
         if let Err(error) = outcome {
             // The watchers' next list says it too, to somebody who can act on it.

@@ -30,9 +30,14 @@ impl WatchBroadcaster {
         receiver
     }
 
-    /// The kinds and namespaces that somebody still watches.
-    pub(super) fn scopes(&mut self) -> BTreeSet<(&'static str, Option<String>)> {
+    /// Whether nobody watches any more.
+    pub(super) fn is_empty(&mut self) -> bool {
         self.watchers.retain(|watcher| !watcher.queue.is_closed());
+        self.watchers.is_empty()
+    }
+
+    /// The kinds and namespaces that are watched.
+    pub(super) fn scopes(&self) -> BTreeSet<(&'static str, Option<String>)> {
         self.watchers
             .iter()
             .flat_map(|watcher| watcher.kinds.iter().map(|kind| (*kind, watcher.namespace.clone())))
