@@ -117,6 +117,6 @@ async fn measure(
     steady.push_and_drift(rounds, report).await?;
     steady.drift_of_many(rounds, report).await?;
     steady.push_many(report).await?;
-    steady.push_beside_failing(rounds, report).await?;
+    steady.push_beside_failing(rounds.div_ceil(5), report).await?;
     steady.end(report).await
 }
