@@ -5,6 +5,7 @@ use super::SourceLabels;
 use super::attempt_cache::{AttemptCache, EnvironmentWatch, SharedPlanner};
 use super::context::ReconcileContext;
 use super::failure::{AttemptFailure, RetryPolicy};
+use crate::controller::cache::NamespaceCacheGuard;
 use crate::controller::commit_reading::CommitReading;
 use crate::controller::metrics::SyncStage;
 use crate::controller::report::commit_statuses::CommitStatuses;
@@ -71,7 +72,9 @@ impl ReconcileContext {
         (watch, cache): (&mut EnvironmentWatch, &mut AttemptCache),
     ) -> Result<Gathered, AttemptFailure> {
         watch.detector.begin_look();
-        let mut rendered = self.render_commit(commit, reporter, planner).boxed().await?;
+        // What is live is listed while the models are rendered.
+        let mut cache_guard = None;
+        let mut rendered = self.render_commit(commit, reporter, planner, Some(&mut cache_guard)).boxed().await?;
         if reporter.is_some() {
             self.board.report_stage(commit, CommitStage::Planning, |_| {});
         }
@@ -142,12 +145,13 @@ impl ReconcileContext {
     }
 
     /// Reads a commit, and renders what of it is to be looked at, by what is known of an earlier one. `reporter` hears the
-    /// environment's name.
+    /// environment's name; `cache_guard` keeps its namespace in the cache as soon as that is known.
     pub(super) async fn render_commit(
         &self,
         commit: &str,
         reporter: Option<&CommitStatuses>,
         planner: SharedPlanner,
+        mut cache_guard: Option<&mut Option<NamespaceCacheGuard>>,
     ) -> Result<RenderedCommit, AttemptFailure> {
         let tree = self.repository.git.read_commit(commit, &self.source.folder);
         let (tree, mut reading) = self.board.measure_stage(SyncStage::Read, tree).boxed().await?;
@@ -193,14 +197,25 @@ impl ReconcileContext {
                     return Err(AttemptFailure::no_environment(&error, &findings));
                 }
             };
-            if let Some(reporter) = reporter {
-                // The first time it asks the git host what it shows.
-                reading.lend_memory(reporter.set_environment(&resolved.name)).boxed().await;
-                self.board.update_state(|state| state.environment = Some(resolved.name.clone()));
+            let name = resolved.name.clone();
+            let telling = async {
+                if let Some(reporter) = reporter {
+                    // The first time it asks the git host what it shows.
+                    reading.lend_memory(reporter.set_environment(&name)).boxed().await;
+                    self.board.update_state(|state| state.environment = Some(name.clone()));
+                }
+            };
+            if let Err(failure) = self.apply_source_spec(&mut resolved) {
+                telling.await;
+                return Err(failure);
             }
-            self.apply_source_spec(&mut resolved)?;
+            if let Some(guard) = &mut cache_guard {
+                **guard = Some(self.target.cluster.cache_namespace(resolved.environment.namespace.as_str()));
+            }
             let discovery = sync::desired::detect_platform(&self.target.cluster, &mut resolved);
-            tokio::time::timeout(DISCOVERY_TIMEOUT, discovery).await.map_err(|_| {
+            let discovery = tokio::time::timeout(DISCOVERY_TIMEOUT, discovery);
+            let ((), discovered) = tokio::join!(telling, discovery);
+            discovered.map_err(|_| {
                 AttemptFailure::timeout("the capabilities of the cluster could not be read", DISCOVERY_TIMEOUT)
             })?;
             let (shared, source, judges) = (planner.clone(), Arc::clone(&self.source), Arc::clone(&policies));

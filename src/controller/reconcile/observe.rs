@@ -203,7 +203,7 @@ impl ReconcileContext {
         if is_drafted {
             cache.planner = SharedPlanner::default();
         }
-        let mut rendered = self.render_commit(commit, None, cache.planner.clone()).await?;
+        let mut rendered = self.render_commit(commit, None, cache.planner.clone(), None).await?;
         let live = self.read_live(&mut rendered, &mut cache.strays).boxed().await?;
         let RenderedCommit { desired, delta, policies, planner, is_named, reading: _reading } = rendered;
         let source = is_drafted.then(|| DraftSource::new(self.label(), delta.tree.clone(), &desired, policies));

@@ -297,7 +297,8 @@ impl LeaseMachine {
                 self.listed = true;
                 let gone: Vec<String> =
                     self.observed.keys().filter(|name| !leases.iter().any(|one| one.name == **name)).cloned().collect();
-                gone.into_iter().for_each(|name| self.forget_lease(&name, now));
+                // A list that was made before a lease was comes late: what it does not have is asked for by name.
+                gone.into_iter().for_each(|name| self.request_read(name, now, effects));
                 leases.into_iter().for_each(|lease| self.observe_lease(lease, now, effects));
             }
             LeaseEvent::Seen(lease) => self.observe_lease(lease, now, effects),
@@ -391,6 +392,14 @@ impl LeaseMachine {
         }
     }
 
+    /// Asks for a lease, unless an answer about it is on its way.
+    fn request_read(&mut self, name: String, now: Duration, effects: &mut Vec<LeaseEffect>) {
+        if !self.in_flight.contains_key(&name) {
+            self.in_flight.insert(name.clone(), LeaseRequest { requested_at: now, kind: LeaseRequestKind::Read });
+            effects.push(LeaseEffect::Read(name));
+        }
+    }
+
     /// Leaves a lease alone for a while: longer each time, and not as long as the others do.
     fn back_off(&mut self, name: String, now: Duration) {
         let failures = self.failures.entry(name.clone()).or_default();
@@ -422,11 +431,7 @@ impl LeaseMachine {
                 }
             }
             Ok(None) => drop(self.observed.remove(name)),
-            Err(LeaseWriteError::Conflict) => {
-                self.in_flight
-                    .insert(name.to_owned(), LeaseRequest { requested_at: now, kind: LeaseRequestKind::Read });
-                effects.push(LeaseEffect::Read(name.to_owned()));
-            }
+            Err(LeaseWriteError::Conflict) => self.request_read(name.to_owned(), now, effects),
             Err(LeaseWriteError::Other) => self.back_off(name.to_owned(), now),
         }
     }

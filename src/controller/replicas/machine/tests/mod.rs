@@ -178,6 +178,33 @@ fn what_is_seen_late_does_not_turn_time_back() {
     assert_eq!((known.lease.holder.as_deref(), known.since), (Some("b"), at(0)));
 }
 
+/// It was forgotten, and its shard idle for twice as long as a lease lasts.
+#[test]
+fn a_list_that_was_made_before_a_lease_does_not_make_it_forgotten() {
+    let own = super::ReplicaConfig { identity: "a".to_owned(), shards: 1, terms: super::LeaseTerms::default() };
+    let mut machine = super::LeaseMachine::new(own);
+    let (name, at) = (lease_names::shard_lease_name(0), Duration::from_secs);
+    let lease = LeaseState {
+        name: name.clone(),
+        role: LeaseRole::Shard(0),
+        uid: "u".to_owned(),
+        version: "10".to_owned(),
+        holder: Some("b".to_owned()),
+        lease_duration: Duration::from_secs(15),
+        shards: 1,
+        transitions: 0,
+    };
+    machine.step(at(0), LeaseEvent::Listed(Vec::new()));
+    machine.step(at(1), LeaseEvent::Seen(lease.clone()));
+    let asked = machine.step(at(2), LeaseEvent::Listed(Vec::new()));
+    assert_eq!(asked.last(), Some(&super::LeaseEffect::Read(name.clone())));
+    machine.step(at(3), LeaseEvent::Read(name.clone(), Ok(Some(lease))));
+    assert_eq!(machine.observed[&name].since, at(1));
+    machine.step(at(4), LeaseEvent::Listed(Vec::new()));
+    machine.step(at(5), LeaseEvent::Read(name.clone(), Ok(None)));
+    assert!(!machine.observed.contains_key(&name), "it is gone");
+}
+
 #[test]
 fn a_replica_that_left_does_not_come_back_by_what_is_told_late() {
     let own = super::ReplicaConfig { identity: "a".to_owned(), shards: 1, terms: super::LeaseTerms::default() };
