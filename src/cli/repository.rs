@@ -235,10 +235,9 @@ pub fn note_when_environment_empty(opened: &OpenedRepository, selection: &Resolv
     }
     let scope = &opened.checkout.scope;
     let here = |source: &str| is_intent(source) && scope.contains(source);
-    let has_files = opened.checkout.tree.files.iter().any(|file| here(&file.path));
     let intents = selection.intents.iter().map(|intent| intent.source.as_str());
     let has_models = intents.chain(selection.broken.iter().map(|broken| broken.source.as_str())).any(here);
-    if has_files && !has_models {
+    if !has_models && opened.checkout.tree.files.iter().any(|file| here(&file.path)) {
         output.note(&format!(
             "note: environment {} has no models here: check `include` and `exclude` under `spec.environments.{0}` in the \
              root stator.yaml",

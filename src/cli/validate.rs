@@ -99,11 +99,12 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
     let policies = arguments.policies.read_files()?;
     let (found, models) = collect_findings(&opened, environment, arguments.dynamo, policies, output)?;
     let names = environment.map_or_else(|| opened.workspace.environment_names(), |name| vec![name.to_owned()]);
-    let said = |name: &String| {
-        let selection = opened.workspace.resolve_environment(Some(name)).ok()?;
-        selection.environment.platform.filter(|platform| platform.dynamo.is_some())
+    let environments = &opened.workspace.repository.spec.environments;
+    let has_release = |name: &String| {
+        let found = environments.iter().find(|(known, _)| known.as_str() == name);
+        found.is_some_and(|(_, one)| one.platform.as_ref().is_some_and(|platform| platform.dynamo.is_some()))
     };
-    if arguments.dynamo.release.is_none() && !names.iter().all(|name| said(name).is_some()) {
+    if arguments.dynamo.release.is_none() && !names.iter().all(has_release) {
         repository::note_assumed_release(None, output);
     }
     let found = match arguments.format.is_read_in_checkout() && !arguments.targets.paths().is_standard_input()? {
@@ -159,7 +160,10 @@ pub fn collect_findings(
                 return Err(error.into());
             }
         };
-        repository::note_when_environment_empty(opened, &selection, output);
+        // Beside others, an environment need not have models in each folder that is asked for.
+        if names.len() == 1 || (selection.intents.is_empty() && selection.broken.is_empty()) {
+            repository::note_when_environment_empty(opened, &selection, output);
+        }
         dynamo.apply(&mut selection);
         models.extend(selection.intents.iter().map(|intent| intent.source.clone()));
         models.extend(selection.broken.iter().map(|broken| broken.source.clone()));

@@ -99,6 +99,16 @@ fn an_environment_without_models_is_said() {
         let output = bench.run(command);
         assert!(output.stderr.contains("no model.yaml in") && output.stderr.contains("/empty\n"), "{output}");
     }
+    // Beside others, an environment need not have models in the folder that is asked for.
+    let others = "prod: {namespace: prod, include: [models/a]}\n    lab: {namespace: lab, include: [models/b]}";
+    bench.replace("stator.yaml", "prod: {namespace: prod, include: ['modles/**']}", others);
+    bench.write("models/b/model.yaml", small("b"));
+    for folder in ["models/a", "models/b"] {
+        let output = bench.run(["validate", folder]);
+        assert!(!output.stderr.contains("has no models here"), "{output}");
+    }
+    let output = bench.run(["validate", "-e", "lab", "models/a"]);
+    assert!(output.stderr.contains("environment lab has no models here"), "{output}");
     bench.remove("models/a");
     bench.write("models/a/Model.yaml", small("a"));
     let output = bench.run(["validate"]);

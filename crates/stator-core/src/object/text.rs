@@ -218,6 +218,13 @@ impl JsonText {
     }
 }
 
+/// Of an object; the text is shared.
+impl From<&ObjectText> for JsonText {
+    fn from(object: &ObjectText) -> Self {
+        Self(object.0.text.clone())
+    }
+}
+
 impl From<&Value> for JsonText {
     fn from(value: &Value) -> Self {
         Self(CompressedText::of(&value.to_string()))

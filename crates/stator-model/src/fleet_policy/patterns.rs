@@ -1,7 +1,7 @@
 //! How a policy names what it allows: patterns with `*`.
 
+use crate::intent::PathGlobs;
 use crate::intent::scalar::{text_grammar, text_type};
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
@@ -68,7 +68,7 @@ text_type!(
 /// Patterns, compiled once.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledPatterns {
-    globs: GlobSet,
+    globs: PathGlobs,
     written: Vec<String>,
 }
 
@@ -85,18 +85,13 @@ impl CompiledPatterns {
 
     fn compile<'a>(patterns: impl IntoIterator<Item = &'a str>, below: bool) -> Self {
         let written: Vec<String> = patterns.into_iter().map(str::to_owned).collect();
-        let mut globs = GlobSetBuilder::new();
-        for pattern in &written {
+        let globs = PathGlobs::of(written.iter().flat_map(|pattern| {
             let folder = format!("{}/**", pattern.trim_end_matches('/'));
             // Alone, it means whatever there is: a key with a domain as well, or none.
-            let whole = if pattern == "*" { "**" } else { pattern.as_str() };
-            for text in std::iter::once(whole).chain(below.then_some(folder.as_str())) {
-                if let Ok(glob) = GlobBuilder::new(text).literal_separator(true).build() {
-                    globs.add(glob);
-                }
-            }
-        }
-        Self { globs: globs.build().unwrap_or_default(), written }
+            let whole = if pattern == "*" { "**".to_owned() } else { pattern.clone() };
+            std::iter::once(whole).chain(below.then_some(folder))
+        }));
+        Self { globs, written }
     }
 
     pub(super) fn is_match(&self, text: &str) -> bool {

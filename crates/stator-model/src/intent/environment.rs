@@ -7,7 +7,7 @@ use super::manifests::read_manifests;
 use super::merge::{MergedSpan, UnusedUnset, forget_unset, merge, remove_unset};
 use super::model::Model;
 use super::mounted_files::read_mounted_files;
-use super::patterns::{compile_globs, unmatched_patterns};
+use super::patterns::{included_models, unmatched_patterns};
 use super::repository::Environment;
 use super::shape;
 use super::shared_routes::check_routes;
@@ -15,7 +15,6 @@ use super::validate::validate_model;
 use super::workspace::{ModelFiles, PackedFile, ParsedFile, Workspace, packed_model_name};
 use super::yaml::{FileId, PackedNode, YamlEntry, YamlNode, YamlSpan, YamlValue};
 use super::{BrokenIntent, FieldOrigins, IntentRest, ResolvedEnvironment, StoredIntent, rules};
-use globset::GlobSet;
 use rayon::prelude::*;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::release::Release;
@@ -81,12 +80,9 @@ impl Workspace {
     pub fn resolve_environment(&self, name: Option<&str>) -> Result<ResolvedEnvironment, EnvironmentError> {
         let (name, environment) = self.select_environment(name)?;
         let resolver = EnvironmentResolver::new(self, name, environment);
-        let mut resolved: Vec<ResolvedModel> = self
-            .models
-            .par_iter()
-            .filter(|files| resolver.includes_path(&files.intent.path))
-            .map(|files| resolver.resolve_model(files))
-            .collect();
+        let included = included_models(&self.models, &environment.include, &environment.exclude);
+        let mut resolved: Vec<ResolvedModel> =
+            included.into_par_iter().map(|files| resolver.resolve_model(files)).collect();
         let mut findings = self.findings.clone();
         findings.extend(unmatched_patterns(self, name));
         self.break_duplicates(&mut resolved, &mut findings);
@@ -215,8 +211,6 @@ struct EnvironmentResolver<'a> {
     environment: &'a str,
     root_defaults: Option<&'a YamlNode>,
     environment_defaults: Option<&'a YamlNode>,
-    include: Option<GlobSet>,
-    exclude: Option<GlobSet>,
     root_broken: bool,
     release: Release,
 }
@@ -229,16 +223,9 @@ impl<'a> EnvironmentResolver<'a> {
             environment: name,
             root_defaults: spec.and_then(|spec| spec.get("defaults")),
             environment_defaults: spec.and_then(|spec| spec.get("environments")?.get(name)?.get("defaults")),
-            include: compile_globs(&environment.include),
-            exclude: compile_globs(&environment.exclude),
             root_broken: workspace.root.as_ref().is_some_and(|root| root.broken),
             release: environment.platform.as_ref().map_or(Release::STABLE, Platform::release),
         }
-    }
-
-    fn includes_path(&self, path: &str) -> bool {
-        self.include.as_ref().is_none_or(|globs| globs.is_match(path))
-            && !self.exclude.as_ref().is_some_and(|globs| globs.is_match(path))
     }
 
     /// The settings of the folders above a model, from the top down.

@@ -41,6 +41,7 @@ pub(crate) use manifests::read_manifests;
 pub use mounted_files::{MAX_MOUNTED_FILES, named_files};
 pub use origins::FieldOrigins;
 pub use outline::DocumentKind;
+pub(crate) use patterns::PathGlobs;
 pub use workspace::Workspace;
 
 use decode::decode;

@@ -4,6 +4,7 @@ use super::check::check_document;
 use super::decode::{decode, decode_finding};
 use super::git_secrets::token_findings;
 use super::origins::FileNames;
+use super::patterns::check_pattern;
 use super::policy::{MAX_RULES, compile_expression};
 use super::repository::{Defaults, Repository, fallback_environments, fallback_repository, recover_repository};
 use super::scalar::ModelName;
@@ -351,7 +352,7 @@ impl Workspace {
             for pattern in
                 YamlNode::items_of(holder.get("include")).iter().chain(YamlNode::items_of(holder.get("exclude")))
             {
-                if let Err(error) = globset::Glob::new(pattern.as_str().unwrap_or_default()) {
+                if let Err(error) = check_pattern(pattern.as_str().unwrap_or_default()) {
                     self.findings.push(Finding::error(
                         rules::LAYOUT_GLOB,
                         pattern.span.location(&root.path),

@@ -244,14 +244,14 @@ fn damaged_records(input: &PlanInput) -> Vec<String> {
 }
 
 /// By model, then in the order of applying; deletions last, in reverse order.
-pub(super) fn sort_changes(mut lines: Vec<(ApplyStage, Change)>) -> Vec<Change> {
+pub(super) fn sort_changes(mut lines: Vec<(ApplyStage, Box<Change>)>) -> Vec<Change> {
     lines.sort_by(|(a_stage, a), (b_stage, b)| {
         let goes = |change: &Change| matches!(change.action, Action::Delete | Action::Deleting);
         let (a_goes, b_goes) = (goes(a), goes(b));
         let stages = if a_goes { b_stage.cmp(a_stage) } else { a_stage.cmp(b_stage) };
         a_goes.cmp(&b_goes).then_with(|| a.model.cmp(&b.model)).then(stages).then_with(|| a.object.cmp(&b.object))
     });
-    lines.into_iter().map(|(_, change)| change).collect()
+    lines.into_iter().map(|(_, change)| *change).collect()
 }
 
 fn decide_by_role(
@@ -273,7 +273,7 @@ fn decide_by_role(
         SharedObjectRole::Shares(owner) => {
             let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference().clone());
             change.reasons.push(ChangeReason::SharedObject { owner });
-            PlannedChange { change, stage: desired.stage, findings: Vec::new() }
+            PlannedChange { change: Box::new(change), stage: desired.stage, findings: Vec::new() }
         }
         SharedObjectRole::Disputed(others) => {
             let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference().clone());
@@ -281,7 +281,7 @@ fn decide_by_role(
                 gpu_usage::set_unchanged_gpus(&mut change, &live);
             }
             block_change(&mut change, ChangeReason::Disputed { others });
-            PlannedChange { change, stage: desired.stage, findings: Vec::new() }
+            PlannedChange { change: Box::new(change), stage: desired.stage, findings: Vec::new() }
         }
     }
 }

@@ -20,7 +20,10 @@ pub(super) fn mask_changes(changes: &mut [Change]) {
             (Some(alone), None) | (None, Some(alone)) => mask::redact_value(alone),
             (None, None) => return,
         }
-        (change.before, change.after) = (sides.0.map(JsonText::from), sides.1.map(JsonText::from));
+        for (side, masked) in [(&mut change.before, sides.0), (&mut change.after, sides.1)] {
+            // A text with nothing to hide stays shared.
+            *side = masked.map(JsonText::from).filter(|masked| side.as_ref() != Some(masked)).or(side.take());
+        }
     });
 }
 

@@ -74,7 +74,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
         if change.action == Action::Create && was_broken(new) {
             change.reasons = vec![ChangeReason::ModelWasFaulty];
         }
-        lines.push((new.desired.stage, change));
+        lines.push((new.desired.stage, Box::new(change)));
     }
     let broken =
         |side: &ComparedObject<'_>| {
@@ -101,7 +101,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
             change = Change::new(&change.model, &change.source, change.object);
             change.reasons.push(ChangeReason::Kept(KeptBy::StillUsed { by, is_held: false }));
         }
-        lines.push((old.desired.stage, change));
+        lines.push((old.desired.stage, Box::new(change)));
     }
     let mut changes = sort_changes(lines);
     file_versions::pair_file_versions(&mut changes);

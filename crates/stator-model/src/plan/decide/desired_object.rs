@@ -24,7 +24,8 @@ use std::collections::BTreeSet;
 /// A change with what it says to the whole plan.
 #[derive(Clone, Debug)]
 pub(in crate::plan) struct PlannedChange {
-    pub(in crate::plan) change: Change,
+    /// Large, and moved from list to list.
+    pub(in crate::plan) change: Box<Change>,
     pub(in crate::plan) stage: ApplyStage,
     pub(in crate::plan) findings: Vec<Finding>,
 }
@@ -51,7 +52,7 @@ pub(in crate::plan) fn decide_desired(
     let live = live.as_ref();
     let desired = &*desired_form::desired_beside(desired, live);
     let mut decided = PlannedChange {
-        change: Change::new(&rendered.model, &rendered.source, reference),
+        change: Box::new(Change::new(&rendered.model, &rendered.source, reference)),
         stage: desired.stage,
         findings: Vec::new(),
     };
@@ -97,14 +98,16 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedText, desired: &R
     let whole = desired.with_initial_replicas();
     gpu_usage::set_changed_gpus(change, None, Some(&whole));
     change.gpu_range = gpu_usage::scaling_gpu_range(desired);
-    change.after = Some(whole.value().into());
+    let apply = ApplyStep::create(desired);
+    // By the hundred thousand, two texts of one object are felt.
+    change.after = Some(if whole == desired.object { (&apply.object).into() } else { whole.value().into() });
     change.inventory = Some(inventory_entry(desired, None, context));
     change.reasons.push(ChangeReason::NotInCluster);
     if desired.stage == ApplyStage::Adapter {
         explain_graph_wait(context, rendered, change);
     }
     change.reasons.extend(gpu_usage::search_reason(&desired.object));
-    change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep::create(desired)));
+    change.step = PlanStep::Write(PlannedWrite::Apply(apply));
 }
 
 /// Adapters load into running workers: before the graph is Ready the load fails.

@@ -21,7 +21,7 @@ pub(in crate::plan) fn block_unlisted(
     let location = if is_located { desired.location.clone() } else { Location::file(change.source.clone()) };
     let finding = unlisted_finding(&change, location, unlisted);
     block_change(&mut change, ChangeReason::KindUnlisted(unlisted.clone()));
-    PlannedChange { change, stage: desired.stage, findings: vec![finding] }
+    PlannedChange { change: Box::new(change), stage: desired.stage, findings: vec![finding] }
 }
 
 /// Holds back the writes of a model that come after one of its objects that cannot be looked at, where pods would miss
@@ -45,7 +45,7 @@ pub(in crate::plan) fn hold_dependents(context: &PlanContext<'_>, decided: &mut 
         // What is there stays the record's, as it was applied last.
         held.inventory = one.change.inventory.clone().filter(|entry| entry.uid.is_some());
         block_change(&mut held, ChangeReason::Needs { object: object.clone() });
-        one.change = held;
+        *one.change = held;
     }
 }
 

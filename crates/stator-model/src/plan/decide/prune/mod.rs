@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is left of earlier revisions, and the models that are through.
 pub(in crate::plan) struct PrunePlan {
     /// One line an object, not sorted.
-    pub(in crate::plan) changes: Vec<(ApplyStage, Change)>,
+    pub(in crate::plan) changes: Vec<(ApplyStage, Box<Change>)>,
     /// Models whose records go once their objects are gone.
     pub(in crate::plan) retired: Vec<String>,
     /// What is left although git no longer has it, and needs somebody.
@@ -85,11 +85,11 @@ pub(in crate::plan) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSe
             }
             None => plan_deletion(context, object, &mut change),
         }
-        changes.push((ApplyStage::of_kind(object.kind()), change));
+        changes.push((ApplyStage::of_kind(object.kind()), Box::new(change)));
     }
     let kept = unlisted::keep_recorded(context, desired);
     for (stage, change, finding) in kept {
-        changes.push((stage, change));
+        changes.push((stage, Box::new(change)));
         findings.push(finding);
     }
     let mentioned: BTreeSet<&str> = changes.iter().map(|(_, change)| change.model.as_str()).collect();
