@@ -12,6 +12,7 @@ mod field_words;
 mod file_role;
 pub mod format;
 mod git_secrets;
+mod globs;
 mod list_edit;
 pub mod lock;
 mod manifests;
@@ -36,12 +37,12 @@ pub mod yaml;
 
 pub use environment::EnvironmentError;
 pub use file_role::FileRole;
+pub(crate) use globs::PathGlobs;
 pub use manifests::ManifestObject;
 pub(crate) use manifests::read_manifests;
 pub use mounted_files::{MAX_MOUNTED_FILES, named_files};
 pub use origins::FieldOrigins;
 pub use outline::DocumentKind;
-pub(crate) use patterns::PathGlobs;
 pub use workspace::Workspace;
 
 use decode::decode;

@@ -1,9 +1,9 @@
 //! `include` and `exclude`: which models they take, and which patterns take none.
 
+use super::globs::{PathGlobs, trim_pattern};
 use super::rules;
 use super::workspace::{ModelFiles, Workspace};
 use super::yaml::YamlNode;
-use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use stator_core::finding::{Finding, closest_match};
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
@@ -13,61 +13,6 @@ const MAX_COMPARISONS: usize = 10_000_000;
 
 /// How many comparisons with a glob one with a misspelled name takes the time of.
 const SPELLING_COMPARISONS: usize = 16;
-
-/// Patterns of paths, compiled.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PathGlobs(Vec<GlobSet>);
-
-impl PathGlobs {
-    /// Patterns of which one that names a folder means everything below it. One that [`check_pattern`] refuses matches
-    /// nothing.
-    fn of_folders(patterns: &[String]) -> Self {
-        let texts = patterns.iter().flat_map(|pattern| {
-            let pattern = trim_pattern(pattern);
-            [pattern.to_owned(), format!("{pattern}/**")]
-        });
-        Self::of(texts)
-    }
-
-    /// Patterns as they are written, however many.
-    pub(crate) fn of(patterns: impl IntoIterator<Item = String>) -> Self {
-        Self(build_sets(&patterns.into_iter().filter_map(|pattern| build_glob(&pattern).ok()).collect::<Vec<_>>()))
-    }
-
-    pub(crate) fn is_match(&self, path: &str) -> bool {
-        let candidate = Candidate::new(path);
-        self.0.iter().any(|set| set.is_match_candidate(&candidate))
-    }
-}
-
-/// What is wrong with a pattern, alone.
-pub(super) fn check_pattern(pattern: &str) -> Result<(), globset::Error> {
-    GlobSetBuilder::new().add(build_glob(trim_pattern(pattern))?).build().map(drop)
-}
-
-fn trim_pattern(pattern: &str) -> &str {
-    pattern.trim_start_matches("./").trim_end_matches('/')
-}
-
-fn build_glob(pattern: &str) -> Result<Glob, globset::Error> {
-    GlobBuilder::new(pattern).literal_separator(true).build()
-}
-
-/// As few sets as hold the globs: the size of one is bounded, and those of a long list are together too large for it.
-fn build_sets(globs: &[Glob]) -> Vec<GlobSet> {
-    let mut set = GlobSetBuilder::new();
-    for glob in globs {
-        set.add(glob.clone());
-    }
-    match set.build() {
-        Ok(set) => vec![set],
-        Err(_) if globs.len() > 1 => {
-            let (first, second) = globs.split_at(globs.len() / 2);
-            [build_sets(first), build_sets(second)].concat()
-        }
-        Err(_) => Vec::new(),
-    }
-}
 
 /// The models of an environment: those that `include` takes, or all, and `exclude` does not.
 pub(super) fn included_models<'a>(
@@ -211,18 +156,5 @@ mod tests {
             let found = included_models(&workspace.models, &include, &exclude);
             prop_assert_eq!(found.iter().map(|files| files.intent.path.as_str()).collect::<Vec<_>>(), expected);
         }
-    }
-
-    /// Several thousand patterns are too large for one automaton, and once matched nothing: every model was to be deleted.
-    #[test]
-    fn a_long_list_of_patterns_matches_what_each_of_them_does() {
-        let pattern = |n: usize| format!("models/x?-{n:05}-[a-z]*-suffix-{n}/b");
-        let patterns: Vec<String> = (0..4000).map(pattern).chain(["models/**".to_owned()]).collect();
-        let globs = PathGlobs::of_folders(&patterns);
-        assert!(globs.0.len() > 1);
-        assert!(globs.is_match("models/a/model.yaml"));
-        assert!(globs.is_match("models/xy-00007-a-suffix-7/b/model.yaml"));
-        assert!(!globs.is_match("other/a/model.yaml"));
-        assert!(check_pattern(&"?".repeat(1_000_000)).is_err());
     }
 }

@@ -3,8 +3,8 @@
 use super::check::check_document;
 use super::decode::{decode, decode_finding};
 use super::git_secrets::token_findings;
+use super::globs::check_pattern;
 use super::origins::FileNames;
-use super::patterns::check_pattern;
 use super::policy::{MAX_RULES, compile_expression};
 use super::repository::{Defaults, Repository, fallback_environments, fallback_repository, recover_repository};
 use super::scalar::ModelName;
