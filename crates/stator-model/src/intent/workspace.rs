@@ -356,7 +356,7 @@ impl Workspace {
                     self.findings.push(Finding::error(
                         rules::LAYOUT_GLOB,
                         pattern.span.location(&root.path),
-                        format!("not a glob: {}", error.kind()),
+                        format!("not a glob: {error}"),
                         "Correct it: `*` matches within a folder, `**` over folders.",
                     ));
                 }
