@@ -94,8 +94,8 @@ async fn drift_that_comes_back_at_once_is_reported_and_not_fought() {
     };
     assert_eq!((state.counts.drifted, state.is_ready()), (1, false));
     insta::assert_snapshot!(state.problem().unwrap().message, @"held back (blocked): mock-0: DynamoGraphDeployment models/mock-0: spec.components[name=worker].replicas: every repair is reverted, and managedFields names no writer (a webhook?), so stator stopped repairing it; stop the w…");
-    let told = room.told();
-    assert!(told.contains(&"Drifted".to_owned()) && told.contains(&"Blocked".to_owned()), "{told:?}");
+    let is_told = |reason: &str| room.told().iter().any(|told| told == reason);
+    room.until("it is told", || is_told("Drifted") && is_told("Blocked")).await;
     // Others are put back as ever, and what is left is tried again after a while: nobody undoes it any more.
     room.edit("mock-1", "replicas: 2", "replicas: 7");
     room.until("the other is put back", || room.graph("mock-1").contains("replicas: 2")).await;
