@@ -3,7 +3,7 @@
 use globset::{Candidate, ErrorKind, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Patterns of paths, compiled.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct PathGlobs(Vec<GlobSet>);
 
 impl PathGlobs {
@@ -67,7 +67,7 @@ fn build_sets(globs: &[Glob]) -> Vec<GlobSet> {
 mod tests {
     use super::*;
 
-    /// Several thousand patterns are too large for one automaton, and once matched nothing: every model was to be deleted.
+    /// Several thousand patterns are too large for one automaton, and once matched nothing: the environment was empty.
     #[test]
     fn a_long_list_of_patterns_matches_what_each_of_them_does() {
         let pattern = |n: usize| format!("models/x?-{n:05}-[a-z]*-suffix-{n}/b");
