@@ -81,6 +81,7 @@ impl<'a> SelectedPart<'a> {
             broken: self.selection.broken.clone(),
             unread: self.selection.unread.clone(),
             findings: self.selection.findings.clone(),
+            model_findings: self.selection.model_findings.clone(),
             policy: self.selection.policy.clone(),
             prices: self.selection.prices.clone(),
             guards: self.selection.guards.clone(),

@@ -232,7 +232,7 @@ impl DraftBasis {
             unreadable: self.input.unreadable.clone(),
             unlisted: self.input.unlisted.clone(),
             platform: self.input.platform.clone(),
-            unchanged: UnchangedSummary { models: others, totals },
+            unchanged: UnchangedSummary { models: others, totals, findings: Vec::new() },
             ..desired.into_plan_input(stator_cluster::sync::GatheredState::default(), parameters)
         };
         plan::build_plan(&input)

@@ -46,6 +46,12 @@ enum Step {
     Break {
         model: u8,
     },
+    /// A model of which there is something to say, each time.
+    Doubt {
+        model: u8,
+    },
+    /// Settings of which there is something to say for each model below them.
+    DoubtfulDefaults,
     Remove {
         model: u8,
     },
@@ -100,6 +106,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => model().prop_map(|model| Step::Mount { model }),
         3 => (model(), 0..3_u8).prop_map(|(model, content)| Step::EditFile { model, content }),
         1 => model().prop_map(|model| Step::Break { model }),
+        2 => model().prop_map(|model| Step::Doubt { model }),
+        1 => Just(Step::DoubtfulDefaults),
         2 => model().prop_map(|model| Step::Remove { model }),
         1 => (0..3_u8).prop_map(|value| Step::FolderDefaults { value }),
         1 => (0..3_u8).prop_map(|value| Step::RootDefaults { value }),
@@ -163,6 +171,15 @@ async fn take(site: &Site, step: &Step) {
             site.write(&folder(model).replace("model.yaml", "engine/a.yaml"), &format!("a: {content}\n"));
         }
         Step::Break { model } => site.write(&folder(model), &format!("{}  nonsense: 1\n", mocker(&name(model), 1))),
+        Step::Doubt { model } => {
+            // One is found when the model is read, one when it is rendered.
+            let doubt = "  unset: [cache]\n  env: {DYN_KVBM_POOL: \"1\"}\n";
+            site.write(&folder(model), &format!("{}{doubt}", mocker(&name(model), 1)));
+        }
+        Step::DoubtfulDefaults => site.write(
+            "models/a/stator.yaml",
+            "apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {env: {DYN_CONNECTOR: kvbm}}\n",
+        ),
         Step::Remove { model } => {
             for path in [folder(model), format!("twins/m-{model}/model.yaml")] {
                 let _ = fs_err::remove_file(site.path(&path));
@@ -468,6 +485,27 @@ async fn one_of_many_is_looked_at_when_one_changed() {
     assert_eq!(compared(&site, &mut steady, false).await, 19, "only what drifted is looked at");
     site.write("stator.yaml", &fs_err::read_to_string(site.path("stator.yaml")).unwrap().replace("shop", "shop "));
     assert_eq!(compared(&site, &mut steady, false).await, 0, "whatever the settings say now may be about every model");
+}
+
+/// What is said of a model is said again though nobody looked at it again.
+#[tokio::test]
+async fn a_warning_is_no_reason_to_look_again() {
+    let names: Vec<String> = (0..20).map(|number| format!("m-{number:02}")).collect();
+    let site = Site::new(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>());
+    let root = fs_err::read_to_string(site.path("stator.yaml")).unwrap();
+    site.write("stator.yaml", &format!("{root}  defaults: {{env: {{DYN_CONNECTOR: kvbm}}}}\n"));
+    let doubtful = format!("{}  unset: [cache]\n  env: {{DYN_KVBM_POOL: \"1\"}}\n", mocker("m-03", 1));
+    site.write("models/m-03/model.yaml", &doubtful);
+    let tree = source::open(&site.path("")).unwrap().tree;
+    let found = everything(&site, &tree).await.findings;
+    let places: BTreeSet<String> = found.into_iter().map(|one| one.location.file).collect();
+    assert_eq!(places, ["models/m-03/model.yaml", "stator.yaml"].map(str::to_owned).into());
+    let mut steady = IncrementalPlanner::default();
+    assert_eq!(well(&site, &mut steady).await, 20);
+    site.model("m-07", 3);
+    assert_eq!(compared(&site, &mut steady, true).await, 19);
+    site.write("models/m-03/model.yaml", &mocker("m-03", 1));
+    assert_eq!(well(&site, &mut steady).await, 20, "what was corrected is not said any more");
 }
 
 /// A journal may stand in for any record, so one that comes is a reason to look at everything; one that is found to be

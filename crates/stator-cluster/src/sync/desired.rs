@@ -189,6 +189,7 @@ impl DesiredState {
             platform: target.platform,
             revision: aim.revision,
             findings: selection.findings,
+            model_findings: selection.model_findings,
             rendered,
             broken: selection.broken,
             unread: selection.unread,

@@ -94,6 +94,7 @@ impl Workspace {
             broken: self.unidentified.clone(),
             unread: self.unread.clone(),
             findings,
+            model_findings: BTreeMap::new(),
             policy: self.repository.spec.policy.iter().chain(&environment.policy).cloned().collect(),
             prices: self.repository.spec.prices.clone(),
             guards: environment.guards.clone().unwrap_or_default(),
@@ -105,9 +106,12 @@ impl Workspace {
         }
         for model in resolved {
             match model {
-                ResolvedModel::Valid(intent, mut own) => {
+                ResolvedModel::Valid(intent, own) => {
+                    if !own.is_empty() {
+                        selection.findings.extend(own.iter().cloned());
+                        selection.model_findings.insert(intent.source.clone(), own);
+                    }
                     selection.intents.push(*intent);
-                    selection.findings.append(&mut own);
                 }
                 ResolvedModel::Broken(broken, mut own) => {
                     selection.broken.push(broken);

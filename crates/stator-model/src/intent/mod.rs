@@ -156,6 +156,8 @@ pub struct ResolvedEnvironment {
     pub unread: Vec<UnreadPlace>,
     /// Findings of the environment's models, sorted, the workspace's included.
     pub findings: Vec<Finding>,
+    /// Those of them that were found in one of the `intents` alone, by its `model.yaml`. They may stand in its defaults.
+    pub model_findings: BTreeMap<String, Vec<Finding>>,
     /// Policy of repository and environment.
     pub policy: Vec<PolicyRule>,
     /// Prices.

@@ -124,6 +124,7 @@ fn finish_plan(context: &PlanContext<'_>, mut decided: Vec<PlannedChange>) -> Pl
     route::follow_new_graphs(context, &rendered, &mut decided);
     unlisted::hold_dependents(context, &mut decided);
     let mut findings = input.findings.clone();
+    findings.extend(input.unchanged.findings.iter().cloned());
     findings.extend(rendered.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(claims.findings());
     findings.extend(unreadable_findings(input));

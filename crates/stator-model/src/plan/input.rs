@@ -130,6 +130,8 @@ pub struct PlanInput {
     pub scope: PlanScope,
     /// Findings of the intents; those of the rendered models are added by the plan.
     pub findings: Vec<Finding>,
+    /// Those of them that were found in one of the `rendered` models alone, by its `model.yaml`.
+    pub model_findings: BTreeMap<String, Vec<Finding>>,
     /// True when the render is empty although it should not be trusted to be: a path that is not there, a fetch that
     /// failed. Nothing is pruned then. An environment without a single model counts as one too.
     pub empty_render: bool,
@@ -175,13 +177,15 @@ pub enum UntriedCause {
 }
 
 /// Models that are left out of everything else here: they are in git, nothing of them changes, and all that a plan says
-/// of them is their share of sums and guards.
+/// of them is their share of sums and guards, and what was found in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnchangedSummary {
     /// How many.
     pub models: usize,
     /// Their objects, each with a record, and their GPUs.
     pub totals: UnchangedTotals,
+    /// What was found in them.
+    pub findings: Vec<Finding>,
 }
 
 impl PlanInput {

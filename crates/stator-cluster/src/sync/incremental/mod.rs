@@ -13,6 +13,7 @@ mod idle;
 use super::{DesiredState, ListScope};
 use rayon::prelude::*;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectRef};
 use stator_model::intent::{SourceFile, SourceTree};
 use stator_model::plan::{self, Plan, PlanInput, Record, SourceIdentity, UnchangedSummary, UnchangedTotals};
@@ -89,6 +90,8 @@ struct UnchangedFolder {
     /// Its objects and its record, with their versions.
     object_versions: Box<[(ObjectKey, u64)]>,
     totals: UnchangedTotals,
+    /// What was found in the model.
+    findings: Box<[Finding]>,
 }
 
 /// A commit's files, cut into folders.
@@ -284,6 +287,7 @@ impl IncrementalPlanner {
             unchanged_models.insert(model.to_string());
             beside.models += 1;
             beside.totals.add(&known.totals);
+            beside.findings.extend_from_slice(&known.findings);
         }
         self.foreign_records.extend(foreign);
         self.foreign_records.retain(|name, one| versions.get(&(kinds::RECORD.kind, &**name)) == Some(&one.version));
@@ -339,11 +343,10 @@ impl IncrementalPlanner {
         let journals = input.journals.iter().map(|left| &left.journal.name);
         self.foreign_journals = journals.filter(|name| !own.contains(*name)).cloned().collect();
         self.unchanged.retain(|folder, _| part.unchanged_folders.contains(folder));
-        // A finding at settings may be of any model below them.
-        if input.findings.iter().any(|one| split_path(&one.location.file).1 == SETTINGS_FILE) {
-            return;
-        }
-        let mut loud: HashSet<&str> = input.findings.iter().map(|one| split_path(&one.location.file).0).collect();
+        // What was found in one model is remembered with it, and what is found in settings alone is found again.
+        let of_models: HashSet<&Finding> = input.model_findings.values().flatten().collect();
+        let found_beside = input.findings.iter().filter(|one| !of_models.contains(one));
+        let mut loud: HashSet<&str> = found_beside.map(|one| split_path(&one.location.file).0).collect();
         loud.extend(input.broken.iter().map(|one| split_path(&one.source).0));
         let mut taken: HashSet<&str> = HashSet::new();
         let candidates = plan::unchanged_models(input, plan);
@@ -361,8 +364,13 @@ impl IncrementalPlanner {
                 let objects = objects.map(|one| Some((object_key(one.reference())?, number(one.resource_version())?)));
                 let touches: Option<Vec<(ObjectKey, u64)>> = objects.chain([Some(record)]).collect();
                 let model = Some(settled.rendered.model.as_str().into());
-                let known =
-                    UnchangedFolder { digest, model, object_versions: touches?.into(), totals: settled.totals.clone() };
+                let known = UnchangedFolder {
+                    digest,
+                    model,
+                    object_versions: touches?.into(),
+                    totals: settled.totals.clone(),
+                    findings: settled.findings.as_slice().into(),
+                };
                 Some((folder, known))
             })
             .collect();
@@ -373,6 +381,7 @@ impl IncrementalPlanner {
             model: None,
             object_versions: Box::default(),
             totals: UnchangedTotals::default(),
+            findings: Box::default(),
         };
         for (folder, digest) in &part.digests {
             if !part.unchanged_folders.contains(folder)

@@ -3,6 +3,7 @@
 use crate::plan::{Action, Change, GpuTotals, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
 use crate::render::RenderedText;
 use stator_core::dynamo::kinds::REQUEST;
+use stator_core::finding::Finding;
 use stator_core::object::{ObjectIdentity, ObjectText};
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,14 +20,16 @@ pub struct UnchangedModel<'a> {
     pub record: &'a Record,
     /// Its share of sums and guards.
     pub totals: UnchangedTotals,
+    /// What was found in it, when it was read and when it was rendered.
+    pub findings: Vec<Finding>,
 }
 
-/// The models of which a plan says nothing but their share of sums and guards. All that was said of them hangs from what
-/// is in [`UnchangedModel`], and from nobody else having one of their names or objects: whoever sees to that may leave them out
-/// of the next plan's input, and say what they sum up to in [`PlanInput::unchanged`]. That plan is the same one without
-/// their lines.
+/// The models of which a plan says nothing but their share of sums and guards, and what was found in them. All that was said
+/// of them hangs from what is in [`UnchangedModel`], and from nobody else having one of their names or objects: whoever
+/// sees to that may leave them out of the next plan's input, and say what they sum up to in [`PlanInput::unchanged`]. That
+/// plan is the same one without their lines.
 ///
-/// A model with a finding is never among them, nor one with a request, whose graph is somebody else's object.
+/// A model with an error is never among them, nor one with a request, whose graph is somebody else's object.
 pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<UnchangedModel<'a>> {
     if input.scope != PlanScope::All {
         return Vec::new();
@@ -41,7 +44,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
         input.live.iter().map(|object| (object.reference().identity(), object)).collect();
     let one = |rendered: &'a RenderedText| {
         let changes = lines.get(rendered.model.as_str())?;
-        let quiet = rendered.findings.is_empty()
+        let quiet = !rendered.findings.iter().any(Finding::is_error)
             && !rendered.objects.is_empty()
             && changes.len() == rendered.objects.len()
             && changes.iter().all(|change| is_kept(change) && change.source == rendered.source);
@@ -56,7 +59,9 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
             GpuTotals::add_by_sku(&mut rest.gpus_by_sku, &change.gpus_by_sku);
         }
         let record = records.get(rendered.model.as_str()).filter(|record| record.source == rendered.source)?;
-        Some(UnchangedModel { rendered, changes: changes.clone(), live: found?, record, totals: rest })
+        let findings = input.model_findings.get(&rendered.source).into_iter().flatten().chain(&rendered.findings);
+        let findings = findings.cloned().collect();
+        Some(UnchangedModel { rendered, changes: changes.clone(), live: found?, record, totals: rest, findings })
     };
     input.rendered.iter().filter_map(one).collect()
 }

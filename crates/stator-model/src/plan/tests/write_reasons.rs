@@ -189,7 +189,7 @@ fn a_share_of_deletions_is_of_what_stator_has_in_the_cluster() {
     // What nothing changes of counts too, although the plan does not show it.
     let mut input = story.input();
     let totals = UnchangedTotals { objects: 80, ..UnchangedTotals::default() };
-    input.unchanged = UnchangedSummary { models: 80, totals };
+    input.unchanged = UnchangedSummary { models: 80, totals, ..UnchangedSummary::default() };
     let holds: Vec<HoldKind> = build_plan(&input).holds.iter().map(|hold| hold.kind).collect();
     assert_eq!(holds, [HoldKind::Move]);
     // Deletions are held, and only those.
