@@ -11,7 +11,6 @@ use stator_cluster::sync::{SyncProgress, SyncReport};
 use stator_core::dynamo::health::Health;
 use stator_core::outcome::SyncOutcome;
 use stator_model::plan::{Action, Plan, PlanInput};
-use stator_model::render::count_deprecated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,9 +72,8 @@ impl MeasuredPlan {
             ];
             states.into_iter().map(move |(state, number)| (sku.clone(), state, number))
         });
-        // A model that uses something deprecated has a warning, so that it is never among the unchanged ones.
-        let deprecated = count_deprecated(&input.rendered);
-        Self { is_of_all: unchanged.models == 0, found, retired, gpus: gpus.collect(), deprecated }
+        let (is_of_all, deprecated) = (unchanged.models == 0, input.count_deprecated());
+        Self { is_of_all, found, retired, gpus: gpus.collect(), deprecated }
     }
 }
 

@@ -232,6 +232,8 @@ pub struct UnchangedTotals {
     pub gpus: GpuTotals,
     /// The same by SKU.
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+    /// How often they use what is deprecated, by the release that removes it.
+    pub deprecated: BTreeMap<Option<&'static str>, usize>,
 }
 
 impl UnchangedTotals {
@@ -240,5 +242,8 @@ impl UnchangedTotals {
         self.objects = self.objects.saturating_add(other.objects);
         self.gpus.add(other.gpus);
         GpuTotals::add_by_sku(&mut self.gpus_by_sku, &other.gpus_by_sku);
+        for (removed_in, uses) in &other.deprecated {
+            *self.deprecated.entry(*removed_in).or_default() += uses;
+        }
     }
 }

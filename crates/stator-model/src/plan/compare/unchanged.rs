@@ -1,7 +1,7 @@
 //! Models that a plan has nothing to say of, so that the next plan need not look at them again.
 
 use crate::plan::{Action, Change, GpuTotals, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
-use crate::render::RenderedText;
+use crate::render::{RenderedText, count_deprecated};
 use stator_core::dynamo::kinds::REQUEST;
 use stator_core::finding::Finding;
 use stator_core::object::{ObjectIdentity, ObjectText};
@@ -53,7 +53,8 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
         }
         let found: Option<Vec<&ObjectText>> =
             changes.iter().map(|change| live.get(&change.object.identity()).copied()).collect();
-        let mut rest = UnchangedTotals { objects: changes.len(), ..UnchangedTotals::default() };
+        let deprecated = count_deprecated([rendered]);
+        let mut rest = UnchangedTotals { objects: changes.len(), deprecated, ..UnchangedTotals::default() };
         for change in changes {
             rest.gpus.add(change.gpus);
             GpuTotals::add_by_sku(&mut rest.gpus_by_sku, &change.gpus_by_sku);
