@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use stator_cluster::sync::{SyncProgress, SyncReport};
 use stator_core::dynamo::health::Health;
 use stator_core::outcome::SyncOutcome;
-use stator_model::plan::{Action, Plan, PlanInput};
+use stator_model::plan::{Action, Plan, PlanInput, UnchangedTotals};
+use stator_model::render::count_deprecated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -72,8 +73,11 @@ impl MeasuredPlan {
             ];
             states.into_iter().map(move |(state, number)| (sku.clone(), state, number))
         });
-        let (is_of_all, deprecated) = (unchanged.models == 0, input.count_deprecated());
-        Self { is_of_all, found, retired, gpus: gpus.collect(), deprecated }
+        let deprecated = count_deprecated(&input.rendered);
+        let mut totals = UnchangedTotals { deprecated, ..UnchangedTotals::default() };
+        totals.add(&unchanged.totals);
+        let (gpus, deprecated) = (gpus.collect(), totals.deprecated);
+        Self { is_of_all: unchanged.models == 0, found, retired, gpus, deprecated }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{HoldKind, LeftoverJournal, Record, SourceClaim, UnchangedTotals};
 use crate::intent::repository::{Guards, Prices};
 use crate::intent::{BrokenIntent, UnreadPlace};
-use crate::render::{RenderedText, count_deprecated};
+use crate::render::RenderedText;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::finding::Finding;
@@ -192,12 +192,5 @@ impl PlanInput {
     /// True when nothing was rendered: then nothing is ever pruned, nor is a part of it.
     pub fn is_empty_render(&self) -> bool {
         self.empty_render || (self.rendered.is_empty() && self.broken.is_empty() && self.unchanged.models == 0)
-    }
-
-    /// How often models use what is deprecated, by the release that removes it; those that are left out included.
-    pub fn count_deprecated(&self) -> BTreeMap<Option<&'static str>, usize> {
-        let mut totals = UnchangedTotals { deprecated: count_deprecated(&self.rendered), ..UnchangedTotals::default() };
-        totals.add(&self.unchanged.totals);
-        totals.deprecated
     }
 }

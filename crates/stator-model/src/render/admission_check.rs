@@ -79,11 +79,9 @@ fn item_name(path: &FieldPath) -> String {
 }
 
 /// How often models use what is deprecated, by the release that removes it.
-pub fn count_deprecated<'a>(
-    models: impl IntoIterator<Item = &'a RenderedText>,
-) -> BTreeMap<Option<&'static str>, usize> {
+pub fn count_deprecated(models: &[RenderedText]) -> BTreeMap<Option<&'static str>, usize> {
     let mut counts = BTreeMap::new();
-    for (_, deprecation) in models.into_iter().flat_map(|model| &model.deprecated) {
+    for (_, deprecation) in models.iter().flat_map(|model| &model.deprecated) {
         *counts.entry(deprecation.removed_in).or_default() += 1;
     }
     counts

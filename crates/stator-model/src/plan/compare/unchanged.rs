@@ -53,15 +53,15 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
         }
         let found: Option<Vec<&ObjectText>> =
             changes.iter().map(|change| live.get(&change.object.identity()).copied()).collect();
-        let deprecated = count_deprecated([rendered]);
+        let deprecated = count_deprecated(std::slice::from_ref(rendered));
         let mut rest = UnchangedTotals { objects: changes.len(), deprecated, ..UnchangedTotals::default() };
         for change in changes {
             rest.gpus.add(change.gpus);
             GpuTotals::add_by_sku(&mut rest.gpus_by_sku, &change.gpus_by_sku);
         }
         let record = records.get(rendered.model.as_str()).filter(|record| record.source == rendered.source)?;
-        let findings = input.model_findings.get(&rendered.source).into_iter().flatten().chain(&rendered.findings);
-        let findings = findings.cloned().collect();
+        let read = input.model_findings.get(&rendered.source).into_iter().flatten();
+        let findings = read.chain(&rendered.findings).cloned().collect();
         Some(UnchangedModel { rendered, changes: changes.clone(), live: found?, record, totals: rest, findings })
     };
     input.rendered.iter().filter_map(one).collect()
