@@ -1,7 +1,7 @@
 //! From the event of a pull request to the text of its comment: fetched, read, planned and written.
 
 use super::Fallible;
-use git2::{IndexEntry, IndexTime, Repository, Signature};
+use git2::{Repository, Signature};
 use stator::controller::report::preview::planner::PullRequestPlanner;
 use stator::controller::report::preview::trees::{self, PullRequestRefs};
 use stator_git::source::credentials::GitCredentials;
@@ -72,28 +72,13 @@ fn preview(mirror: &mut Mirror, planner: &mut PullRequestPlanner, number: u32) -
 
 fn commit(origin: &Repository, name: &str, on: Option<git2::Oid>, files: &[SourceFile]) -> Fallible<git2::Oid> {
     let parent = on.map(|id| origin.find_commit(id)).transpose()?;
-    let mut index = git2::Index::new()?;
-    if let Some(parent) = &parent {
-        index.read_tree(&parent.tree()?)?;
-    }
+    let mut changes = git2::build::TreeUpdateBuilder::new();
     for file in files {
-        let time = IndexTime::new(0, 0);
-        index.add(&IndexEntry {
-            ctime: time,
-            mtime: time,
-            dev: 0,
-            ino: 0,
-            mode: 0o100_644,
-            uid: 0,
-            gid: 0,
-            file_size: 0,
-            id: origin.blob(&file.content.clone()?)?,
-            flags: 0,
-            flags_extended: 0,
-            path: file.path.clone().into_bytes(),
-        })?;
+        changes.upsert(file.path.as_str(), origin.blob(&file.content.clone()?)?, git2::FileMode::Blob);
     }
-    let tree = origin.find_tree(index.write_tree_to(origin)?)?;
+    let empty = origin.treebuilder(None)?.write()?;
+    let base = origin.find_tree(parent.as_ref().map_or(empty, git2::Commit::tree_id))?;
+    let tree = origin.find_tree(changes.create_updated(origin, &base)?)?;
     let who = Signature::new("bench", "bench@example.com", &git2::Time::new(1_700_000_000, 0))?;
     let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
     Ok(origin.commit(Some(name), &who, &who, "change", &tree, &parents)?)

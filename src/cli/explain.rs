@@ -6,15 +6,14 @@ use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
-use schemars::generate::SchemaSettings;
 use serde::Serialize;
-use serde_json::Value;
 use stator_core::finding::{Rule, did_you_mean};
 use stator_core::manual;
 use stator_git::source::model_source::ModelSource;
 use stator_model::fleet_policy::{FleetPolicy, JudgedSource};
-use stator_model::intent::DocumentKind;
-use stator_model::intent::explain::{ChildField, ExplainError, FieldExplanation, explain, explain_schema};
+use stator_model::intent::explain::{ChildField, ExplainError, FieldExplanation, explain, explain_document};
+use stator_model::intent::schema::strict_schema;
+use stator_model::intent::{DocumentKind, SchemaTree};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -63,6 +62,7 @@ pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus,
             documents.chain(OTHER_DOCUMENTS.iter().map(|(kind, _)| *kind)).map(str::to_lowercase).collect();
         let first = arguments.field.split('.').next().unwrap_or_default();
         let meant = did_you_mean(first, documents.iter().map(String::as_str));
+        let meant = meant.filter(|_| !documents.iter().any(|document| document.eq_ignore_ascii_case(first)));
         CliError::from(error).with_hint(meant.unwrap_or_default())
     })?;
     if arguments.recursive {
@@ -127,12 +127,10 @@ fn format_rule(rule: Rule, look: &TerminalOptions) -> String {
 }
 
 /// The documents beside those of a repository, by their kinds.
-static OTHER_DOCUMENTS: LazyLock<[(&str, Value); 2]> = LazyLock::new(|| {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let schema = |schema: schemars::Schema| schema.to_value();
+static OTHER_DOCUMENTS: LazyLock<[(&str, SchemaTree); 2]> = LazyLock::new(|| {
     [
-        ("ModelSource", schema(settings.clone().into_generator().into_root_schema_for::<ModelSource>())),
-        ("FleetPolicy", schema(settings.into_generator().into_root_schema_for::<FleetPolicy>())),
+        ("ModelSource", SchemaTree::new(&strict_schema::<ModelSource>())),
+        ("FleetPolicy", SchemaTree::new(&strict_schema::<FleetPolicy>())),
     ]
 });
 
@@ -140,7 +138,7 @@ static OTHER_DOCUMENTS: LazyLock<[(&str, Value); 2]> = LazyLock::new(|| {
 fn explain_any(path: &str) -> Result<FieldExplanation, ExplainError> {
     let first = path.split('.').next().unwrap_or(path);
     match OTHER_DOCUMENTS.iter().find(|(kind, _)| kind.eq_ignore_ascii_case(first)) {
-        Some((kind, schema)) => explain_schema(kind, schema, path),
+        Some((kind, schema)) => explain_document(kind, schema, path),
         None => explain(path),
     }
 }

@@ -186,9 +186,10 @@ fn meant_word(text: &str, diagnostic: &Diagnostic, usual: DocumentKind) -> Optio
     let cursor = DocumentCursor::under(text, line, column, usual)?;
     // A name that nobody knows, or that an engine calls so.
     if cursor.field_name() == Some(marked)
-        && let Err(ExplainError::UnknownField { suggestion, .. }) = explain(&cursor.dotted_path())
+        && let Err(ExplainError::UnknownField { meant, allowed, .. }) = explain(&cursor.dotted_path())
     {
-        return suggestion;
+        // One that stands elsewhere is no word for this place.
+        return meant.into_iter().find(|one| allowed.contains(one));
     }
     let from_one = |index: usize| u32::try_from(index + 1).ok();
     let field = field_at(text.as_bytes(), from_one(line)?, from_one(column)?)?;

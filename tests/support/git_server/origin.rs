@@ -32,32 +32,13 @@ impl OriginRepository {
 
     /// A commit with these files on top of another, with no branch.
     pub fn commit_onto(&self, parent: Option<Oid>, files: &[(&str, &str)]) -> Oid {
-        let mut index = git2::Index::new().unwrap();
-        if let Some(parent) = parent {
-            index.read_tree(&self.0.find_commit(parent).unwrap().tree().unwrap()).unwrap();
-        }
+        let mut changes = git2::build::TreeUpdateBuilder::new();
         for (path, text) in files {
-            let id = self.0.blob(text.as_bytes()).unwrap();
-            let time = git2::IndexTime::new(0, 0);
-            let path = path.as_bytes().to_vec();
-            index
-                .add(&git2::IndexEntry {
-                    ctime: time,
-                    mtime: time,
-                    dev: 0,
-                    ino: 0,
-                    mode: 0o100_644,
-                    uid: 0,
-                    gid: 0,
-                    file_size: 0,
-                    id,
-                    flags: 0,
-                    flags_extended: 0,
-                    path,
-                })
-                .unwrap();
+            changes.upsert(*path, self.0.blob(text.as_bytes()).unwrap(), git2::FileMode::Blob);
         }
-        let tree = index.write_tree_to(&self.0).unwrap();
+        let empty = self.0.treebuilder(None).unwrap().write().unwrap();
+        let base = parent.map_or(empty, |parent| self.0.find_commit(parent).unwrap().tree_id());
+        let tree = changes.create_updated(&self.0, &self.0.find_tree(base).unwrap()).unwrap();
         self.raw_commit(tree, parent, 1_700_000_000, "message")
     }
 

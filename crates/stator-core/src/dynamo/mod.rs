@@ -15,7 +15,6 @@ pub mod gpus;
 pub mod graph_components;
 pub mod health;
 pub mod kinds;
-pub mod legacy;
 pub mod list_order;
 pub mod names;
 pub mod pod_containers;

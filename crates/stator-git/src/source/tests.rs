@@ -227,23 +227,11 @@ fn submodules_and_links_are_places_that_are_not_read() {
     let mut index = repository.index().unwrap();
     index.remove_all(["*"], None).unwrap();
     index.add_all(["stator.yaml", ".gitmodules", "a"], git2::IndexAddOption::DEFAULT, None).unwrap();
-    let entry = git2::IndexEntry {
-        ctime: git2::IndexTime::new(0, 0),
-        mtime: git2::IndexTime::new(0, 0),
-        dev: 0,
-        ino: 0,
-        mode: 0o160_000,
-        uid: 0,
-        gid: 0,
-        file_size: 0,
-        id: first.parse().unwrap(),
-        flags: 0,
-        flags_extended: 0,
-        path: b"sub/b".to_vec(),
-    };
-    index.add(&entry).unwrap();
     index.write().unwrap();
-    let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
+    let base = repository.find_tree(index.write_tree().unwrap()).unwrap();
+    let mut changes = git2::build::TreeUpdateBuilder::new();
+    changes.upsert("sub/b", first.parse().unwrap(), git2::FileMode::Commit);
+    let tree = repository.find_tree(changes.create_updated(&repository, &base).unwrap()).unwrap();
     let author = git2::Signature::now("a", "a@example.com").unwrap();
     let parent = repository.head().unwrap().peel_to_commit().unwrap();
     repository.commit(Some("HEAD"), &author, &author, "replace", &tree, &[&parent]).unwrap();

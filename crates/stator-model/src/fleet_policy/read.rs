@@ -2,7 +2,8 @@
 
 use super::document::FleetPolicy;
 use super::rules;
-use crate::intent::check::DocumentSchema;
+use crate::intent::SchemaTree;
+use crate::intent::check::check_against;
 use crate::intent::policy::compile_expression;
 use crate::intent::schema::strict_schema;
 use crate::intent::yaml::{YamlNode, YamlSpan, parse_yaml_documents};
@@ -12,14 +13,14 @@ use stator_core::finding::{self, Finding, Location};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-static SCHEMA: LazyLock<DocumentSchema> = LazyLock::new(|| DocumentSchema::new(&strict_schema::<FleetPolicy>()));
+static SCHEMA: LazyLock<SchemaTree> = LazyLock::new(|| SchemaTree::new(&strict_schema::<FleetPolicy>()));
 
 /// Reads one document, which may be an object of a cluster: `P` is what a place in it is.
 ///
 /// # Errors
 /// Everything that is wrong with it, each at its place; never empty.
 pub fn read_policy<P: Copy>(node: &YamlNode<P>) -> Result<FleetPolicy, Vec<Finding<P>>> {
-    let mut findings = SCHEMA.check(node);
+    let mut findings = check_against(&SCHEMA, node);
     let rules = node.get("spec").and_then(|spec| spec.get("rules"));
     for expression in rules.into_iter().flat_map(YamlNode::items).filter_map(|rule| rule.get("expression")) {
         let Some(text) = expression.as_str() else { continue };

@@ -2,14 +2,15 @@
 
 use super::documents::ManifestDocument;
 use super::download_job::DownloadJob;
+use super::legacy;
 use super::{ImportOptions, rules};
 use crate::intent::scalar::DnsName;
 use serde_json::{Value, json};
 use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
+use stator_core::dynamo::equivalence;
 use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds::{self, LABEL_FILE};
 use stator_core::dynamo::registry::annotation;
-use stator_core::dynamo::{equivalence, legacy};
 use stator_core::fields::ExpectedType;
 use stator_core::finding::Finding;
 use stator_core::object::JsonValueKind;

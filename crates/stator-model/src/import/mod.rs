@@ -20,6 +20,7 @@ mod families;
 mod guess;
 mod kustomize;
 mod layers;
+mod legacy;
 mod owners;
 mod pod_fields;
 mod prepared;

@@ -4,7 +4,7 @@
 //! indented, as whoever writes does, and takes what it cannot make sense of for nothing.
 
 use super::explain::{ExplainError, FieldExplanation, explain};
-use super::outline::DocumentKind;
+use super::schema_tree::DocumentKind;
 
 /// What stands, or may stand, at a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! One environment of a workspace: which models belong to it, each merged, decoded and checked.
 
-use super::check::{MergeShape, check_merged};
+use super::check::check_merged;
 use super::decode::{decode, decode_finding};
 use super::lock::{self, LockCheck};
 use super::manifests::read_manifests;
@@ -9,6 +9,7 @@ use super::model::Model;
 use super::mounted_files::read_mounted_files;
 use super::patterns::{included_models, unmatched_patterns};
 use super::repository::Environment;
+use super::schema_tree::DocumentKind;
 use super::shape;
 use super::shared_routes::check_routes;
 use super::validate::validate_model;
@@ -338,7 +339,7 @@ impl<'a> EnvironmentResolver<'a> {
         forget_unset(&mut spec);
         let mut merged = intent.clone();
         if let Some(overlay) = overlay {
-            merge(&mut merged, overlay, MergedSpan::Base, MergeShape::model());
+            merge(&mut merged, overlay, MergedSpan::Base, Some(DocumentKind::Model.schema()));
         }
         put_spec(&mut merged, spec);
         (merged, without_effect)
@@ -385,7 +386,7 @@ impl NoEffect {
 
 /// Merges one layer of `spec` over the weaker ones. `workers` are the fields that the model has its workers in.
 fn merge_spec(base: &mut YamlNode, layer: &YamlNode, workers: &[&str], maps: MergedSpan) -> NoEffect {
-    let place = MergeShape::model().below("spec");
+    let place = DocumentKind::Model.schema().field("spec");
     let unset = remove_unset(base, layer);
     let mut removed = Vec::new();
     let (of_all, rest) = shape::split_workers(layer, workers);
@@ -433,7 +434,7 @@ fn own_layers(mut intent: YamlNode, overlay: &YamlNode) -> YamlNode {
     if let (Some(spec), Some(change)) = (spec_of(&mut intent), overlay.get("spec")) {
         remove_unset(spec, change);
     }
-    merge(&mut intent, overlay, MergedSpan::Base, MergeShape::model());
+    merge(&mut intent, overlay, MergedSpan::Base, Some(DocumentKind::Model.schema()));
     intent
 }
 

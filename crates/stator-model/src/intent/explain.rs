@@ -2,25 +2,23 @@
 //!
 //! Everything comes from the JSON Schema of the types, so it says what the parser does.
 
-use super::field_words::{normalize, synonyms};
-use super::outline::{DocumentKind, FieldSchema};
+use super::check::{join_alternatives, meant_fields};
+use super::schema_tree::{ANY_ITEM, AllowedValue, DocumentKind, SchemaPlace, SchemaShape, SchemaTree, TextShape};
 use serde::Serialize;
-use serde_json::Value;
-use stator_core::finding::closest_match;
 use thiserror::Error;
 
 /// Why a field could not be explained.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
     /// There is no such field.
-    #[error("there is no field `{field}` in `{parent}`{}", near_or_all(.suggestion.as_deref(), .allowed))]
+    #[error("there is no field `{field}` in `{parent}`{}", near_or_all(.meant, .allowed))]
     UnknownField {
         /// The word that is not known.
         field: String,
         /// Where it was looked for.
         parent: String,
-        /// The nearest known one.
-        suggestion: Option<String>,
+        /// Those that may be meant: names of the same map, or paths from there or from the top of the document.
+        meant: Vec<String>,
         /// What there is, in canonical order.
         allowed: Vec<String>,
     },
@@ -36,10 +34,10 @@ pub enum ExplainError {
     },
 }
 
-fn near_or_all(suggestion: Option<&str>, allowed: &[String]) -> String {
-    match suggestion {
-        Some(word) => format!(": did you mean `{word}`?"),
-        None => format!("; it has {}", listed(allowed)),
+fn near_or_all(meant: &[String], allowed: &[String]) -> String {
+    match meant {
+        [] => format!("; it has {}", listed(allowed)),
+        meant => format!(": did you mean {}?", join_alternatives(meant)),
     }
 }
 
@@ -70,15 +68,6 @@ pub struct FieldExplanation {
     pub refers_to_model: bool,
     /// The fields below it, in canonical order.
     pub fields: Vec<ChildField>,
-}
-
-/// One of the values that a field takes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AllowedValue {
-    /// The value.
-    pub value: String,
-    /// What it means; empty when the name says it.
-    pub description: String,
 }
 
 /// A field below the one that is explained.
@@ -112,18 +101,18 @@ pub fn explain(path: &str) -> Result<FieldExplanation, ExplainError> {
         words.next();
     }
     let document = named.unwrap_or(DocumentKind::Model);
-    walk(document.as_str(), FieldSchema::root(document), words)
+    walk(document.as_str(), document.schema(), words)
 }
 
-/// Explains a field of a document whose JSON Schema this is, without references; the path may start with its kind.
+/// Explains a field of a document of another kind; the path may start with the kind.
 ///
 /// # Errors
 ///
 /// As for [`explain`].
-pub fn explain_schema(kind: &str, schema: &'static Value, path: &str) -> Result<FieldExplanation, ExplainError> {
+pub fn explain_document(kind: &str, schema: &SchemaTree, path: &str) -> Result<FieldExplanation, ExplainError> {
     let mut words = path_words(path).peekable();
     words.next_if(|word| kind.eq_ignore_ascii_case(word));
-    walk(kind, FieldSchema::of(schema), words)
+    walk(kind, schema.top(), words)
 }
 
 fn path_words(path: &str) -> impl Iterator<Item = &str> {
@@ -133,7 +122,7 @@ fn path_words(path: &str) -> impl Iterator<Item = &str> {
 /// Goes down from the top of a document.
 fn walk<'a>(
     document: &str,
-    top: FieldSchema,
+    top: SchemaPlace<'_>,
     words: impl Iterator<Item = &'a str>,
 ) -> Result<FieldExplanation, ExplainError> {
     let mut words = words.peekable();
@@ -146,28 +135,32 @@ fn walk<'a>(
     {
         spot = spot.descend("spec", spec);
     }
+    let mut steps = spot.path.clone();
     for word in words {
-        if spot.place.item().is_some() && word.chars().all(|c| c.is_ascii_digit()) {
+        let item = spot.place.item();
+        if item.is_some() && word.chars().all(|c| c.is_ascii_digit()) {
             continue;
         }
-        let inside = spot.place.item().unwrap_or(spot.place);
+        steps.extend(item.map(|_| ANY_ITEM.to_owned()));
+        let inside = item.unwrap_or(spot.place);
         match inside.field(word) {
             Some(place) => spot = spot.descend(word, place),
-            None => return Err(unknown_field_error(word, inside, &spot.dotted_name(document))),
+            None => return Err(unknown_field_error(word, inside, (&spot.dotted_name(document), &steps))),
         }
+        steps.push(word.to_owned());
     }
     Ok(explain_field(document, &spot))
 }
 
 /// Where the walk along a path is.
-struct FieldCursor {
-    place: FieldSchema,
+struct FieldCursor<'t> {
+    place: SchemaPlace<'t>,
     path: Vec<String>,
     required: bool,
 }
 
-impl FieldCursor {
-    fn descend(mut self, word: &str, place: FieldSchema) -> Self {
+impl<'t> FieldCursor<'t> {
+    fn descend(mut self, word: &str, place: SchemaPlace<'t>) -> Self {
         let inside = self.place.item().unwrap_or(self.place);
         self.required = inside.requires(word);
         self.path.push(word.to_owned());
@@ -179,35 +172,33 @@ impl FieldCursor {
     }
 }
 
-fn unknown_field_error(word: &str, inside: FieldSchema, parent: &str) -> ExplainError {
+fn unknown_field_error(word: &str, inside: SchemaPlace<'_>, (parent, steps): (&str, &[String])) -> ExplainError {
     let allowed: Vec<String> = inside.field_names().iter().map(|name| (*name).to_owned()).collect();
     if allowed.is_empty() {
         return ExplainError::NoFields { field: word.to_owned(), parent: parent.to_owned(), kind: type_name(inside) };
     }
-    let wanted = normalize(word);
-    let is_called = |name: &&String| inside.field(name).is_some_and(|it| synonyms(name, it.schema()).contains(&wanted));
-    let suggestion = allowed.iter().find(is_called).cloned();
-    let suggestion = suggestion.or_else(|| closest_match(word, allowed.iter().map(String::as_str)).map(str::to_owned));
-    ExplainError::UnknownField { field: word.to_owned(), parent: parent.to_owned(), suggestion, allowed }
+    let meant = inside.maps().into_iter().map(|map| meant_fields(inside.tree, map, word, steps));
+    let meant = meant.into_iter().find(|meant| !meant.is_empty()).unwrap_or_default();
+    ExplainError::UnknownField { field: word.to_owned(), parent: parent.to_owned(), meant, allowed }
 }
 
-fn explain_field(document: &str, spot: &FieldCursor) -> FieldExplanation {
+fn explain_field(document: &str, spot: &FieldCursor<'_>) -> FieldExplanation {
     let inside = spot.place.item().unwrap_or(spot.place);
     FieldExplanation {
         kind: document.to_owned(),
         path: spot.path.join("."),
         type_name: type_name(spot.place),
         required: spot.required,
-        description: description(spot.place),
+        description: spot.place.description().to_owned(),
         rules: value_rules(spot.place),
         values: allowed_values(spot.place),
-        refers_to_model: spot.place.schema().get("x-stator-refers-to").and_then(Value::as_str) == Some("model"),
+        refers_to_model: spot.place.refers_to_model(),
         fields: child_fields(inside),
     }
 }
 
 /// The fields of a place, or of what its map holds, in canonical order.
-pub(super) fn child_fields(place: FieldSchema) -> Vec<ChildField> {
+fn child_fields(place: SchemaPlace<'_>) -> Vec<ChildField> {
     place
         .field_names()
         .into_iter()
@@ -217,42 +208,28 @@ pub(super) fn child_fields(place: FieldSchema) -> Vec<ChildField> {
                 name: name.to_owned(),
                 type_name: type_name(child),
                 required: place.requires(name),
-                description: description(child),
+                description: child.description().to_owned(),
             })
         })
         .collect()
 }
 
-/// The field's own words, and its type's when it has none.
-pub(super) fn description(place: FieldSchema) -> String {
-    let words = |schema: &Value| schema.get("description").and_then(Value::as_str).map(str::to_owned);
-    words(place.schema())
-        .or_else(|| place.alternatives().iter().find_map(|(_, schema)| words(schema)))
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
 /// A type as `kubectl explain` writes it.
-pub(super) fn type_name(place: FieldSchema) -> String {
+fn type_name(place: SchemaPlace<'_>) -> String {
     let mut names: Vec<String> = Vec::new();
-    for (_, schema) in place.alternatives() {
-        let name = match scalar_type(schema) {
-            Some("array") => {
-                format!("[]{}", place.item().map_or_else(|| "any".to_owned(), type_name))
-            }
-            Some("object") if schema.get("properties").is_none() => match place.field("*") {
+    for one in place.alternatives() {
+        let name = match one.shape() {
+            SchemaShape::Any | SchemaShape::Choice(..) => "any".to_owned(),
+            SchemaShape::Map(_) if !one.has_any_field() => match one.field("*") {
                 Some(value) => format!("map[string]{}", type_name(value)),
                 None => "map".to_owned(),
             },
-            Some(name) => name.to_owned(),
-            None if schema.get("oneOf").is_some() => {
-                let mut parts: Vec<&str> = branches(schema).iter().filter_map(scalar_type).collect();
-                parts.dedup();
-                parts.join(" or ")
-            }
-            None => "any".to_owned(),
+            SchemaShape::Map(_) => "object".to_owned(),
+            SchemaShape::List(_) => format!("[]{}", one.item().map_or_else(|| "any".to_owned(), type_name)),
+            SchemaShape::Text(_) | SchemaShape::Enum(_) => "string".to_owned(),
+            SchemaShape::Integer { .. } => "integer".to_owned(),
+            SchemaShape::Number { .. } => "number".to_owned(),
+            SchemaShape::Bool => "boolean".to_owned(),
         };
         if !names.contains(&name) {
             names.push(name);
@@ -261,47 +238,17 @@ pub(super) fn type_name(place: FieldSchema) -> String {
     names.join(" or ")
 }
 
-/// The type, `null` aside.
-fn scalar_type(schema: &Value) -> Option<&str> {
-    match schema.get("type")? {
-        Value::String(name) => Some(name),
-        Value::Array(names) => names.iter().filter_map(Value::as_str).find(|name| *name != "null"),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
-    }
-}
-
-fn branches(schema: &Value) -> &[Value] {
-    schema.get("oneOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
 /// What values must be like, in words.
-pub(super) fn value_rules(place: FieldSchema) -> Vec<String> {
+fn value_rules(place: SchemaPlace<'_>) -> Vec<String> {
     let mut rules = Vec::new();
-    for (_, schema) in place.alternatives() {
-        let words = |name: &str| schema.get(name).and_then(Value::as_str);
-        let number = |name: &str| schema.get(name).filter(|value| value.is_number()).map(unquoted_text);
-        if let Some(expected) = words("x-stator-expected") {
-            rules.push(expected.to_owned());
-        } else if let Some(pattern) = words("pattern") {
-            rules.push(format!("matches `{pattern}`"));
-        }
-        match (number("minimum"), number("maximum")) {
-            (Some(from), Some(to)) => rules.push(format!("{from} to {to}")),
-            (Some(from), None) => rules.push(format!("{from} or more")),
-            (None, Some(to)) => rules.push(format!("{to} or less")),
-            (None, None) => {}
-        }
-        if words("x-stator-expected").is_none() {
-            match (number("minLength"), number("maxLength")) {
-                (Some(from), Some(to)) => rules.push(format!("{from} to {to} characters")),
-                (Some(_), None) => rules.push("not empty".to_owned()),
-                (None, Some(to)) => rules.push(format!("at most {to} characters")),
-                (None, None) => {}
-            }
-        }
+    if let SchemaShape::Choice(_, Some(words)) = place.shape() {
+        rules.push(words.clone());
+    } else {
+        place.alternatives().into_iter().for_each(|one| rules.extend(shape_rules(one.shape())));
     }
-    let quoted = |shape: &Vec<&str>| shape.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and ");
-    let shapes: Vec<String> = place.shapes().iter().map(quoted).filter(|shape| !shape.is_empty()).collect();
+    let quoted = |fields: &[String]| fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and ");
+    let shapes: Vec<String> =
+        place.required_by_shapes().into_iter().map(quoted).filter(|fields| !fields.is_empty()).collect();
     if shapes.len() > 1 {
         rules.push(format!("with one of: {}", shapes.join("; ")));
     }
@@ -309,26 +256,48 @@ pub(super) fn value_rules(place: FieldSchema) -> Vec<String> {
     rules
 }
 
-fn unquoted_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string().trim_end_matches(".0").to_owned(), str::to_owned)
+/// The rules of a scalar.
+fn shape_rules(shape: &SchemaShape) -> Vec<String> {
+    let range = |from: Option<String>, to: Option<String>| match (from, to) {
+        (Some(from), Some(to)) => Some(format!("{from} to {to}")),
+        (Some(from), None) => Some(format!("{from} or more")),
+        (None, Some(to)) => Some(format!("{to} or less")),
+        (None, None) => None,
+    };
+    match shape {
+        SchemaShape::Text(TextShape { expected: Some(expected), .. }) => vec![expected.clone()],
+        SchemaShape::Text(TextShape { pattern, min, max, .. }) => {
+            let length = match (*min, *max) {
+                (0, usize::MAX) => None,
+                (_, usize::MAX) => Some("not empty".to_owned()),
+                (0, max) => Some(format!("at most {max} characters")),
+                (min, max) => Some(format!("{min} to {max} characters")),
+            };
+            pattern.iter().map(|pattern| format!("matches `{pattern}`")).chain(length).collect()
+        }
+        SchemaShape::Integer { min, max } => {
+            let from = (*min > i128::from(i64::MIN)).then(|| min.to_string());
+            range(from, (*max < i128::from(u32::MAX)).then(|| max.to_string())).into_iter().collect()
+        }
+        SchemaShape::Number { min, max } => {
+            let from = min.is_finite().then(|| min.to_string());
+            range(from, max.is_finite().then(|| max.to_string())).into_iter().collect()
+        }
+        SchemaShape::Any
+        | SchemaShape::Map(_)
+        | SchemaShape::List(_)
+        | SchemaShape::Enum(_)
+        | SchemaShape::Bool
+        | SchemaShape::Choice(..) => Vec::new(),
+    }
 }
 
 /// The values of an enumeration, in the order of declaration.
-pub(super) fn allowed_values(place: FieldSchema) -> Vec<AllowedValue> {
-    let place = place.item().unwrap_or(place);
-    let allowed = |value: &Value, description: Option<&Value>| AllowedValue {
-        value: unquoted_text(value),
-        description: description.and_then(Value::as_str).unwrap_or_default().to_owned(),
-    };
+pub(super) fn allowed_values(place: SchemaPlace<'_>) -> Vec<AllowedValue> {
     let mut found = Vec::new();
-    for (_, schema) in place.alternatives() {
-        let listed = schema.get("enum").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        found.extend(listed.iter().filter(|value| !value.is_null()).map(|value| allowed(value, None)));
-        found.extend(schema.get("const").map(|value| allowed(value, None)));
-        for branch in branches(schema) {
-            let names = branch.get("enum").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            found.extend(names.iter().map(|value| allowed(value, branch.get("description"))));
-            found.extend(branch.get("const").map(|value| allowed(value, branch.get("description"))));
+    for one in place.item().unwrap_or(place).alternatives() {
+        if let SchemaShape::Enum(words) = one.shape() {
+            found.extend(words.iter().cloned());
         }
     }
     found

@@ -2,7 +2,7 @@
 //! field.
 
 use super::explain::allowed_values;
-use super::outline::{DocumentKind, FieldSchema};
+use super::schema_tree::{DocumentKind, SchemaPlace};
 use super::yaml::{YamlNode, YamlSpan, YamlValue, parse_yaml};
 
 /// A field of a model, by its place in the text.
@@ -19,12 +19,12 @@ pub struct FieldAt {
 /// The field of a model's text at a line and a column, from 1. `None` where no field begins there.
 pub fn field_at(text: &[u8], line: u32, column: u32) -> Option<FieldAt> {
     let root = parse_yaml(text, 0, "").root?;
-    find(&root, Some(FieldSchema::root(DocumentKind::Model)), "", &|span| (span.line, span.column) == (line, column))
+    find(&root, Some(DocumentKind::Model.schema()), "", &|span| (span.line, span.column) == (line, column))
 }
 
 fn find(
     node: &YamlNode,
-    place: Option<FieldSchema>,
+    place: Option<SchemaPlace<'_>>,
     pointer: &str,
     is_meant: &impl Fn(YamlSpan) -> bool,
 ) -> Option<FieldAt> {
@@ -36,7 +36,7 @@ fn find(
             return Some(found);
         }
         if is_meant(entry.key_span) || is_meant(entry.value.span) {
-            let names = place.map(FieldSchema::field_names).unwrap_or_default();
+            let names = place.map(SchemaPlace::field_names).unwrap_or_default();
             if child.is_none() && !names.is_empty() {
                 let allowed = names.into_iter().map(str::to_owned).collect();
                 return Some(FieldAt { pointer, found: Some(entry.key.to_string()), allowed });
@@ -45,7 +45,7 @@ fn find(
         }
     }
     for (at, item) in node.items().iter().enumerate() {
-        let (pointer, child) = (format!("{pointer}/{at}"), place.and_then(FieldSchema::item));
+        let (pointer, child) = (format!("{pointer}/{at}"), place.and_then(SchemaPlace::item));
         if let Some(found) = find(item, child, &pointer, is_meant) {
             return Some(found);
         }
@@ -56,7 +56,7 @@ fn find(
     None
 }
 
-fn field(pointer: String, value: &YamlNode, place: Option<FieldSchema>) -> FieldAt {
+fn field(pointer: String, value: &YamlNode, place: Option<SchemaPlace<'_>>) -> FieldAt {
     let allowed = place.map(allowed_values).unwrap_or_default().into_iter().map(|one| one.value).collect();
     FieldAt { pointer, found: scalar_text(value), allowed }
 }

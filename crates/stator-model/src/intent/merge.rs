@@ -1,7 +1,7 @@
 //! Merging: maps by key, everything else replaced; each value keeps the place where it was written.
 //! `spec.unset` takes away what a weaker layer set.
 
-use super::check::MergeShape;
+use super::schema_tree::{SchemaPlace, SchemaShape};
 use super::yaml::{YamlEntry, YamlNode, YamlSpan, YamlValue};
 use super::{list_edit, shape};
 use std::collections::HashMap;
@@ -9,13 +9,18 @@ use std::collections::HashMap;
 /// From this many keys on, keys are looked up by hash.
 const HASHED_MAP_MIN_KEYS: usize = 24;
 
-/// Merges `over` over `base`, which are both at a place of a model. Gives the items that `remove` of a list names and the list
+/// Merges `over` over `base`, which are both at a place of a model, or at one where no lists are known. Gives the items that `remove` of a list names and the list
 /// has not.
 ///
 /// Two exceptions to "maps merge by key, all else is replaced". The value of an environment variable is one value: were
 /// `{secret, key}` and `{configMap, key}` merged, a default could never be replaced by the other form. And a map in place of a
 /// list is an edit of it ([`list_edit`]).
-pub fn merge(base: &mut YamlNode, over: &YamlNode, maps: MergedSpan, place: &MergeShape) -> Vec<YamlSpan> {
+pub fn merge(
+    base: &mut YamlNode,
+    over: &YamlNode,
+    maps: MergedSpan,
+    place: Option<SchemaPlace<'static>>,
+) -> Vec<YamlSpan> {
     let mut merging = Merging { maps, unmatched: Vec::new() };
     merging.merge_values(base, over, ReplaceValues::No, place);
     merging.unmatched
@@ -44,7 +49,13 @@ struct Merging {
 }
 
 impl Merging {
-    fn merge_values(&mut self, base: &mut YamlNode, over: &YamlNode, whole: ReplaceValues, place: &MergeShape) {
+    fn merge_values(
+        &mut self,
+        base: &mut YamlNode,
+        over: &YamlNode,
+        whole: ReplaceValues,
+        place: Option<SchemaPlace<'static>>,
+    ) {
         let (YamlValue::Map(entries), YamlValue::Map(changes)) = (&mut base.value, &over.value) else {
             *base = self.resolve(Some(base), over, place);
             return;
@@ -62,14 +73,20 @@ impl Merging {
             match position.and_then(|position| entries.get_mut(position)) {
                 Some(entry) => self.merge_entry(entry, change, whole, place),
                 None => {
-                    let value = self.resolve(None, &change.value, place.below(&change.key));
+                    let value = self.resolve(None, &change.value, field_below(place, &change.key));
                     entries.push(YamlEntry { key: change.key.clone(), key_span: change.key_span, value });
                 }
             }
         }
     }
 
-    fn merge_entry(&mut self, entry: &mut YamlEntry, change: &YamlEntry, whole: ReplaceValues, place: &MergeShape) {
+    fn merge_entry(
+        &mut self,
+        entry: &mut YamlEntry,
+        change: &YamlEntry,
+        whole: ReplaceValues,
+        place: Option<SchemaPlace<'static>>,
+    ) {
         let both_maps = matches!((&entry.value.value, &change.value.value), (YamlValue::Map(_), YamlValue::Map(_)));
         if !both_maps || self.maps == MergedSpan::Over {
             entry.key_span = change.key_span;
@@ -78,30 +95,35 @@ impl Merging {
             entry.value = change.value.clone();
         } else {
             let whole = if &*change.key == "env" { ReplaceValues::Yes } else { ReplaceValues::No };
-            self.merge_values(&mut entry.value, &change.value, whole, place.below(&change.key));
+            self.merge_values(&mut entry.value, &change.value, whole, field_below(place, &change.key));
         }
     }
 
     /// What a layer has at a place, its edits carried out.
-    fn resolve(&mut self, base: Option<&YamlNode>, over: &YamlNode, place: &MergeShape) -> YamlNode {
+    fn resolve(&mut self, base: Option<&YamlNode>, over: &YamlNode, place: Option<SchemaPlace<'static>>) -> YamlNode {
         let YamlValue::Map(entries) = &over.value else { return over.clone() };
-        match place {
-            MergeShape::List if list_edit::is_edit(entries) => {
+        match place.map(SchemaPlace::shape) {
+            Some(SchemaShape::List(_)) if list_edit::is_edit(entries) => {
                 let (list, mut unmatched) = list_edit::apply_edit(base, over);
                 self.unmatched.append(&mut unmatched);
                 list
             }
-            MergeShape::Map { .. } => {
+            Some(SchemaShape::Map(_)) => {
                 let resolved = |entry: &YamlEntry| YamlEntry {
                     key: entry.key.clone(),
                     key_span: entry.key_span,
-                    value: self.resolve(None, &entry.value, place.below(&entry.key)),
+                    value: self.resolve(None, &entry.value, field_below(place, &entry.key)),
                 };
                 YamlNode { value: YamlValue::Map(entries.iter().map(resolved).collect()), span: over.span }
             }
-            MergeShape::List | MergeShape::Leaf => over.clone(),
+            Some(_) | None => over.clone(),
         }
     }
+}
+
+/// What may stand in a field. Nothing is known below one of several shapes, and what is unset is a list of the layer's own.
+fn field_below(place: Option<SchemaPlace<'static>>, key: &str) -> Option<SchemaPlace<'static>> {
+    place.filter(|place| matches!(place.shape(), SchemaShape::Map(_)) && key != "unset")?.field(key)
 }
 
 /// A path of a layer's `unset` that no weaker layer set, and where it was written.
@@ -196,7 +218,7 @@ mod tests {
 
     fn merged(base: &YamlNode, over: &YamlNode) -> YamlNode {
         let mut base = base.clone();
-        merge(&mut base, over, MergedSpan::Over, &MergeShape::Leaf);
+        merge(&mut base, over, MergedSpan::Over, None);
         base
     }
 

@@ -108,7 +108,7 @@ fn lock_schema() -> Value {
     strict_schema::<ModelLock>()
 }
 
-/// The JSON Schema of another document of stator's, as strict as those of intents: for [`super::check::DocumentSchema`].
+/// The JSON Schema of another document of stator's, as strict as those of intents: for [`super::check::check_against`].
 pub fn strict_schema<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft07().for_deserialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();

@@ -108,9 +108,6 @@ fn point_to(schema: &mut Value, address: &impl Fn(&str) -> String) {
 fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGenerator) -> Value {
     let mut answers = Map::new();
     answers.insert(success_status(endpoint.answer).to_owned(), success(endpoint.answer, generator));
-    if let ApiAnswer::Proposal { .. } = endpoint.answer {
-        answers.insert("200".to_owned(), success(endpoint.answer, generator));
-    }
     let has = |place: ParameterPlace| endpoint.parameters.iter().any(|one| one.place == place);
     let mut problems = vec![
         ProblemKind::SignInRequired,
@@ -124,7 +121,7 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             answers
                 .insert("304".to_owned(), json!({"description": "Not modified: the answer matches `If-None-Match`."}));
         }
-        ApiAnswer::Draft { .. } => problems.extend([
+        ApiAnswer::Draft { .. } | ApiAnswer::Proposal { .. } => problems.extend([
             ProblemKind::InvalidParameter,
             ProblemKind::CrossOrigin,
             ProblemKind::NotFound,
@@ -133,19 +130,6 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             ProblemKind::BodyTooLarge,
             ProblemKind::MediaType,
             ProblemKind::InvalidModel,
-            ProblemKind::OutOfTime,
-        ]),
-        ApiAnswer::Proposal { .. } => problems.extend([
-            ProblemKind::InvalidParameter,
-            ProblemKind::CrossOrigin,
-            ProblemKind::NotFound,
-            ProblemKind::BodyLate,
-            ProblemKind::ReplicasNotOwned,
-            ProblemKind::BodyTooLarge,
-            ProblemKind::MediaType,
-            ProblemKind::InvalidModel,
-            ProblemKind::NotPossible,
-            ProblemKind::NotProposed,
             ProblemKind::OutOfTime,
         ]),
         ApiAnswer::Action { .. } => problems.extend([
@@ -171,6 +155,10 @@ fn operation(endpoint: &ApiEndpoint, problem: &Value, generator: &mut SchemaGene
             answers
                 .insert("304".to_owned(), json!({"description": "Not modified: the answer matches `If-None-Match`."}));
         }
+    }
+    if let ApiAnswer::Proposal { .. } = endpoint.answer {
+        answers.insert("200".to_owned(), success(endpoint.answer, generator));
+        problems.extend([ProblemKind::NotPossible, ProblemKind::NotProposed]);
     }
     if has(ParameterPlace::Path) {
         problems.push(ProblemKind::Forbidden);

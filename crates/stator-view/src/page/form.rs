@@ -17,7 +17,8 @@ use askama::Template;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use stator_core::finding::Severity;
-use stator_model::intent::explain::{AllowedValue, explain};
+use stator_model::intent::AllowedValue;
+use stator_model::intent::explain::explain;
 
 /// What the form is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ metadata: {name: models}
 spec: {environments: {prod: {namespace: prod}}}
 ";
 
-fn model(name: &str, replicas: u32) -> String {
+pub(super) fn model(name: &str, replicas: u32) -> String {
     format!(
         "apiVersion: stator.dev/v1alpha1
 kind: Model
@@ -93,31 +93,14 @@ impl Place {
     /// A commit with these files on a ref; on top of another ref, or of what is there.
     fn commit(&self, name: &str, on: Option<&str>, files: &[(&str, &str)]) -> String {
         let parent = self.origin.find_reference(on.unwrap_or(name)).ok().map(|found| found.peel_to_commit().unwrap());
-        let mut index = git2::Index::new().unwrap();
-        if let Some(parent) = &parent {
-            index.read_tree(&parent.tree().unwrap()).unwrap();
-        }
+        let mut changes = git2::build::TreeUpdateBuilder::new();
         for (path, text) in files {
-            let id = self.origin.blob(text.as_bytes()).unwrap();
-            let time = git2::IndexTime::new(0, 0);
-            index
-                .add(&git2::IndexEntry {
-                    ctime: time,
-                    mtime: time,
-                    dev: 0,
-                    ino: 0,
-                    mode: 0o100_644,
-                    uid: 0,
-                    gid: 0,
-                    file_size: 0,
-                    id,
-                    flags: 0,
-                    flags_extended: 0,
-                    path: path.as_bytes().to_vec(),
-                })
-                .unwrap();
+            changes.upsert(*path, self.origin.blob(text.as_bytes()).unwrap(), git2::FileMode::Blob);
         }
-        let tree = self.origin.find_tree(index.write_tree_to(&self.origin).unwrap()).unwrap();
+        let empty = self.origin.treebuilder(None).unwrap().write().unwrap();
+        let base = parent.as_ref().map_or(empty, git2::Commit::tree_id);
+        let tree = changes.create_updated(&self.origin, &self.origin.find_tree(base).unwrap()).unwrap();
+        let tree = self.origin.find_tree(tree).unwrap();
         let who = Signature::new("a", "a@example.com", &git2::Time::new(1_700_000_000, 0)).unwrap();
         let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
         let id = self.origin.commit(None, &who, &who, "change", &tree, &parents).unwrap();

@@ -12,7 +12,8 @@ use stator_git::source::model_source::{ModelSource, WindowKind};
 use stator_git::source::secret::SecretValues;
 use stator_git::source::signature::{self, KeyFault, SignatureError};
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlError, UrlScheme};
-use stator_model::intent::check::DocumentSchema;
+use stator_model::intent::SchemaTree;
+use stator_model::intent::check::check_against;
 use stator_model::intent::rules::SCHEMA_UNKNOWN_FIELD;
 use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlValue};
 use stator_model::present::escape;
@@ -40,8 +41,8 @@ pub(in crate::controller) enum SourceSecretLookup<'a> {
     Unread,
 }
 
-static SPEC_SCHEMA: LazyLock<DocumentSchema> =
-    LazyLock::new(|| DocumentSchema::new(&stator_model::intent::schema::strict_schema::<ModelSource>()));
+static SPEC_SCHEMA: LazyLock<SchemaTree> =
+    LazyLock::new(|| SchemaTree::new(&stator_model::intent::schema::strict_schema::<ModelSource>()));
 
 /// Reads one document.
 ///
@@ -53,7 +54,8 @@ pub(in crate::controller) fn read_source<P: Copy + PartialEq>(
     node: &YamlNode<P>,
     known: SourceSecretLookup<'_>,
 ) -> Result<ResolvedSource, Vec<Finding<P>>> {
-    let mut reader = SourceSpecReader { known, namespace: namespace_of(node), findings: SPEC_SCHEMA.check(node) };
+    let mut reader =
+        SourceSpecReader { known, namespace: namespace_of(node), findings: check_against(&SPEC_SCHEMA, node) };
     let nothing = YamlNode { value: YamlValue::Map(Vec::new()), span: node.span };
     let spec = node.get("spec").unwrap_or(&nothing);
     let url = reader.read_url(spec);

@@ -6,44 +6,13 @@ use super::connection::{KubeConnection, ServedVersions};
 use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use http::{Method, StatusCode};
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIGroupList, APIResourceList};
 use stator_core::dynamo::kinds::ObjectKind;
 use std::collections::BTreeSet;
 
 /// What the list of groups is called when it is refused.
 const API_GROUPS: ObjectKind =
     ObjectKind { group: "", version: "v1", kind: "APIGroup", plural: "apigroups", short: "apigroup" };
-
-#[derive(Deserialize)]
-struct ApiGroupList {
-    groups: Vec<ApiGroupName>,
-}
-
-#[derive(Deserialize)]
-struct ApiGroupName {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct ApiGroup {
-    versions: Vec<ApiGroupVersion>,
-}
-
-#[derive(Deserialize)]
-struct ApiGroupVersion {
-    version: String,
-}
-
-#[derive(Deserialize)]
-struct ApiResourceList {
-    resources: Vec<ServedResource>,
-}
-
-#[derive(Deserialize)]
-struct ServedResource {
-    name: String,
-    kind: String,
-}
 
 impl KubeCluster {
     /// The versions at which the cluster serves a kind, sorted; none when it does not.
@@ -60,7 +29,7 @@ impl KubeConnection {
     /// installed while a watch runs counts from then on.
     pub(super) async fn api_groups(&self) -> Result<Option<BTreeSet<String>>, ClusterError> {
         let found =
-            match self.get_document::<ApiGroupList>("get", &API_GROUPS, &ApiUrl::path("/apis"), ACCEPT_JSON).await {
+            match self.get_document::<APIGroupList>("get", &API_GROUPS, &ApiUrl::path("/apis"), ACCEPT_JSON).await {
                 Err(ClusterError::Forbidden { .. }) => None,
                 other => other?,
             };
@@ -76,7 +45,7 @@ impl KubeConnection {
             "" => vec![kind.version.to_owned()],
             group => {
                 let found =
-                    self.get_document::<ApiGroup>("get", kind, &ApiUrl::path("/apis").join(group), ACCEPT_JSON).await?;
+                    self.get_document::<APIGroup>("get", kind, &ApiUrl::path("/apis").join(group), ACCEPT_JSON).await?;
                 found.into_iter().flat_map(|group| group.versions).map(|version| version.version).collect()
             }
         };
@@ -86,7 +55,7 @@ impl KubeConnection {
                 group => ApiUrl::path("/apis").join(group).join(&version),
             };
             let resources = self
-                .get_document::<ApiResourceList>("get", kind, &url, ACCEPT_JSON)
+                .get_document::<APIResourceList>("get", kind, &url, ACCEPT_JSON)
                 .await?
                 .map(|found| found.resources);
             // `name/status` and the like are parts of a kind.

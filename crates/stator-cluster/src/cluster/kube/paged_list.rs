@@ -6,6 +6,7 @@ use super::api_error::{self, ApiCall};
 use super::connection::{KubeConnection, parse_object};
 use crate::cluster::ClusterError;
 use http::{Method, StatusCode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Deserialize;
 use serde_json::json;
 use stator_core::dynamo::kinds::ObjectKind;
@@ -109,7 +110,7 @@ pub(super) async fn latest_resource_version(
     if !answer.status.is_success() {
         return Err(api_error::to_cluster_error(&ApiCall::on_kind("list", kind, namespace), &answer, &[]));
     }
-    Ok(answer.json::<RawListPage>(&url)?.metadata.resource_version)
+    Ok(answer.json::<RawListPage>(&url)?.metadata.resource_version.unwrap_or_default())
 }
 
 /// One page of a list; `None` when it goes on from one that has become too old to go on from.
@@ -140,8 +141,8 @@ async fn read_page(
     });
     Ok(Some(ListPage {
         objects: items.collect::<Result<_, _>>()?,
-        resource_version: metadata.resource_version,
-        continue_token: metadata.r#continue.filter(|token| !token.is_empty()),
+        resource_version: metadata.resource_version.unwrap_or_default(),
+        continue_token: metadata.continue_.filter(|token| !token.is_empty()),
     }))
 }
 
@@ -159,11 +160,4 @@ struct RawListPage {
     #[serde(default)]
     metadata: ListMeta,
     items: Option<Vec<PackedObject>>,
-}
-
-#[derive(Default, Deserialize)]
-struct ListMeta {
-    r#continue: Option<String>,
-    #[serde(rename = "resourceVersion", default)]
-    resource_version: String,
 }

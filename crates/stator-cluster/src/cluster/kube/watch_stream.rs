@@ -8,6 +8,7 @@ use super::paged_list;
 use crate::cluster::{ClusterError, WatchEvent, WatchReceiver, WatchSender, watch_queue};
 use crate::random::random_bits;
 use ::kube::client::Body;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::Method;
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
@@ -21,6 +22,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::io::StreamReader;
 
 /// The longest event: an object is at most 3 MiB.
 const MAX_LINE_LENGTH: usize = 16 << 20;
@@ -39,6 +42,14 @@ pub(super) struct WatchCursor {
     /// What the objects carry that it tells of; all, where empty.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) resource_version: String,
+}
+
+impl WatchCursor {
+    fn advance(&mut self, version: &str) {
+        if !version.is_empty() {
+            version.clone_into(&mut self.resource_version);
+        }
+    }
 }
 
 /// The receiver of a watch. Breaks when it is closed.
@@ -189,89 +200,74 @@ pub(super) fn reopen_backoff() -> Backoff {
     Backoff::new(FIRST_REOPEN_DELAY, MAX_REOPEN_DELAY, random_bits())
 }
 
+/// Reads one connection to its end.
+async fn read_watch(
+    inner: &KubeConnection,
+    cursor: &mut WatchCursor,
+    body: Body,
+    on_update: WatchListener<'_>,
+) -> WatchEnd {
+    let bytes = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other));
+    let mut lines = FramedRead::new(bytes, LinesCodec::new_with_max_length(MAX_LINE_LENGTH));
+    let mut received = false;
+    loop {
+        let line = match tokio::time::timeout(IDLE_TIMEOUT, lines.next()).await {
+            Ok(Some(Ok(line))) => line,
+            Ok(Some(Err(LinesCodecError::MaxLineLengthExceeded))) => return WatchEnd::Lost,
+            Ok(Some(Err(LinesCodecError::Io(_))) | None) | Err(_) => return WatchEnd::Connection { received },
+        };
+        let event = match serde_json::from_str(&line) {
+            Ok(event) => event,
+            // The connection broke off within a line.
+            Err(error) if error.is_eof() => continue,
+            Err(_) => return WatchEnd::Lost,
+        };
+        if handle_event(inner, cursor, event, on_update).is_break() {
+            return WatchEnd::Lost;
+        }
+        received = true;
+    }
+}
+
+/// One line of a watch. `kube`'s type wants `type` first in it, as `fieldsV1` is kept as text.
 #[derive(Deserialize)]
 struct RawWatchEvent {
     r#type: String,
     object: PackedObject,
 }
 
-/// Reads one connection to its end.
-async fn read_watch(
+/// One event. Breaks when the watch cannot go on.
+fn handle_event(
     inner: &KubeConnection,
     cursor: &mut WatchCursor,
-    mut body: Body,
-    on_update: WatchListener<'_>,
-) -> WatchEnd {
-    let mut line = Vec::new();
-    let mut received = false;
-    loop {
-        let frame = match tokio::time::timeout(IDLE_TIMEOUT, body.frame()).await {
-            Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_)) | None) | Err(_) => return WatchEnd::Connection { received },
-        };
-        let Ok(bytes) = frame.into_data() else { continue };
-        let mut rest = bytes.as_ref();
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let (before, after) = rest.split_at(end);
-            line.extend_from_slice(before);
-            rest = after.get(1..).unwrap_or_default();
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                if handle_line(inner, cursor, &line, on_update).is_break() {
-                    return WatchEnd::Lost;
-                }
-                received = true;
-            }
-            line.clear();
-        }
-        line.extend_from_slice(rest);
-        if line.len() > MAX_LINE_LENGTH {
-            return WatchEnd::Lost;
-        }
-    }
-}
-
-/// One line. Breaks when the watch cannot go on.
-fn handle_line(
-    inner: &KubeConnection,
-    cursor: &mut WatchCursor,
-    line: &[u8],
+    RawWatchEvent { r#type, object: PackedObject(object) }: RawWatchEvent,
     on_update: WatchListener<'_>,
 ) -> ControlFlow<()> {
-    let Ok(RawWatchEvent { r#type, object: PackedObject(object) }) = serde_json::from_slice::<RawWatchEvent>(line)
-    else {
-        return ControlFlow::Break(());
-    };
-    let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
-    let event = match r#type.as_str() {
-        "BOOKMARK" => None,
-        "ADDED" | "MODIFIED" | "DELETED" => match Object::from_value(object) {
-            Ok(object) if r#type == "DELETED" => {
-                // One that lost a label that the watch asks for is there still.
-                if cursor.labels.is_empty() {
-                    inner.versions.insert_absent(object.reference().identity());
-                } else {
-                    inner.versions.forget(&object.reference().identity());
-                }
-                Some(WatchEvent::Deleted(object))
-            }
-            Ok(object) => {
-                inner.versions.insert_object(&object);
-                Some(WatchEvent::Applied(object))
-            }
-            // An object that cannot be read is not passed over in silence: the list that follows names it.
-            Err(_) => return ControlFlow::Break(()),
-        },
+    let to_event: fn(Object) -> WatchEvent = match r#type.as_str() {
+        "ADDED" | "MODIFIED" => WatchEvent::Applied,
+        "DELETED" => WatchEvent::Deleted,
+        "BOOKMARK" => {
+            let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
+            cursor.advance(version);
+            return on_update(WatchUpdate::Bookmark(cursor.resource_version.clone()));
+        }
         // 410 and the like.
         _ => return ControlFlow::Break(()),
     };
-    if let Some(version) = version.filter(|version| !version.is_empty()) {
-        cursor.resource_version = version;
+    // An object that cannot be read is not passed over in silence: the list that follows names it.
+    let Ok(object) = Object::from_value(object) else { return ControlFlow::Break(()) };
+    cursor.advance(object.resource_version().unwrap_or_default());
+    let event = to_event(object);
+    match &event {
+        WatchEvent::Applied(object) => inner.versions.insert_object(object),
+        WatchEvent::Deleted(object) if cursor.labels.is_empty() => {
+            inner.versions.insert_absent(object.reference().identity());
+        }
+        // One that lost a label that the watch asks for is there still.
+        WatchEvent::Deleted(object) => inner.versions.forget(&object.reference().identity()),
+        WatchEvent::Resync => {}
     }
-    let version = cursor.resource_version.clone();
-    on_update(match event {
-        Some(event) => WatchUpdate::Event(event, version),
-        None => WatchUpdate::Bookmark(version),
-    })
+    on_update(WatchUpdate::Event(event, cursor.resource_version.clone()))
 }
 
 /// One update of a kind. Versions are resource versions.

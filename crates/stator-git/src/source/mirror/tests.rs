@@ -42,32 +42,13 @@ impl Place {
     }
 
     fn commit_on(&self, name: &str, parent: Option<&git2::Commit<'_>>, files: &[(&str, &str)]) -> String {
-        let mut index = git2::Index::new().unwrap();
-        if let Some(parent) = parent {
-            index.read_tree(&parent.tree().unwrap()).unwrap();
-        }
+        let mut changes = git2::build::TreeUpdateBuilder::new();
         for (path, text) in files {
-            let id = self.origin.blob(text.as_bytes()).unwrap();
-            let time = git2::IndexTime::new(0, 0);
-            let (mode, file_size) = (0o100_644, 0);
-            let (path, flags) = (path.as_bytes().to_vec(), 0);
-            let entry = git2::IndexEntry {
-                ctime: time,
-                mtime: time,
-                dev: 0,
-                ino: 0,
-                mode,
-                uid: 0,
-                gid: 0,
-                file_size,
-                id,
-                flags,
-                flags_extended: 0,
-                path,
-            };
-            index.add(&entry).unwrap();
+            changes.upsert(*path, self.origin.blob(text.as_bytes()).unwrap(), git2::FileMode::Blob);
         }
-        let tree = self.origin.find_tree(index.write_tree_to(&self.origin).unwrap()).unwrap();
+        let empty = self.origin.treebuilder(None).unwrap().write().unwrap();
+        let base = self.origin.find_tree(parent.map_or(empty, git2::Commit::tree_id)).unwrap();
+        let tree = self.origin.find_tree(changes.create_updated(&self.origin, &base).unwrap()).unwrap();
         let who = Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
         let parents: Vec<&git2::Commit<'_>> = parent.into_iter().collect();
         let id = self.origin.commit(None, &who, &who, "message", &tree, &parents).unwrap();

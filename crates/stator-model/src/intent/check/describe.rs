@@ -1,6 +1,6 @@
 //! Values and shapes in words.
 
-use super::compile::{ExtraKeys, SchemaShape, ShapeId, ShapeTable};
+use crate::intent::schema_tree::{ExtraKeys, SchemaShape, SchemaTree, ShapeId};
 use crate::intent::yaml::{YamlNode, YamlValue};
 use stator_core::mask;
 
@@ -29,7 +29,7 @@ pub(super) fn join_quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// `a`, `b` or `c`.
-pub(super) fn join_alternatives(words: &[String]) -> String {
+pub fn join_alternatives(words: &[String]) -> String {
     let quoted = |words: &[String]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     match words {
         [] => String::new(),
@@ -52,7 +52,7 @@ pub(super) fn describe_value<P>(node: &YamlNode<P>) -> String {
 }
 
 /// What a shape asks for, in words.
-pub(super) fn describe_shape(shapes: &ShapeTable, id: ShapeId) -> String {
+pub(super) fn describe_shape(shapes: &SchemaTree, id: ShapeId) -> String {
     match shapes.get(id) {
         SchemaShape::Any => "any value".to_owned(),
         SchemaShape::Map(shape) => match &shape.extra_keys {
@@ -79,8 +79,8 @@ pub(super) fn describe_shape(shapes: &ShapeTable, id: ShapeId) -> String {
         },
         SchemaShape::Text(shape) => shape.expected.clone().unwrap_or_else(|| "text".to_owned()),
         SchemaShape::Enum(words) => match words.as_slice() {
-            [word] => format!("`{word}`"),
-            words => format!("one of {}", join_quoted(words.iter().map(String::as_str))),
+            [word] => format!("`{}`", word.value),
+            words => format!("one of {}", join_quoted(words.iter().map(|word| word.value.as_str()))),
         },
         SchemaShape::Integer { min, max } if *max >= i128::from(u32::MAX) => format!("a whole number from {min}"),
         SchemaShape::Integer { min, max } => format!("a whole number from {min} to {max}"),

@@ -1,10 +1,10 @@
 //! The field that was meant by a name that no field here has: another's word for it, a slip of the pen, or its right name
 //! in the wrong place.
 
-use super::DocumentPath;
-use super::compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable};
-use super::field_index::{ANY_ITEM, ANY_KEY, FieldIndex, NearestPlaces};
 use crate::intent::field_words::{normalize, words};
+use crate::intent::schema_tree::{
+    ANY_ITEM, ANY_KEY, FieldIndex, MapShape, NearestPlaces, SchemaShape, SchemaTree, ShapeId,
+};
 use stator_core::finding::closest_match;
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 const MAX_DEPTH: usize = 6;
 const MAX_PLACES: usize = 20_000;
 
-/// What may have been meant, as names of this map's fields or as paths: below the map from here, elsewhere from the
+/// What may have been meant by a key of a map, to which the steps lead `from` the top: names of fields, and `[3]` for items. As names of this map's fields or as paths: below the map from here, elsewhere from the
 /// document's top. Empty where nothing comes near.
-pub(super) fn meant_fields(shapes: &ShapeTable, map: &MapShape, key: &str, path: &DocumentPath<'_>) -> Vec<String> {
+pub fn meant_fields(shapes: &SchemaTree, map: &MapShape, key: &str, from: &[String]) -> Vec<String> {
     let wanted = normalize(key);
     if let Some(field) = map.synonyms.get(&wanted) {
         return vec![field.clone()];
     }
-    let nearest = shapes.field_index(index_fields).nearest(&wanted, &path.segments());
+    let nearest = shapes.field_index(index_fields).nearest(&wanted, from);
     if let Some(NearestPlaces { below_here: true, paths }) = nearest {
         return paths;
     }
@@ -49,7 +49,7 @@ fn bare_words(name: &str) -> BTreeSet<String> {
 }
 
 /// Where each field of a document may stand.
-fn index_fields(shapes: &ShapeTable) -> FieldIndex {
+fn index_fields(shapes: &SchemaTree) -> FieldIndex {
     let mut index = FieldIndex::default();
     let mut level: Vec<(ShapeId, Vec<String>)> = vec![(shapes.root, Vec::new())];
     for _ in 0..MAX_DEPTH {
@@ -65,7 +65,7 @@ fn index_fields(shapes: &ShapeTable) -> FieldIndex {
 /// Adds what may stand at a place, and what is below it to the next level.
 fn add_fields(
     index: &mut FieldIndex,
-    shapes: &ShapeTable,
+    shapes: &SchemaTree,
     id: ShapeId,
     path: &[String],
     below: &mut Vec<(ShapeId, Vec<String>)>,
@@ -78,11 +78,8 @@ fn add_fields(
             }
             // What all workers share is written for each of them, where it is of one model.
             let leads = map.fields.iter().filter(|(name, _)| *name != "workers");
-            below.extend(leads.map(|(name, id)| (*id, with(name))));
-            match map.extra_keys {
-                ExtraKeys::Any(id) | ExtraKeys::Pattern(_, _, id) => below.push((id, with(ANY_KEY))),
-                ExtraKeys::None => {}
-            }
+            below.extend(leads.map(|(name, field)| (field.shape, with(name))));
+            below.extend(map.extra_keys.value().map(|value| (value, with(ANY_KEY))));
         }
         SchemaShape::List(item) => below.push((*item, with(ANY_ITEM))),
         SchemaShape::Choice(options, _) => {

@@ -1,19 +1,17 @@
 //! A document against its schema: every fault, with what was found, what is allowed, and the fix.
 
-mod compile;
 mod describe;
-mod field_index;
-mod list_fields;
 mod meant_field;
 mod nearest_value;
 
 use super::list_edit;
 use super::rules;
 use super::schema::SchemaKind;
+use super::schema_tree::{AllowedValue, ExtraKeys, MapShape, SchemaShape, SchemaTree, ShapeId, TextShape};
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
-use compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable, TextShape};
-use describe::{describe_shape, describe_value, join_alternatives, join_quoted, truncate_text};
-pub(super) use list_fields::MergeShape;
+pub(super) use describe::join_alternatives;
+use describe::{describe_shape, describe_value, join_quoted, truncate_text};
+pub(super) use meant_field::meant_fields;
 use stator_core::finding::limit::FileFindings;
 use stator_core::finding::{Finding, Rule, closest_match};
 use std::fmt;
@@ -24,18 +22,18 @@ pub fn check_document(kind: SchemaKind, root: &YamlNode, path: &str, findings: &
         SchemaKind::Intent | SchemaKind::Overlay | SchemaKind::Repository | SchemaKind::Defaults => true,
         SchemaKind::Lock => false,
     };
-    let found = find_faults(compile::shapes_of_kind(kind), root, false, edits);
+    let found = find_faults(SchemaTree::of_kind(kind), root, false, edits);
     findings.extend(found.into_iter().map(|one| one.map_location(|span| span.location(path))));
 }
 
 /// Adds a fault for every required field that a merged model lacks; all else was checked file by file.
 pub(super) fn check_merged(root: &YamlNode, file_name: &dyn Fn(FileId) -> String, findings: &mut Vec<Finding>) {
-    let found = find_faults(compile::merged_model_shapes(), root, true, false);
+    let found = find_faults(SchemaTree::of_merged_model(), root, true, false);
     findings.extend(found.into_iter().map(|one| one.map_location(|span| span.location(&file_name(span.file)))));
 }
 
 /// Every fault of a document, at the places that its nodes have. `edits` says whether an edit may stand for a list.
-fn find_faults<P: Copy>(shapes: &ShapeTable, root: &YamlNode<P>, only_missing: bool, edits: bool) -> Vec<Finding<P>> {
+fn find_faults<P: Copy>(shapes: &SchemaTree, root: &YamlNode<P>, only_missing: bool, edits: bool) -> Vec<Finding<P>> {
     let mut checker = SchemaChecker { shapes, findings: FileFindings::default(), only_missing, edits };
     checker.check_value(shapes.root, root, root.span, &DocumentPath::Root);
     checker.findings.finish(root.span)
@@ -77,29 +75,13 @@ impl DocumentPath<'_> {
     }
 }
 
-/// The schema of a document that no [`SchemaKind`] names, made ready for checking.
-pub struct DocumentSchema(ShapeTable);
-
-impl DocumentSchema {
-    /// Of a type's schema, as [`super::schema::strict_schema`] gives it.
-    pub fn new(schema: &serde_json::Value) -> Self {
-        Self(compile::compile_schema(schema))
-    }
-
-    /// Every fault of a document, at the places that its nodes have.
-    pub fn check<P: Copy>(&self, root: &YamlNode<P>) -> Vec<Finding<P>> {
-        find_faults(&self.0, root, false, false)
-    }
-}
-
-impl fmt::Debug for DocumentSchema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Form")
-    }
+/// Every fault of a document that no [`SchemaKind`] names, at the places that its nodes have.
+pub fn check_against<P: Copy>(schema: &SchemaTree, root: &YamlNode<P>) -> Vec<Finding<P>> {
+    find_faults(schema, root, false, false)
 }
 
 struct SchemaChecker<'a, P> {
-    shapes: &'a ShapeTable,
+    shapes: &'a SchemaTree,
     findings: FileFindings<P>,
     only_missing: bool,
     edits: bool,
@@ -186,7 +168,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
         for entry in entries {
             let below = DocumentPath::Field(path, &entry.key);
             if let Some(field) = shape.fields.get(&*entry.key) {
-                self.check_value(*field, &entry.value, entry.place(), &below);
+                self.check_value(field.shape, &entry.value, entry.place(), &below);
                 continue;
             }
             match &shape.extra_keys {
@@ -218,7 +200,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
     }
 
     fn report_missing(&mut self, shape: &MapShape, field: &str, place: P, path: &DocumentPath<'_>) {
-        let what = shape.fields.get(field).map(|id| describe_shape(self.shapes, *id)).unwrap_or_default();
+        let what = shape.fields.get(field).map(|field| describe_shape(self.shapes, field.shape)).unwrap_or_default();
         self.error(
             rules::SCHEMA_MISSING,
             place,
@@ -229,7 +211,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
 
     fn report_unknown_field(&mut self, shape: &MapShape, entry: &YamlEntry<P>, path: &DocumentPath<'_>) {
         let message = format!("unknown field `{}` in {}", truncate_text(&entry.key), path.quoted());
-        let (message, help) = match meant_field::meant_fields(self.shapes, shape, &entry.key, path) {
+        let (message, help) = match meant_fields(self.shapes, shape, &entry.key, &path.segments()) {
             // Without a word that is near, the list of all leads on.
             meant if meant.is_empty() => (
                 format!("{message}; allowed: {}", join_quoted(shape.fields.keys().map(String::as_str))),
@@ -265,11 +247,11 @@ impl<P: Copy> SchemaChecker<'_, P> {
         }
     }
 
-    fn check_enum_word(&mut self, words: &[String], text: &str, span: P, path: &DocumentPath<'_>) {
-        if words.iter().any(|word| word == text) {
+    fn check_enum_word(&mut self, words: &[AllowedValue], text: &str, span: P, path: &DocumentPath<'_>) {
+        if words.iter().any(|word| word.value == text) {
             return;
         }
-        let allowed = words.iter().map(String::as_str);
+        let allowed = words.iter().map(|word| word.value.as_str());
         let help = match closest_match(text, allowed.clone()) {
             Some(meant) => format!("Did you mean `{meant}`?"),
             None => "Use one of these values.".to_owned(),

@@ -1,8 +1,8 @@
 //! The value that was most likely meant by one of the wrong form: `200G` or `200Gi` by `200GB`, `300ms` by `300`.
 
-use super::compile::{SchemaShape, ShapeId, ShapeTable, TextShape};
 use super::describe::{describe_shape, describe_value};
 use crate::intent::scalar::{CountOrPercent, Hostname, ImageReference, Millis, Quantity, RuntimeVersion};
+use crate::intent::schema_tree::{SchemaShape, SchemaTree, ShapeId, TextShape};
 use crate::intent::yaml::{YamlNode, YamlValue};
 use regex::Regex;
 use std::str::FromStr as _;
@@ -45,7 +45,7 @@ pub(super) fn text_help(shape: &TextShape, text: &str) -> String {
 }
 
 /// The fix for a value of the wrong type.
-pub(super) fn type_help<P>(shapes: &ShapeTable, id: ShapeId, node: &YamlNode<P>) -> String {
+pub(super) fn type_help<P>(shapes: &SchemaTree, id: ShapeId, node: &YamlNode<P>) -> String {
     let written = || match &node.value {
         YamlValue::Bool(flag) => flag.to_string(),
         YamlValue::Number(number) => number.to_string(),

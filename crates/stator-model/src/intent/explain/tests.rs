@@ -82,6 +82,9 @@ fn every_way_to_write_a_path_leads_to_the_same_field() {
 fn an_unknown_field_gets_the_nearest_word() {
     assert_snapshot!(shown("spec.serving.prefil"), @"there is no field `prefil` in `model.spec.serving`: did you mean `prefill`?");
     assert!(shown("spec.serving.decode.maxModelLen").contains("did you mean `maxLength`?"));
+    assert_snapshot!(shown("spec.max_length"), @"there is no field `max_length` in `model.spec`: did you mean `serving.decode.maxLength`, `serving.prefill.maxLength`, `serving.worker.maxLength` or `sla.worker.maxLength`?");
+    assert_snapshot!(shown("spec.serving.decode.claim"), @"there is no field `claim` in `model.spec.serving.decode`: did you mean `compilationCache.claim`?");
+    assert_snapshot!(shown("spec.adapters.0.size"), @"there is no field `size` in `model.spec.adapters`: did you mean `spec.cache.size`?");
     assert_snapshot!(shown("spec.serving.decode.template.spec.x"), @"`model.spec.serving.decode.template` (map) has no fields that stator knows, `spec` included; run `stator explain model.spec.serving.decode.template`");
     assert_snapshot!(shown("spec.engine.x"), @"`model.spec.engine` (string) has no fields that stator knows, `x` included; run `stator explain model.spec.engine`");
     assert!(explain(&"a.".repeat(10_000)).is_err());

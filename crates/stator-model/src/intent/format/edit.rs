@@ -7,7 +7,7 @@ mod emit;
 use super::FormatError;
 use super::key_order::document_kind;
 use super::layout::{LayoutContent, LayoutNode, parse_layout};
-use crate::intent::outline::FieldSchema;
+use crate::intent::schema_tree::SchemaPlace;
 use crate::intent::yaml::parse_yaml;
 use emit::{block_entry, flow_value};
 use serde_json::{Map, Value};
@@ -173,10 +173,10 @@ struct DocumentEditor<'a> {
 struct OpenMap<'a> {
     entries: &'a [LayoutEntry],
     is_flow: bool,
-    place: Option<FieldSchema>,
+    place: Option<SchemaPlace<'static>>,
 }
 
-fn open_map<'a>(node: &'a LayoutNode, place: Option<FieldSchema>) -> Option<OpenMap<'a>> {
+fn open_map<'a>(node: &'a LayoutNode, place: Option<SchemaPlace<'static>>) -> Option<OpenMap<'a>> {
     match &node.content {
         LayoutContent::Map { flow, entries } => Some(OpenMap { entries, is_flow: *flow, place }),
         LayoutContent::Scalar { .. } | LayoutContent::List { .. } => None,
@@ -195,7 +195,7 @@ impl<'a> OpenMap<'a> {
         let (mut node, mut place, mut words) = (value, self.place.and_then(|place| place.field(name)), 1);
         while let LayoutContent::List { items } = &node.content {
             node = items.get(path.get(words)?.parse::<usize>().ok()?)?;
-            place = place.and_then(FieldSchema::item);
+            place = place.and_then(SchemaPlace::item);
             words += 1;
         }
         Some((open_map(node, place)?, words))
@@ -212,7 +212,7 @@ fn last_line((key, value): &LayoutEntry) -> usize {
 
 impl<'a> DocumentEditor<'a> {
     fn top(&self) -> Option<OpenMap<'a>> {
-        open_map(self.root, Some(FieldSchema::root(document_kind(self.root))))
+        open_map(self.root, Some(document_kind(self.root).schema()))
     }
 
     fn set(&self, path: &[String], value: &Value) -> Option<String> {
@@ -277,7 +277,7 @@ impl<'a> DocumentEditor<'a> {
 
     /// A field that is not there yet: behind the last one that stands before it in the order of the reference pages.
     fn insert(&self, map: OpenMap<'_>, name: &str, value: &Value) -> Option<String> {
-        let names = map.place.map(FieldSchema::field_names).unwrap_or_default();
+        let names = map.place.map(SchemaPlace::field_names).unwrap_or_default();
         let rank = |name: Option<&str>| names.iter().position(|one| Some(*one) == name).unwrap_or(names.len());
         let own = rank(Some(name));
         let before = map.entries.iter().rev().find(|(key, _)| rank(key.text()) <= own);

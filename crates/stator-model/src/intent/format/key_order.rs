@@ -1,7 +1,7 @@
 //! Puts entries into canonical order, each with its comments, by moving whole lines (blocks) or slices (flow maps).
 
 use super::layout::{CommentedYaml, LayoutContent, LayoutNode};
-use crate::intent::outline::{DocumentKind, FieldSchema};
+use crate::intent::schema_tree::{DocumentKind, SchemaPlace};
 use std::ops::Range;
 
 /// Which document it is, by its `kind`. What says nothing else is taken as a model.
@@ -18,26 +18,21 @@ pub(super) fn document_kind(root: &LayoutNode) -> DocumentKind {
 pub(super) fn reorder(text: &str, parsed: &CommentedYaml, document: DocumentKind) -> String {
     let Some(root) = &parsed.root else { return text.to_owned() };
     let mut flows = FlowMapSorter { text, comments: &parsed.comments, moves: Vec::new() };
-    flows.collect_moves(root, Some(FieldSchema::root(document)));
+    flows.collect_moves(root, Some(document.schema()));
     if !flows.moves.is_empty() {
         // Slices of one line trade places, so no line moves; blocks follow in the next pass.
         return replace_ranges(text, flows.moves);
     }
     let lines: Vec<&str> = text.lines().collect();
     let mut out = Vec::with_capacity(lines.len());
-    BlockMapSorter { lines: &lines, out: &mut out }.write_node(
-        root,
-        Some(FieldSchema::root(document)),
-        0..lines.len(),
-        true,
-    );
+    BlockMapSorter { lines: &lines, out: &mut out }.write_node(root, Some(document.schema()), 0..lines.len(), true);
     let mut sorted = out.join("\n");
     sorted.push('\n');
     sorted
 }
 
 /// The order that a map's entries belong in, as indices into it; none when they are in it already.
-fn sorted_indices(entries: &[(LayoutNode, LayoutNode)], place: Option<FieldSchema>) -> Option<Vec<usize>> {
+fn sorted_indices(entries: &[(LayoutNode, LayoutNode)], place: Option<SchemaPlace<'static>>) -> Option<Vec<usize>> {
     let names = place?.field_names();
     let rank = |index: &usize| {
         let key = entries.get(*index).and_then(|(key, _)| key.text());
@@ -49,7 +44,7 @@ fn sorted_indices(entries: &[(LayoutNode, LayoutNode)], place: Option<FieldSchem
     (!sorted && !names.is_empty()).then_some(order)
 }
 
-fn child_schema(place: Option<FieldSchema>, key: &LayoutNode) -> Option<FieldSchema> {
+fn child_schema(place: Option<SchemaPlace<'static>>, key: &LayoutNode) -> Option<SchemaPlace<'static>> {
     place?.field(key.text()?)
 }
 
@@ -61,11 +56,11 @@ struct FlowMapSorter<'a> {
 }
 
 impl FlowMapSorter<'_> {
-    fn collect_moves(&mut self, node: &LayoutNode, place: Option<FieldSchema>) {
+    fn collect_moves(&mut self, node: &LayoutNode, place: Option<SchemaPlace<'static>>) {
         match &node.content {
             LayoutContent::Scalar { .. } => {}
             LayoutContent::List { items } => {
-                let item_place = place.and_then(FieldSchema::item);
+                let item_place = place.and_then(SchemaPlace::item);
                 items.iter().for_each(|item| self.collect_moves(item, item_place));
             }
             LayoutContent::Map { flow, entries } => {
@@ -110,11 +105,11 @@ struct BlockMapSorter<'a, 'o> {
 
 impl BlockMapSorter<'_, '_> {
     /// Writes the lines of a node, given all lines that are its own: from the one it starts on to the next part's first.
-    fn write_node(&mut self, node: &LayoutNode, place: Option<FieldSchema>, own: Range<usize>, top: bool) {
+    fn write_node(&mut self, node: &LayoutNode, place: Option<SchemaPlace<'static>>, own: Range<usize>, top: bool) {
         match &node.content {
             LayoutContent::Map { flow: false, entries } => self.write_map(node, entries, place, own, top),
             LayoutContent::List { items } if !items.is_empty() && items.iter().all(|item| self.starts_item(item)) => {
-                let place = place.and_then(FieldSchema::item);
+                let place = place.and_then(SchemaPlace::item);
                 let starts: Vec<usize> =
                     self.part_starts(items.iter().map(|item| (item.line, self.dash_column(item))), &own);
                 self.copy_lines(own.start..starts.first().copied().unwrap_or(own.end));
@@ -135,7 +130,7 @@ impl BlockMapSorter<'_, '_> {
         &mut self,
         node: &LayoutNode,
         entries: &[(LayoutNode, LayoutNode)],
-        place: Option<FieldSchema>,
+        place: Option<SchemaPlace<'static>>,
         own: Range<usize>,
         top: bool,
     ) {

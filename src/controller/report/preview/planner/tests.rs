@@ -1,6 +1,7 @@
 //! Stories of pull requests, and that looking at a part says what looking at all of it says.
 
 use super::*;
+use crate::controller::report::preview::tests::model;
 use proptest::prelude::*;
 use stator_core::dynamo::release::Release;
 use stator_model::plan::Action;
@@ -13,21 +14,6 @@ metadata: {name: models}
 spec:
   environments: {prod: {namespace: prod}}
 ";
-
-fn model(name: &str, replicas: u32) -> String {
-    format!(
-        "apiVersion: stator.dev/v1alpha1
-kind: Model
-metadata: {{name: {name}}}
-spec:
-  model: Qwen/Qwen3-8B
-  engine: vllm
-  runtime: 1.2.0
-  hardware: {{gpu: h200_sxm}}
-  serving: {{frontend: {{replicas: 1}}, worker: {{replicas: {replicas}, gpus: 2}}}}
-"
-    )
-}
 
 fn tree(files: &[(&str, &str)]) -> SourceTree {
     let mut files: Vec<SourceFile> = files

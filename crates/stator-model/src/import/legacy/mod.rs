@@ -2,7 +2,7 @@
 //!
 //! `DynamoDeployment` named a bundle that a build service made (`dynamoNim`, a Bento tag), with settings for each of its
 //! services; the operator made a `DynamoNimDeployment` for each of them, and a `DynamoNimRequest` for the build. Settings
-//! carry over: a service was a v1alpha1 service already, so what is read here goes through [`super::conversion`]. The bundle
+//! carry over: a service was a v1alpha1 service already, so what is read here goes through [`stator_core::dynamo::conversion`]. The bundle
 //! does not: no image and no command can be derived from it, and [`LegacyConversion::unmapped`] says so.
 //!
 //! Source: the operator's documentation of that time ("Dynamo Kubernetes Operator Documentation"). There is not an
@@ -12,9 +12,9 @@ mod deployment;
 #[cfg(test)]
 mod tests;
 
-use super::conversion::{ConversionError, MalformedFieldError, MalformedFieldReason};
-use crate::object::FieldPath;
 use serde_json::Value;
+use stator_core::dynamo::conversion::{ConversionError, MalformedFieldError, MalformedFieldReason};
+use stator_core::object::FieldPath;
 
 /// What documents of the first operator stand for.
 #[derive(Clone, Debug, Default, PartialEq)]

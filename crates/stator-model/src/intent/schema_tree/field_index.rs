@@ -5,38 +5,38 @@ use std::collections::HashMap;
 /// How many places a message names.
 const MAX_NAMED: usize = 4;
 /// Stands for any key of a map in a path.
-pub(super) const ANY_KEY: &str = "*";
+pub const ANY_KEY: &str = "*";
 /// Stands for any item of a list in a path.
-pub(super) const ANY_ITEM: &str = "[]";
+pub const ANY_ITEM: &str = "[]";
 
 /// Places of a field, as paths for a reader.
-pub(super) struct NearestPlaces {
+pub struct NearestPlaces {
     /// Whether they are below the map that the name was found in; the paths begin there then.
-    pub(super) below_here: bool,
-    pub(super) paths: Vec<String>,
+    pub below_here: bool,
+    pub paths: Vec<String>,
 }
 
 /// Where each field of a document may stand, by its name and by what else it may be called, normalized.
-#[derive(Default)]
-pub(super) struct FieldIndex {
+#[derive(Debug, Default)]
+pub struct FieldIndex {
     places: HashMap<String, Vec<Vec<String>>>,
     count: usize,
 }
 
 impl FieldIndex {
     /// Adds a place of a field under one of its words.
-    pub(super) fn add(&mut self, word: &str, place: Vec<String>) {
+    pub fn add(&mut self, word: &str, place: Vec<String>) {
         self.places.entry(word.to_owned()).or_default().push(place);
         self.count += 1;
     }
 
     /// How many places it has.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.count
     }
 
     /// The places of a field that have most of their path in common with a place, the shortest of them.
-    pub(super) fn nearest(&self, wanted: &str, from: &[String]) -> Option<NearestPlaces> {
+    pub fn nearest(&self, wanted: &str, from: &[String]) -> Option<NearestPlaces> {
         let places = self.places.get(wanted)?;
         let distance = |place: &&Vec<String>| {
             let shared = common_length(place, from);

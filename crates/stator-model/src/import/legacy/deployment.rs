@@ -1,12 +1,12 @@
 //! DynamoDeployment and DynamoNimDeployment: services gathered into one graph.
 
 use super::{DEPLOYMENT, LegacyGraph, UnmappedLegacyField};
-use crate::dynamo::conversion::{self, ConversionError, MalformedFieldError, MalformedFieldReason};
-use crate::dynamo::release::Release;
-use crate::dynamo::{kinds, registry};
-use crate::fields::ExpectedType;
-use crate::object::{FieldPath, JsonValueKind, PathSegment};
 use serde_json::{Map, Value, json};
+use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldError, MalformedFieldReason};
+use stator_core::dynamo::release::Release;
+use stator_core::dynamo::{kinds, registry};
+use stator_core::fields::ExpectedType;
+use stator_core::object::{FieldPath, JsonValueKind, PathSegment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that belongs to one graph.
