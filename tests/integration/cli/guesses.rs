@@ -197,7 +197,6 @@ fn wrong_guesses_lead_on() {
     $ stator explain repository.spec.enviroments
     error: there is no field `enviroments` in `repository.spec`: did you mean `environments`?
     hint: `stator explain` without arguments lists the top-level fields
-    hint: did you mean `repository`?
 
     $ stator rollback
     error: the following required arguments were not provided:
