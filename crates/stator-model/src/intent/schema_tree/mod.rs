@@ -160,9 +160,9 @@ pub struct AllowedValue {
 impl SchemaTree {
     /// Of a document as it stands in its file, before merging.
     pub(super) fn of_kind(kind: SchemaKind) -> &'static Self {
-        static TREES: LazyLock<[SchemaTree; SchemaKind::ALL.len()]> =
-            LazyLock::new(|| SchemaKind::ALL.map(|kind| SchemaTree::new(&schema::document_schema(kind))));
-        &TREES[kind as usize]
+        const COUNT: usize = SchemaKind::ALL.len();
+        static TREES: [OnceLock<SchemaTree>; COUNT] = [const { OnceLock::new() }; COUNT];
+        TREES[kind as usize].get_or_init(|| Self::new(&schema::document_schema(kind)))
     }
 
     /// Of a merged model, where every required field must be there.
@@ -233,13 +233,21 @@ impl<'t> SchemaPlace<'t> {
         alternatives.filter_map(|one| if let SchemaShape::Map(map) = one.shape() { Some(map) } else { None }).collect()
     }
 
+    /// What the first map that may stand here and has it answers.
+    fn find_in_maps<T>(self, find: &impl Fn(&'t MapShape) -> Option<T>) -> Option<T> {
+        if let SchemaShape::Map(map) = self.shape() {
+            return find(map);
+        }
+        let SchemaShape::Choice(options, _) = self.shape() else { return None };
+        options.iter().find_map(|option| self.of_shape(*option).find_in_maps(find))
+    }
+
     /// The place of a field: a known one, or any key of a map. `None` where nothing is known of what it may be.
     pub(super) fn field(self, key: &str) -> Option<Self> {
-        let maps = self.maps();
-        if let Some(field) = maps.iter().find_map(|map| map.fields.get(key)) {
+        if let Some(field) = self.find_in_maps(&|map| map.fields.get(key)) {
             return Some(Self { tree: self.tree, shape: field.shape, field: Some(field) });
         }
-        let value = self.of_shape(maps.iter().find_map(|map| map.extra_keys.value())?);
+        let value = self.of_shape(self.find_in_maps(&|map| map.extra_keys.value())?);
         (!matches!(value.shape(), SchemaShape::Any)).then_some(value)
     }
 
