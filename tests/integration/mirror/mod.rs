@@ -4,6 +4,7 @@ mod answers;
 mod attacks;
 mod damage;
 mod fetching;
+mod fsck;
 mod scale;
 
 use crate::git_server::{GitReply, GitRequest, GitServer, OriginRepository};

@@ -3,7 +3,9 @@
 //! Everything comes from the JSON Schema of the types, so it says what the parser does.
 
 use super::check::{join_alternatives, meant_fields};
-use super::schema_tree::{ANY_ITEM, AllowedValue, DocumentKind, SchemaPlace, SchemaShape, SchemaTree, TextShape};
+use super::schema_tree::{
+    ANY_ITEM, AllowedValue, DocumentKind, MeantFields, SchemaPlace, SchemaShape, SchemaTree, TextShape,
+};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -17,7 +19,7 @@ pub enum ExplainError {
         field: String,
         /// Where it was looked for.
         parent: String,
-        /// Those that may be meant: names of the same map, or paths from there or from the top of the document.
+        /// Those that may be meant: names of the same map, or whole paths, each as [`explain`] takes it.
         meant: Vec<String>,
         /// What there is, in canonical order.
         allowed: Vec<String>,
@@ -177,8 +179,15 @@ fn unknown_field_error(word: &str, inside: SchemaPlace<'_>, (parent, steps): (&s
     if allowed.is_empty() {
         return ExplainError::NoFields { field: word.to_owned(), parent: parent.to_owned(), kind: type_name(inside) };
     }
-    let meant = inside.maps().into_iter().map(|map| meant_fields(inside.tree, map, word, steps));
-    let meant = meant.into_iter().find(|meant| !meant.is_empty()).unwrap_or_default();
+    let meant = inside.maps().into_iter().filter_map(|map| meant_fields(inside.tree, map, word, steps)).min();
+    let document = parent.split('.').next().unwrap_or(parent);
+    let below = |above: &str, paths: Vec<String>| paths.iter().map(|path| format!("{above}.{path}")).collect();
+    let meant = match meant {
+        None => Vec::new(),
+        Some(MeantFields::Here(names)) => names,
+        Some(MeantFields::Below(paths)) => below(parent, paths),
+        Some(MeantFields::Elsewhere(paths)) => below(document, paths),
+    };
     ExplainError::UnknownField { field: word.to_owned(), parent: parent.to_owned(), meant, allowed }
 }
 

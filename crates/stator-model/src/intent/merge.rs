@@ -9,8 +9,8 @@ use std::collections::HashMap;
 /// From this many keys on, keys are looked up by hash.
 const HASHED_MAP_MIN_KEYS: usize = 24;
 
-/// Merges `over` over `base`, which are both at a place of a model, or at one where no lists are known. Gives the items that `remove` of a list names and the list
-/// has not.
+/// Merges `over` over `base`, which are both at a place of a model, or at one where no lists are known. Gives the items that
+/// `remove` of a list names and the list has not.
 ///
 /// Two exceptions to "maps merge by key, all else is replaced". The value of an environment variable is one value: were
 /// `{secret, key}` and `{configMap, key}` merged, a default could never be replaced by the other form. And a map in place of a
@@ -123,7 +123,8 @@ impl Merging {
 
 /// What may stand in a field. Nothing is known below one of several shapes, and what is unset is a list of the layer's own.
 fn field_below(place: Option<SchemaPlace<'static>>, key: &str) -> Option<SchemaPlace<'static>> {
-    place.filter(|place| matches!(place.shape(), SchemaShape::Map(_)) && key != "unset")?.field(key)
+    let below = place.filter(|place| matches!(place.shape(), SchemaShape::Map(_)))?.field(key)?;
+    (key != "unset" || !below.is_declared()).then_some(below)
 }
 
 /// A path of a layer's `unset` that no weaker layer set, and where it was written.

@@ -18,6 +18,7 @@ use stator_core::fields::PackedObject;
 use stator_core::object::Object;
 use stator_core::retry::Backoff;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,12 +215,19 @@ async fn read_watch(
         let line = match tokio::time::timeout(IDLE_TIMEOUT, lines.next()).await {
             Ok(Some(Ok(line))) => line,
             Ok(Some(Err(LinesCodecError::MaxLineLengthExceeded))) => return WatchEnd::Lost,
+            // No UTF-8: the next connection would bring the same.
+            Ok(Some(Err(LinesCodecError::Io(error)))) if error.kind() == ErrorKind::InvalidData => {
+                return WatchEnd::Lost;
+            }
             Ok(Some(Err(LinesCodecError::Io(_))) | None) | Err(_) => return WatchEnd::Connection { received },
         };
+        if line.trim().is_empty() {
+            continue;
+        }
         let event = match serde_json::from_str(&line) {
             Ok(event) => event,
-            // The connection broke off within a line.
-            Err(error) if error.is_eof() => continue,
+            // The connection broke off within it.
+            Err(error) if error.is_eof() => return WatchEnd::Connection { received },
             Err(_) => return WatchEnd::Lost,
         };
         if handle_event(inner, cursor, event, on_update).is_break() {

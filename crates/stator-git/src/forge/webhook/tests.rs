@@ -254,3 +254,81 @@ proptest! {
         prop_assert!(matches!(verdict, Err(WebhookError::Unsigned | WebhookError::Forged)), "{:?}", verdict);
     }
 }
+
+/// An example of GitHub's: all kinds of events with all their actions.
+#[derive(serde::Deserialize)]
+struct GithubExample {
+    event: String,
+    payload: serde_json::Value,
+}
+
+fn github_examples() -> Vec<GithubExample> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/forge/github-webhooks.json.gz");
+    let examples = flate2::read::GzDecoder::new(fs_err::File::open(path).unwrap());
+    serde_json::from_reader(std::io::BufReader::new(examples)).unwrap()
+}
+
+#[test]
+fn every_example_of_github_is_taken_and_no_mutation_of_it() {
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, SECRET.as_bytes());
+    let sign = |body: &[u8]| format!("sha256={}", hex::encode(aws_lc_rs::hmac::sign(&key, body)));
+    let mut told = std::collections::BTreeMap::<&str, usize>::new();
+    let examples = github_examples();
+    for GithubExample { event, payload } in &examples {
+        let body = serde_json::to_vec(payload).unwrap();
+        let given = |signature: &str, event: &str| {
+            headers(&[("x-github-event", event), ("x-github-delivery", "one"), ("x-hub-signature-256", signature)])
+        };
+        let verdict =
+            |headers: &HeaderMap, body: &[u8]| receive(ForgeKind::Github, &secrets(&[SECRET]), headers, body, noon());
+        let sound = given(&sign(&body), event);
+        let hints = verdict(&sound, &body).unwrap_or_else(|error| panic!("{event}: {error}")).hints;
+        let expected = match event.as_str() {
+            "push" => vec![WebhookHint::Ref { name: payload["ref"].as_str().unwrap().to_owned() }],
+            "pull_request" => {
+                vec![WebhookHint::PullRequest { number: payload["pull_request"]["number"].as_u64().unwrap() }]
+            }
+            _ => Vec::new(),
+        };
+        assert_eq!(hints, expected, "{event}");
+        *told.entry(if hints.is_empty() { "nothing" } else { event.as_str() }).or_default() += 1;
+
+        let middle = body.len() / 2;
+        let changed: [(&str, Vec<u8>); 6] = [
+            ("a bit", body.iter().enumerate().map(|(at, byte)| byte ^ u8::from(at == middle)).collect()),
+            ("its end cut off", body[..body.len() - 1].to_vec()),
+            ("a space behind it", [&body[..], b" "].concat()),
+            ("a space before it", [b" ", &body[..]].concat()),
+            ("twice", [&body[..], &body[..]].concat()),
+            ("nothing", Vec::new()),
+        ];
+        for (what, changed) in changed {
+            assert_eq!(verdict(&sound, &changed), Err(WebhookError::Forged), "{event}: {what}");
+        }
+        let signature = sign(&body);
+        let of_another = sign(b"{}");
+        let flipped = format!("sha256={}", signature["sha256=".len()..].chars().rev().collect::<String>());
+        let signatures = [
+            (of_another.as_str(), WebhookError::Forged),
+            (flipped.as_str(), WebhookError::Forged),
+            (&signature[.."sha256=".len() + 62], WebhookError::Unsigned),
+            (&signature["sha256=".len()..], WebhookError::Unsigned),
+        ];
+        for (signature, refusal) in signatures {
+            assert_eq!(verdict(&given(signature, event), &body), Err(refusal), "{event}: {signature}");
+        }
+        // What is signed and cut short is refused, and stops nothing.
+        for end in (0..body.len()).step_by(body.len() / 10 + 1) {
+            let cut = &body[..end];
+            let read = verdict(&given(&sign(cut), event), cut);
+            assert!(read == Err(WebhookError::Unreadable) || expected.is_empty(), "{event} until {end}: {read:?}");
+        }
+    }
+    insta::assert_debug_snapshot!(told, @r#"
+    {
+        "nothing": 146,
+        "pull_request": 14,
+        "push": 7,
+    }
+    "#);
+}

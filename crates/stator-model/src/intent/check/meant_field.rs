@@ -3,40 +3,41 @@
 
 use crate::intent::field_words::{normalize, words};
 use crate::intent::schema_tree::{
-    ANY_ITEM, ANY_KEY, FieldIndex, MapShape, NearestPlaces, SchemaShape, SchemaTree, ShapeId,
+    ANY_ITEM, ANY_KEY, FieldIndex, MapShape, MeantFields, SchemaShape, SchemaTree, ShapeId,
 };
 use stator_core::finding::closest_match;
 use std::collections::BTreeSet;
 
 /// How deep fields are looked for, and how many places are remembered: what a schema may cost.
-const MAX_DEPTH: usize = 6;
+const MAX_DEPTH: usize = 8;
 const MAX_PLACES: usize = 20_000;
 
-/// What may have been meant by a key of a map, to which the steps lead `from` the top: names of fields, and `[3]` for items. As names of this map's fields or as paths: below the map from here, elsewhere from the
-/// document's top. Empty where nothing comes near.
-pub fn meant_fields(shapes: &SchemaTree, map: &MapShape, key: &str, from: &[String]) -> Vec<String> {
+/// What may have been meant by a key that a map has not. `from` leads to the map from the document's top: names of fields, and
+/// `[3]` for items. `None` where nothing comes near.
+pub fn meant_fields(shapes: &SchemaTree, map: &MapShape, key: &str, from: &[String]) -> Option<MeantFields> {
+    let here = |field: &str| Some(MeantFields::Here(vec![field.to_owned()]));
     let wanted = normalize(key);
     if let Some(field) = map.synonyms.get(&wanted) {
-        return vec![field.clone()];
+        return here(field);
     }
     let nearest = shapes.field_index(index_fields).nearest(&wanted, from);
-    if let Some(NearestPlaces { below_here: true, paths }) = nearest {
-        return paths;
+    if let Some(MeantFields::Below(_)) = nearest {
+        return nearest;
     }
     if let Some(field) = closest_match(key, map.fields.keys().map(String::as_str)) {
-        return vec![field.to_owned()];
+        return here(field);
     }
     if let Some(field) =
         map.fields.keys().find(|field| !bare_words(key).is_empty() && bare_words(key) == bare_words(field))
     {
-        return vec![field.clone()];
+        return here(field);
     }
     let written = words(key);
     let mut longer = map.fields.keys().filter(|field| !written.is_empty() && written.is_subset(&words(field)));
     if let (Some(field), None) = (longer.next(), longer.next()) {
-        return vec![field.clone()];
+        return here(field);
     }
-    nearest.map(|nearest| nearest.paths).unwrap_or_default()
+    nearest
 }
 
 /// Words that say of a number what it is: `gpuCount` and `numGpus` are `gpus`.

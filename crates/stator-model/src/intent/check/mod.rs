@@ -7,7 +7,7 @@ mod nearest_value;
 use super::list_edit;
 use super::rules;
 use super::schema::SchemaKind;
-use super::schema_tree::{AllowedValue, ExtraKeys, MapShape, SchemaShape, SchemaTree, ShapeId, TextShape};
+use super::schema_tree::{AllowedValue, ExtraKeys, MapShape, MeantFields, SchemaShape, SchemaTree, ShapeId, TextShape};
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
 pub(super) use describe::join_alternatives;
 use describe::{describe_shape, describe_value, join_quoted, truncate_text};
@@ -213,11 +213,13 @@ impl<P: Copy> SchemaChecker<'_, P> {
         let message = format!("unknown field `{}` in {}", truncate_text(&entry.key), path.quoted());
         let (message, help) = match meant_fields(self.shapes, shape, &entry.key, &path.segments()) {
             // Without a word that is near, the list of all leads on.
-            meant if meant.is_empty() => (
+            None => (
                 format!("{message}; allowed: {}", join_quoted(shape.fields.keys().map(String::as_str))),
                 "Remove it, or move it to where it belongs: check the indentation.".to_owned(),
             ),
-            meant => (message, format!("Did you mean {}?", join_alternatives(&meant))),
+            Some(MeantFields::Here(meant) | MeantFields::Below(meant) | MeantFields::Elsewhere(meant)) => {
+                (message, format!("Did you mean {}?", join_alternatives(&meant)))
+            }
         };
         self.error(rules::SCHEMA_UNKNOWN_FIELD, entry.key_span, message, help);
     }

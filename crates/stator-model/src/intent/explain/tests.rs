@@ -82,9 +82,22 @@ fn every_way_to_write_a_path_leads_to_the_same_field() {
 fn an_unknown_field_gets_the_nearest_word() {
     assert_snapshot!(shown("spec.serving.prefil"), @"there is no field `prefil` in `model.spec.serving`: did you mean `prefill`?");
     assert!(shown("spec.serving.decode.maxModelLen").contains("did you mean `maxLength`?"));
-    assert_snapshot!(shown("spec.max_length"), @"there is no field `max_length` in `model.spec`: did you mean `serving.decode.maxLength`, `serving.prefill.maxLength`, `serving.worker.maxLength` or `sla.worker.maxLength`?");
-    assert_snapshot!(shown("spec.serving.decode.claim"), @"there is no field `claim` in `model.spec.serving.decode`: did you mean `compilationCache.claim`?");
-    assert_snapshot!(shown("spec.adapters.0.size"), @"there is no field `size` in `model.spec.adapters`: did you mean `spec.cache.size`?");
+    assert_snapshot!(shown("spec.max_length"), @"there is no field `max_length` in `model.spec`: did you mean `model.spec.serving.decode.maxLength`, `model.spec.serving.prefill.maxLength`, `model.spec.serving.worker.maxLength` or `model.spec.sla.worker.maxLength`?");
+    assert_snapshot!(shown("spec.serving.decode.claim"), @"there is no field `claim` in `model.spec.serving.decode`: did you mean `model.spec.serving.decode.compilationCache.claim`?");
+    assert_snapshot!(shown("spec.adapters.0.size"), @"there is no field `size` in `model.spec.adapters`: did you mean `model.spec.cache.size`?");
+    assert_snapshot!(shown("env.FOO.resources"), @"there is no field `resources` in `model.spec.env.FOO`: did you mean `resource`?");
+    assert_snapshot!(shown("cache.cache"), @"there is no field `cache` in `model.spec.cache`; it has `claim`, `size`, `storageClass`, `accessMode`, `mountPath`, `volume`, `implicitVolume`, `hfHome`, `readOnly`, `modelPath`, `prune`");
+    assert_snapshot!(shown("repository.spec.environments.prod.defaults.maxModelLen"), @"there is no field `maxModelLen` in `repository.spec.environments.prod.defaults`: did you mean `repository.spec.environments.prod.defaults.serving.decode.maxLength`, `repository.spec.environments.prod.defaults.serving.prefill.maxLength`, `repository.spec.environments.prod.defaults.serving.worker.maxLength` or `repository.spec.environments.prod.defaults.sla.worker.maxLength`?");
+    let every = ["cache", "claim", "gpus", "name", "spec", "max_length", "timeout", "metadata", "replicas", "size"];
+    for (place, word) in ["model", "serving.decode", "adapters", "repository.spec", "defaults", "modellock.spec"]
+        .into_iter()
+        .flat_map(|place| every.map(|word| (place, word)))
+    {
+        let Err(ExplainError::UnknownField { meant, .. }) = explain(&format!("{place}.{word}")) else { continue };
+        for path in meant.iter().filter(|path| path.contains('.')) {
+            assert!(explain(path).is_ok(), "{place}.{word}: {path}");
+        }
+    }
     assert_snapshot!(shown("spec.serving.decode.template.spec.x"), @"`model.spec.serving.decode.template` (map) has no fields that stator knows, `spec` included; run `stator explain model.spec.serving.decode.template`");
     assert_snapshot!(shown("spec.engine.x"), @"`model.spec.engine` (string) has no fields that stator knows, `x` included; run `stator explain model.spec.engine`");
     assert!(explain(&"a.".repeat(10_000)).is_err());

@@ -22,7 +22,8 @@ pub struct Secrets {
     pub env: Vec<DnsName>,
 }
 
-/// The value of an environment variable: a string, or the key of a Secret or ConfigMap.
+/// The value of an environment variable: a string (quote numbers and booleans), the key of a Secret or ConfigMap, a field of
+/// the pod, or a resource of the container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum EnvValue {

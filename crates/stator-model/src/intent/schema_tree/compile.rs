@@ -114,7 +114,12 @@ impl<'a> ShapeCompiler<'a> {
                 (name.clone(), SchemaField { shape, description: description(field), refers_to_model })
             })
             .collect();
-        let order = match type_name.and_then(field_order::declared_order) {
+        let declared = type_name.and_then(field_order::declared_order);
+        // Another document may have a type of that name.
+        let declared = declared.filter(|declared| {
+            declared.len() == fields.len() && declared.iter().all(|name| fields.contains_key(*name))
+        });
+        let order = match declared {
             Some(declared) => declared.iter().map(|name| (*name).to_owned()).collect(),
             // What has no description is a key of a map.
             None => {

@@ -9,11 +9,15 @@ pub const ANY_KEY: &str = "*";
 /// Stands for any item of a list in a path.
 pub const ANY_ITEM: &str = "[]";
 
-/// Places of a field, as paths for a reader.
-pub struct NearestPlaces {
-    /// Whether they are below the map that the name was found in; the paths begin there then.
-    pub below_here: bool,
-    pub paths: Vec<String>,
+/// The fields that a name was meant for, as a reader finds them; the most likely first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MeantFields {
+    /// Of the same map, by their names.
+    Here(Vec<String>),
+    /// Below that map, as paths from there.
+    Below(Vec<String>),
+    /// Elsewhere, as paths from the top of the document.
+    Elsewhere(Vec<String>),
 }
 
 /// Where each field of a document may stand, by its name and by what else it may be called, normalized.
@@ -36,20 +40,23 @@ impl FieldIndex {
     }
 
     /// The places of a field that have most of their path in common with a place, the shortest of them.
-    pub fn nearest(&self, wanted: &str, from: &[String]) -> Option<NearestPlaces> {
-        let places = self.places.get(wanted)?;
+    pub fn nearest(&self, wanted: &str, from: &[String]) -> Option<MeantFields> {
+        // A place that leads to where the reader is names nothing.
+        let is_elsewhere = |place: &&Vec<String>| common_length(place, from) < place.len();
+        let places: Vec<&Vec<String>> = self.places.get(wanted)?.iter().filter(is_elsewhere).collect();
         let distance = |place: &&Vec<String>| {
             let shared = common_length(place, from);
             let names_key = place.iter().skip(shared).any(|step| step == ANY_KEY);
             (usize::MAX - shared, place.len(), names_key)
         };
-        let least = places.iter().map(|place| distance(&place)).min()?;
+        let least = places.iter().map(distance).min()?;
         let mut near: Vec<String> =
-            places.iter().filter(|place| distance(place) == least).map(|place| path_text(place, from)).collect();
+            places.into_iter().filter(|place| distance(place) == least).map(|place| path_text(place, from)).collect();
         near.sort();
         near.dedup();
         near.truncate(MAX_NAMED);
-        Some(NearestPlaces { below_here: usize::MAX - least.0 == from.len(), paths: near })
+        let is_below = usize::MAX - least.0 == from.len();
+        Some(if is_below { MeantFields::Below(near) } else { MeantFields::Elsewhere(near) })
     }
 }
 

@@ -9,7 +9,7 @@ mod field_index;
 mod field_order;
 
 use super::schema::{self, SchemaKind};
-pub use field_index::{ANY_ITEM, ANY_KEY, FieldIndex, NearestPlaces};
+pub use field_index::{ANY_ITEM, ANY_KEY, FieldIndex, MeantFields};
 use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
@@ -288,6 +288,11 @@ impl<'t> SchemaPlace<'t> {
         let of_types = [self].into_iter().chain(self.alternatives());
         let of_types = of_types.filter_map(|one| self.tree.nodes.get(one.shape)).map(|node| node.description.as_str());
         own.into_iter().chain(of_types).find(|words| !words.is_empty()).unwrap_or_default()
+    }
+
+    /// Whether it is a field of its own, and not what a free key or a list holds.
+    pub(super) fn is_declared(self) -> bool {
+        self.field.is_some()
     }
 
     /// Whether its values are names of other models of the environment.

@@ -1,7 +1,7 @@
 //! The order of merging, as a law over whole repositories: root defaults, folder defaults from the top down, environment
 //! defaults, intent, overlay. Maps merge by key, lists replace.
 
-use super::{loaded, report, workspace};
+use super::{QWEN, ROOT, loaded, report, workspace};
 use crate::intent::model::ModelSpec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -182,4 +182,19 @@ fn what_is_unset_for_nothing_is_pointed_out() {
     m/model.yaml:8:20 warning model/unset: no weaker layer sets `spec.serving.worker.args`
       help: Remove it from `unset`, or correct the path; `stator render --show-origins` shows what each layer sets.
     ");
+}
+
+#[test]
+fn what_is_called_unset_is_a_component_like_any_other() {
+    let root = ROOT.replacen(
+        "    env: {LOG_LEVEL",
+        "    components: {unset: {type: planner, args: [--a, --b]}}\n    env: {LOG_LEVEL",
+        1,
+    );
+    let model = format!("{QWEN}  components: {{unset: {{args: {{append: [--c], remove: [--a]}}}}}}\n");
+    let prod =
+        workspace(&[("stator.yaml", &root), ("a/model.yaml", &model)]).resolve_environment(Some("prod")).unwrap();
+    assert_eq!(report(&prod.findings), "");
+    let component = loaded(&prod)[0].model.spec.components.values().next().unwrap().clone();
+    assert_eq!(component.args, ["--b", "--c"]);
 }

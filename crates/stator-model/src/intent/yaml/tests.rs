@@ -118,3 +118,64 @@ proptest! {
         }
     }
 }
+
+/// A document of the suite, and what it means: several values for several documents.
+#[derive(Deserialize)]
+struct SuiteCase {
+    id: String,
+    yaml: String,
+    #[serde(default)]
+    fail: bool,
+    json: Option<String>,
+}
+
+/// What is no YAML is refused, and what is YAML is refused by a rule or means what its authors say.
+#[test]
+fn the_test_suite_of_yaml_is_read_right_or_refused() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/yaml-test-suite/cases.json");
+    let cases: Vec<SuiteCase> = serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap();
+    let (mut wrong, mut outcomes) = (Vec::new(), std::collections::BTreeMap::<String, usize>::new());
+    for SuiteCase { id, yaml, fail, json } in &cases {
+        let parsed = parse_yaml(yaml.as_bytes(), 0, "model.yaml");
+        let is_refused = parsed.findings.first();
+        if let Some(finding) = is_refused {
+            let place = &finding.location;
+            let lines = yaml.split('\n').count();
+            // Of the document as a whole, there is no line.
+            let is_whole = place.line == 0 && place.column == 0;
+            assert!(is_whole || ((1..=lines).contains(&(place.line as usize)) && place.column >= 1), "{id}: {place:?}");
+        }
+        let found: Vec<Value> = parsed.root.iter().map(YamlNode::to_json).collect();
+        let meant: Option<Vec<Value>> = json
+            .as_ref()
+            .and_then(|json| serde_json::Deserializer::from_str(json).into_iter().collect::<Result<_, _>>().ok());
+        let outcome = match (fail, is_refused, meant) {
+            (true, Some(_), _) => "no YAML: refused".to_owned(),
+            // `9C9N` indents a list in brackets too little, and cannot be misread.
+            (true, None, _) => format!("no YAML: read, {id}"),
+            (false, Some(finding), _) => format!("YAML: refused by {}", finding.rule.id),
+            (false, None, None) => "YAML that has no JSON: read".to_owned(),
+            (false, None, Some(meant)) if meant == found => "YAML: read as it is meant".to_owned(),
+            (false, None, Some(meant)) => {
+                wrong.push(format!("{id} {yaml:?}: {found:?} instead of {meant:?}"));
+                continue;
+            }
+        };
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    assert_eq!(wrong.join("\n"), "");
+    let page: String = outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}\n")).collect();
+    insta::assert_snapshot!(page, @r#"
+    4 YAML that has no JSON: read
+    183 YAML: read as it is meant
+    20 YAML: refused by yaml/anchor
+    11 YAML: refused by yaml/documents
+    5 YAML: refused by yaml/empty
+    21 YAML: refused by yaml/key
+    15 YAML: refused by yaml/null
+    19 YAML: refused by yaml/syntax
+    30 YAML: refused by yaml/tag
+    1 no YAML: read, 9C9N
+    93 no YAML: refused
+    "#);
+}

@@ -54,7 +54,8 @@ async fn a_watch_goes_on_where_its_connection_ended_until_events_are_lost() {
     let server = Server::new([
         newest("10"),
         Reply::events(&[event("ADDED", &live("a", "11", THEN)), event("MODIFIED", &live("b", "12", THEN))]),
-        Reply::events(&[bookmark("40")]),
+        // An empty line, and one that the connection breaks off in.
+        Reply::text(200, &format!("{}\n\r\n{{\"type\":\"ADDED\",\"obj", bookmark("40"))),
         status(429, "TooManyRequests", "busy", Value::Null).header("Retry-After", "2"),
         Reply::events(&[event("DELETED", &live("c", "41", THEN))]),
         Reply::events(&[gone()]),
