@@ -2,8 +2,9 @@
 //!
 //! `DynamoDeployment` named a bundle that a build service made (`dynamoNim`, a Bento tag), with settings for each of its
 //! services; the operator made a `DynamoNimDeployment` for each of them, and a `DynamoNimRequest` for the build. Settings
-//! carry over: a service was a v1alpha1 service already, so what is read here goes through [`stator_core::dynamo::conversion`]. The bundle
-//! does not: no image and no command can be derived from it, and [`LegacyConversion::unmapped`] says so.
+//! carry over: a service was a v1alpha1 service already, so what is read here goes through
+//! [`stator_core::dynamo::conversion`]. The bundle does not: no image and no command can be derived from it, and
+//! [`LegacyConversion::unmapped`] says so.
 //!
 //! Source: the operator's documentation of that time ("Dynamo Kubernetes Operator Documentation"). There is not an
 //! operator left that could be asked, so the readings are judged by that page's own examples.

@@ -196,7 +196,7 @@ impl SchemaTree {
 pub(super) struct SchemaPlace<'t> {
     pub(super) tree: &'t SchemaTree,
     shape: ShapeId,
-    /// As what it stands in its map. `None` for the top, for items of lists and for what free keys hold.
+    /// The field of a map that stands here. `None` for the top, for items of lists and for what free keys hold.
     field: Option<&'t SchemaField>,
 }
 
@@ -233,7 +233,7 @@ impl<'t> SchemaPlace<'t> {
         alternatives.filter_map(|one| if let SchemaShape::Map(map) = one.shape() { Some(map) } else { None }).collect()
     }
 
-    /// What the first map that may stand here and has it answers.
+    /// The first answer of the maps that may stand here.
     fn find_in_maps<T>(self, find: &impl Fn(&'t MapShape) -> Option<T>) -> Option<T> {
         if let SchemaShape::Map(map) = self.shape() {
             return find(map);
@@ -290,12 +290,12 @@ impl<'t> SchemaPlace<'t> {
         own.into_iter().chain(of_types).find(|words| !words.is_empty()).unwrap_or_default()
     }
 
-    /// Whether it is a field of its own, and not what a free key or a list holds.
+    /// Whether a declared field stands here, and not the value of a free key or the item of a list.
     pub(super) fn is_declared(self) -> bool {
         self.field.is_some()
     }
 
-    /// Whether its values are names of other models of the environment.
+    /// Whether values here are names of other models of the environment.
     pub(super) fn refers_to_model(self) -> bool {
         self.field.is_some_and(|field| field.refers_to_model)
     }
