@@ -98,7 +98,7 @@ impl Contest<'_> {
         self.scene.plane.namespace(LEASES).await;
         self.scene.follow(repository).await?;
         let wait = self.scene.graphs.expect(OF_STATOR, &all_names(0..self.models), 1)?;
-        let run = ControllerRun { program: Program::Built, leases: LEASES, sources: None, with_pages: false };
+        let run = ControllerRun { program: Program::Built, leases: LEASES, sources: None, flags: &[] };
         let mut controller = ControllerProcess::start(self.scene.plane, &run)?;
         self.scene.hooks.lead_to(controller.address()?);
         self.first_sync("stator", wait.arrived().await?.last.saturating_duration_since(controller.started));

@@ -31,7 +31,8 @@ pub(crate) struct ControllerRun<'a> {
     pub(crate) leases: &'a str,
     /// The namespace of its sources; without one it follows those of all.
     pub(crate) sources: Option<&'a str>,
-    pub(crate) with_pages: bool,
+    /// Further flags.
+    pub(crate) flags: &'a [&'a str],
 }
 
 /// A controller that runs.
@@ -41,6 +42,7 @@ pub(crate) struct ControllerProcess {
     pub(crate) started: Instant,
     address: String,
     listening: mpsc::Receiver<String>,
+    pages: mpsc::Receiver<String>,
     decided: mpsc::Receiver<Instant>,
     data: tempfile::TempDir,
 }
@@ -73,9 +75,7 @@ impl ControllerProcess {
             // The git host is on this machine.
             .env("STATOR_ALLOW_LOCAL_ADDRESSES", "true")
             .env("MIMALLOC_PURGE_DELAY", "0");
-        if run.with_pages {
-            command.arg("--web");
-        }
+        command.args(run.flags);
         if let Some(namespace) = run.sources {
             command.args(["--watch-namespace", namespace]);
         }
@@ -83,12 +83,15 @@ impl ControllerProcess {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stderr.take().ok_or("no standard error")?);
         let (tell, listening) = mpsc::channel();
+        let (tell_pages, pages) = mpsc::channel();
         let (tell_decision, decided) = mpsc::channel();
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
                 if let Some(rest) = line.split("Listening on http://").nth(1) {
                     let end = rest.find(|c: char| c != '.' && c != ':' && !c.is_ascii_digit()).unwrap_or(rest.len());
                     let _ = tell.send(rest.get(..end).unwrap_or_default().to_owned());
+                } else if let Some(rest) = line.split("Open http://").nth(1) {
+                    let _ = tell_pages.send(rest.split('/').next().unwrap_or_default().to_owned());
                 } else if line.contains("changing=") {
                     let _ = tell_decision.send(Instant::now());
                 } else if !line.contains(" INFO ") {
@@ -96,7 +99,7 @@ impl ControllerProcess {
                 }
             }
         });
-        Ok(Self { child, started, address: String::new(), listening, decided, data })
+        Ok(Self { child, started, address: String::new(), listening, pages, decided, data })
     }
 
     /// Where it listens, once it does.
@@ -107,6 +110,17 @@ impl ControllerProcess {
                 tokio::task::block_in_place(wait).map_err(|_| "the controller never listened: its lines are above")?;
         }
         Ok(&self.address)
+    }
+
+    /// Where its pages are, once they are.
+    pub(crate) fn pages(&self) -> Fallible<String> {
+        let wait = || self.pages.recv_timeout(PATIENCE);
+        tokio::task::block_in_place(wait).map_err(|_| "the controller never said where its pages are".into())
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// How long after its start it first knew what a sync changes.

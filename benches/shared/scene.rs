@@ -19,7 +19,7 @@ pub(crate) const SECRET: ObjectKind =
     ObjectKind { group: "", version: "v1", kind: "Secret", plural: "secrets", short: "secret" };
 
 /// What Gitea signs webhooks with.
-const WEBHOOK_TOKEN: &str = "a-token-of-the-bench";
+pub(crate) const WEBHOOK_TOKEN: &str = "a-token-of-the-bench";
 
 /// The commit status of the environment.
 pub(crate) const CONTEXT: &str = "stator/prod";

@@ -26,8 +26,7 @@ pub(crate) async fn count(scene: &Scene<'_>, models: usize, report: &mut Report)
     scene.follow(&repository).await?;
     // A sync that waits writes more, and it waits longer the busier the machine is.
     scene.graphs.hurry_operator();
-    let run =
-        ControllerRun { program: Program::Counting, leases: NAMESPACE, sources: Some(NAMESPACE), with_pages: false };
+    let run = ControllerRun { program: Program::Counting, leases: NAMESPACE, sources: Some(NAMESPACE), flags: &[] };
     let (mut controller, first) = first_sync(scene, &repository, models, &run).await?;
     let allocations = controller.allocations()?;
     tell(report, "a first sync", &first.requests.by_stator(), allocations);

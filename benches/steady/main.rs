@@ -61,6 +61,11 @@ const NAMESPACE: &str = "steady";
 /// The namespace of the controller's leases.
 const LEASES: &str = "stator-system";
 
+/// What has a controller serve pages, or not.
+fn page_flags(with_pages: bool) -> &'static [&'static str] {
+    if with_pages { &["--web"] } else { &[] }
+}
+
 fn main() -> Fallible<()> {
     if counting::run_if_asked()? {
         return Ok(());
@@ -106,7 +111,7 @@ async fn measure(
     // Before and after, so that neither side has the better moment of the control plane.
     let mut bare = BareLoops::new();
     bare.run(scene, &rendered, "before").await?;
-    let run = ControllerRun { program: Program::Built, leases: LEASES, sources: None, with_pages };
+    let run = ControllerRun { program: Program::Built, leases: LEASES, sources: None, flags: page_flags(with_pages) };
     let (controller, first) = first_sync::first_sync(scene, &repository, models, &run).await?;
     bare.run(scene, &rendered, "after").await?;
     first.tell(&bare, models, report);

@@ -7,7 +7,7 @@ use super::process::{ControllerProcess, ControllerRun, Program};
 use super::report::{RatioUnit, Report};
 use super::repository::{ModelRepository, all_names, name};
 use super::scene::{CONTEXT, Scene};
-use super::{Fallible, LEASES};
+use super::{Fallible, LEASES, page_flags};
 use serde_json::{Value, json};
 use stator_cluster::cluster::{ApplyRequest, Cluster};
 use stator_core::dynamo::kinds;
@@ -203,7 +203,8 @@ impl Steady<'_> {
         let goal = "≤ 150 MiB at 1,000, ≤ 500 MiB at 10,000";
         report.row("peak memory of a first sync", (memory as f64, "MiB"), &format!("{memory} MiB"), goal);
         // Nobody waits for a lease that was given up: what is left is the process, its repository and the cluster.
-        let run = ControllerRun { program: Program::Built, leases: LEASES, sources: None, with_pages };
+        let run =
+            ControllerRun { program: Program::Built, leases: LEASES, sources: None, flags: page_flags(with_pages) };
         let data = self.controller.end().await?;
         let mut controller = ControllerProcess::start_on(data, self.scene.plane, &run)?;
         let goal = "≤ 1 s at 1,000, ≤ 5 s at 10,000";

@@ -13,14 +13,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Connections beyond the limit that may be on their way out.
 const MAX_ENDING_CONNECTIONS: usize = 64;
+/// Connections that may wait for a place, of those who have many. Further ones are closed.
+const MAX_WAITING_CONNECTIONS: usize = 512;
+/// Connections that the system takes before this process does: as many as may come at the same moment. One more would be
+/// tried again by its client, a second later.
+const BACKLOG: u32 = 1024;
 /// The head of a request has to be here within this time, the first and every further one; a TLS handshake as well.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection is asked to end after this long, and ended after as long again.
@@ -57,7 +63,11 @@ impl HttpListener {
     /// When the address is in use, or not this machine's.
     pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let failed = |error: std::io::Error| ListenError { address: address.to_string(), reason: error.to_string() };
-        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
+        // A process that follows another one finds the port free.
+        socket.set_reuseaddr(true).map_err(failed)?;
+        socket.bind(address).map_err(failed)?;
+        let socket = socket.listen(BACKLOG).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, address, limits: ConnectionLimits::default(), age: MAX_CONNECTION_AGE, tls: None })
     }
@@ -84,7 +94,9 @@ impl HttpListener {
     pub async fn serve(self, routes: Router, ending: CancellationToken) {
         let Self { socket, address: _, limits, age, tls } = self;
         let places = ConnectionPlaces::new(limits);
-        let connections = Arc::new(Semaphore::new(limits.total.saturating_add(MAX_ENDING_CONNECTIONS)));
+        let connections =
+            Arc::new(Semaphore::new(limits.total.saturating_add(MAX_ENDING_CONNECTIONS + MAX_WAITING_CONNECTIONS)));
+        let waiting = Arc::new(Semaphore::new(MAX_WAITING_CONNECTIONS));
         let tracker = TaskTracker::new();
         let routes = log_refusals(routes);
         loop {
@@ -102,12 +114,23 @@ impl HttpListener {
                 continue;
             };
             let peer = Peer::new(peer.ip());
-            let place = tokio::select! {
-                place = places.wait_for_place(peer) => place,
-                () = ending.cancelled() => break,
-            };
+            let place = places.admit(peer, Instant::now()).ok();
+            // Who has to wait keeps nobody behind him waiting.
+            let turn = if place.is_none() { Arc::clone(&waiting).try_acquire_owned().ok() } else { None };
+            if place.is_none() && turn.is_none() {
+                continue;
+            }
+            let places = Arc::clone(&places);
             let (routes, ending, tls) = (routes.clone().layer(Extension(peer)), ending.clone(), tls.clone());
             tracker.spawn(async move {
+                let place = match place {
+                    Some(place) => place,
+                    None => tokio::select! {
+                        place = places.wait_for_place(peer) => place,
+                        () = ending.cancelled() => return,
+                    },
+                };
+                drop(turn);
                 // Answers are small; without this they may wait for more.
                 let _ = stream.set_nodelay(true);
                 tokio::select! {

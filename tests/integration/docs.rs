@@ -23,6 +23,7 @@
 //! `STATOR_TEST_PAGE=docs/tutorial.md` looks at one page alone. `STATOR_TEST_PROGRAM` is the path of another program to run, built by another profile: see `.ci/nightly`.
 
 use crate::testbed::PATIENCE;
+use crate::workbench::program;
 use crate::{gitea, node, testbed};
 use fs_err as fs;
 use snapbox::IntoData as _;
@@ -344,11 +345,6 @@ fn copy(from: &Path, to: &Path) {
             fs::copy(entry.path(), target).unwrap();
         }
     }
-}
-
-/// The program that pages run.
-fn program() -> PathBuf {
-    std::env::var_os("STATOR_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_stator").into(), PathBuf::from)
 }
 
 fn root() -> &'static Path {

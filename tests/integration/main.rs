@@ -38,6 +38,8 @@ mod node_itself;
 mod performance;
 mod reference;
 mod replicas;
+#[path = "../support/schedules.rs"]
+mod schedule_seeds;
 mod sync;
 #[path = "../support/testbed/mod.rs"]
 mod testbed;

@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
+/// The program that is tested: the built one, or that of `STATOR_TEST_PROGRAM`, built by another profile (`.ci/nightly`).
+pub fn program() -> PathBuf {
+    std::env::var_os("STATOR_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_stator").into(), PathBuf::from)
+}
+
 /// A temporary repository (in the folder `work`) and the built binary.
 pub struct Workbench {
     folder: tempfile::TempDir,
@@ -151,7 +156,7 @@ impl Workbench {
 
     /// The command, hermetic, in the repository's root.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stator"));
+        let mut command = Command::new(program());
         command
             .current_dir(self.root())
             .env_clear()

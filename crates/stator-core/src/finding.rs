@@ -73,6 +73,9 @@ impl Location {
     }
 }
 
+/// Where the message and the help of a finding are cut, in bytes: longer than any sentence of stator's own.
+const LONGEST_TEXT: usize = 4_000;
+
 /// One problem.
 ///
 /// It stands at a [`Location`] of a file once it is reported. Before that, what checks a document says it of the
@@ -104,11 +107,18 @@ impl<P> Finding<P> {
     /// A finding that stops the model.
     pub fn error(rule: Rule, location: P, message: impl Into<String>, help: impl Into<String>) -> Self {
         // A message may quote the value that it is about, and ends up on a git host and in records.
-        let hide = |text: String| match mask::redact_tokens(&text) {
-            Cow::Borrowed(_) => text,
-            Cow::Owned(hidden) => hidden,
+        let fit = |text: String| {
+            let mut shown = match mask::redact_tokens(&text) {
+                Cow::Borrowed(_) => text,
+                Cow::Owned(hidden) => hidden,
+            };
+            if shown.len() > LONGEST_TEXT {
+                shown.truncate(shown.floor_char_boundary(LONGEST_TEXT));
+                shown.push('…');
+            }
+            shown
         };
-        let (message, help) = (hide(message.into()), hide(help.into()));
+        let (message, help) = (fit(message.into()), fit(help.into()));
         Self { location, rule, severity: Severity::Error, message, help, stands_for: 1 }
     }
 

@@ -25,6 +25,46 @@ use tokio::time::Instant;
 /// The first pause after a poll that failed, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// How long hints wait after one that led to nothing new; twice as long each time, until one leads to something. A sender who
+/// repeats himself costs a git host a look every few seconds.
+const FIRST_HINT_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_HINT_PAUSE: Duration = Duration::from_secs(8);
+
+/// What a poll is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PollCause {
+    /// The interval or the schedule.
+    Due,
+    /// A webhook.
+    Hint,
+    /// Somebody asks for a sync.
+    Request,
+}
+
+/// From when on hints lead to a poll.
+#[derive(Debug)]
+struct HintPause {
+    ends: Instant,
+    next: Duration,
+}
+
+impl HintPause {
+    fn none() -> Self {
+        Self { ends: Instant::now(), next: FIRST_HINT_PAUSE }
+    }
+
+    /// After a poll that was begun for this and led to that.
+    fn observe(&mut self, cause: PollCause, found: PollOutcome) {
+        match (cause, found) {
+            (PollCause::Hint, PollOutcome::Same) => {
+                self.ends = Instant::now() + self.next;
+                self.next = (self.next * 2).min(LONGEST_HINT_PAUSE);
+            }
+            (_, PollOutcome::Moved) => *self = Self::none(),
+            (PollCause::Due | PollCause::Request, PollOutcome::Same) | (_, PollOutcome::Failed) => {}
+        }
+    }
+}
 
 /// A moment by the wall clock.
 fn wall_clock(at: Instant) -> Timestamp {
@@ -47,11 +87,13 @@ impl ReconcileContext {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, random_bits());
         let mut last: Option<ResolvedRef> = None;
         let mut asked = self.requests.clone();
+        let (mut cause, mut hint_pause) = (PollCause::Due, HintPause::none());
         loop {
             let before = asked.borrow_and_update().requested_at.clone();
             let due = match self.poll_once(&mut last, output.commits, once || self.is_unanswered(before.as_ref())).await
             {
                 Ok(found) => {
+                    hint_pause.observe(cause, found);
                     self.board.metrics.record_poll(&self.source.key, found);
                     if self.board.state.borrow().is_ready() {
                         self.board.metrics.record_success(&self.source.key, Timestamp::now());
@@ -84,8 +126,12 @@ impl ReconcileContext {
             self.board.statuses.post_all();
             let request = before.clone();
             output.polls.send_modify(|progress| progress.request = request);
-            if once || self.wait_for_poll(due, before, &mut asked).await.is_none() {
+            if once {
                 return;
+            }
+            match self.wait_for_poll(due, hint_pause.ends, before, &mut asked).await {
+                Some(next) => cause = next,
+                None => return,
             }
         }
     }
@@ -94,18 +140,25 @@ impl ReconcileContext {
     async fn wait_for_poll(
         &self,
         due: Instant,
+        hints_from: Instant,
         before: Option<String>,
         asked: &mut watch::Receiver<ManualRequests>,
-    ) -> Option<()> {
+    ) -> Option<PollCause> {
         loop {
+            let hints = async {
+                tokio::time::sleep_until(hints_from).await;
+                self.repository.hints.refs.next().await
+            };
             tokio::select! {
-                () = tokio::time::sleep_until(due) => return Some(()),
-                hints = self.repository.hints.refs.next() => {
+                () = tokio::time::sleep_until(due) => return Some(PollCause::Due),
+                hints = hints => {
                     if self.is_followed(&hints) {
-                        return Some(());
+                        return Some(PollCause::Hint);
                     }
                 }
-                Ok(_) = asked.wait_for(|now| now.requested_at.is_some() && now.requested_at != before) => return Some(()),
+                Ok(_) = asked.wait_for(|now| now.requested_at.is_some() && now.requested_at != before) => {
+                    return Some(PollCause::Request);
+                }
                 () = self.shutdown.cancelled() => return None,
             }
         }
@@ -229,4 +282,29 @@ fn poll_problem(error: &GitError) -> SourceProblem {
         }
     };
     SourceProblem { reason, message: error.to_string(), help: error.help(), is_transient: error.may_pass().is_some() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A delivery that is sent again and again, each time signed as it should be, asked a git host as fast as it answered.
+    #[tokio::test(start_paused = true)]
+    async fn hints_that_lead_to_nothing_wait_longer_each_time_until_one_leads_to_something() {
+        let mut pause = HintPause::none();
+        assert!(pause.ends <= Instant::now(), "the first hint is followed at once");
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            pause.observe(PollCause::Hint, PollOutcome::Same);
+            pauses.push((pause.ends - Instant::now()).as_millis());
+            tokio::time::sleep_until(pause.ends).await;
+            pause.observe(PollCause::Due, PollOutcome::Same);
+            pause.observe(PollCause::Hint, PollOutcome::Failed);
+        }
+        assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
+        pause.observe(PollCause::Due, PollOutcome::Moved);
+        assert!(pause.ends <= Instant::now());
+        pause.observe(PollCause::Hint, PollOutcome::Same);
+        assert_eq!((pause.ends - Instant::now()).as_millis(), 250);
+    }
 }

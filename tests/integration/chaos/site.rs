@@ -34,6 +34,11 @@ impl Hands {
         Self { bench: Workbench::empty(), folder, kubeconfig: plane.kubeconfig(), runtime, client }
     }
 
+    /// A client that may do everything.
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
     pub fn namespace(&self, plane: &ControlPlane, name: &str) {
         self.runtime.block_on(plane.namespace(name));
     }
@@ -77,7 +82,7 @@ impl Hands {
         });
     }
 
-    fn secret(&self, namespace: &str, name: &str, values: &Value) {
+    pub fn secret(&self, namespace: &str, name: &str, values: &Value) {
         let secret: Secret = serde_json::from_value(json!({
             "metadata": {"name": name, "labels": {"stator.dev/credential": "true"}}, "stringData": values,
         }))
@@ -98,8 +103,14 @@ impl Hands {
         named.filter(|(name, _)| name.ends_with("-stays")).collect()
     }
 
+    /// How often the spec of each graph was changed, the first time included.
+    pub fn generations(&self, namespace: &str) -> BTreeMap<String, i64> {
+        let graphs = self.graphs(namespace).expect("an API server that answers").into_iter();
+        graphs.map(|graph| (graph.metadata.name.unwrap(), graph.metadata.generation.unwrap())).collect()
+    }
+
     /// The resource version of every graph and record.
-    pub fn versions(&self, namespaces: &[&str]) -> Vec<(String, String)> {
+    pub fn versions(&self, namespaces: &[String]) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for namespace in namespaces {
             let records = Api::namespaced_with(self.client.clone(), namespace, &own("Model", "models"));
@@ -124,7 +135,7 @@ impl Hands {
     }
 }
 
-fn own(kind: &str, plural: &str) -> ApiResource {
+pub fn own(kind: &str, plural: &str) -> ApiResource {
     ApiResource {
         group: "stator.dev".into(),
         version: "v1alpha1".into(),
@@ -194,7 +205,7 @@ impl Site {
         site
     }
 
-    /// Good files: one model that stays, and one more where the number of workers is odd.
+    /// Good files, with the tenant's own word in them: one model that stays, and one more where the number of workers is odd.
     fn write(&self) {
         let Self { name, namespace, workers, .. } = self;
         self.bench.write(
@@ -205,7 +216,7 @@ impl Site {
         );
         let model = |name: &str, workers: usize| {
             format!(
-                "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n  engine: mocker\n  runtime: 1.2.0\n  serving:\n    frontend: {{replicas: 1}}\n    worker: {{replicas: {workers}}}\n"
+                "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n  engine: mocker\n  runtime: 1.2.0\n  env: {{WORD: word-of-{namespace}}}\n  serving:\n    frontend: {{replicas: 1}}\n    worker: {{replicas: {workers}}}\n"
             )
         };
         self.bench.write("models/stays/model.yaml", model(&format!("{name}-stays"), *workers));
@@ -289,6 +300,22 @@ impl Site {
         let (newest, workers) = (newest.clone(), self.workers);
         let seen = move || format!("{newest} has {status:?}, of {workers} workers: {own:#?}");
         if is_held { Ok(()) } else { Err(Box::new(seen)) }
+    }
+
+    /// Whether the cluster has what the newest commit says of the model that stays.
+    pub fn is_applied(&self, hands: &Hands) -> bool {
+        let graphs = hands.graphs(&self.namespace).unwrap_or_default();
+        let stays = graphs.iter().find(|graph| graph.metadata.name.as_deref() == Some(&format!("{}-stays", self.name)));
+        let replicas = format!("\"replicas\":{}", self.workers);
+        stays.is_some_and(|graph| graph.data["spec"]["components"].to_string().contains(&replicas))
+    }
+
+    /// Adds something to its source.
+    pub fn configure(&self, hands: &Hands, spec: &Value) {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(hands.client.clone(), &self.namespace, &own("ModelSource", "modelsources"));
+        let patch = Patch::Merge(json!({"spec": spec}));
+        hands.runtime.block_on(api.patch(&self.name, &PatchParams::default(), &patch)).unwrap();
     }
 
     /// Every status of a commit, the oldest first.

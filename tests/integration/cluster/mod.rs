@@ -2,7 +2,7 @@
 //! `operator` hold what is particular to a folder of files.
 
 mod conformance;
-mod converting;
+pub mod converting;
 mod differential;
 mod embedded;
 mod frontend;

@@ -4,6 +4,9 @@ use super::stage::{HOOK, Setting, Stage, model};
 use crate::gitea::{DeliveryFate, with_header};
 use aws_lc_rs::hmac;
 
+#[path = "../../support/mutations.rs"]
+mod mutations;
+
 #[test]
 fn a_lost_delivery_costs_no_more_than_one_look() {
     let Some(stage) = Stage::set("lost", Setting { interval: "2s", ..Setting::DEFAULT }) else { return };
@@ -70,6 +73,14 @@ fn what_gitea_did_not_sign_is_refused_and_starts_nothing() {
         ("an empty one", stage.wire.send(&with_header(&unsigned, "x-gitea-signature", ""), real.body.clone())),
         ("64 MiB, signed", stage.wire.send(&oversized, large)),
     ];
+    for (what, changed) in mutations::mutated_bodies(&real.body) {
+        assert_eq!(stage.wire.send(&real.headers, changed), 401, "{what}");
+    }
+    let signature = real.header("x-gitea-signature");
+    for (what, changed) in mutations::mutated_signatures("", signature, &sign(HOOK.as_bytes(), b"{}")) {
+        let changed = with_header(&real.headers, "x-gitea-signature", &changed);
+        assert_eq!(stage.wire.send(&changed, real.body.clone()), 401, "signature {what}");
+    }
     let answers: Vec<String> = answers.iter().map(|(what, code)| format!("{what}: {code}")).collect();
     insta::assert_snapshot!(answers.join("\n"), @r#"
         another body: 401

@@ -8,7 +8,7 @@ use super::crash::{make_ready, objects, uids};
 use super::faulty::{Chance, Faulty, History};
 use super::pipeline::Site;
 use super::workloads::{APART, TWO_WORKERS, WORKER, adapters, weights, write};
-use crate::testbed;
+use crate::{schedule_seeds, testbed};
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use stator_cluster::cluster::Cluster;
@@ -20,9 +20,6 @@ use stator_core::object::Object;
 use stator_model::plan::{Change, HoldKind};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-#[path = "../../support/schedules.rs"]
-mod schedule_seeds;
 
 /// How many are tried.
 const COUNT: &str = "STATOR_CLUSTER_SCHEDULES";

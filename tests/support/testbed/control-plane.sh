@@ -18,8 +18,8 @@ start() {
     ;;
   kube-apiserver)
     # ServiceAccount admission wants a token controller for every pod; the tests that need accounts make them.
-    program kube-apiserver --etcd-servers "$STORE_URL" --cert-dir certificates --bind-address 127.0.0.1 \
-      --secure-port "$PORT" --service-account-issuer https://kubernetes.default.svc \
+    program kube-apiserver --etcd-servers "$STORE_URL" --bind-address 127.0.0.1 --secure-port "$PORT" \
+      --tls-cert-file serving.pem --tls-private-key-file serving.key --service-account-issuer https://kubernetes.default.svc \
       --service-account-key-file account.pub --service-account-signing-key-file account.key \
       --token-auth-file tokens.csv --authorization-mode RBAC --service-cluster-ip-range 10.0.0.0/24 \
       --disable-admission-plugins ServiceAccount ${AUDIT:-}

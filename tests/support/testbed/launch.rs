@@ -27,7 +27,7 @@ const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy"
 pub struct Launch {
     port: ReservedPort,
     /// Of its etcd, which comes back there after a restart.
-    _store_port: ReservedPort,
+    store_port: ReservedPort,
     manager: bool,
     supervisor: Supervisor,
 }
@@ -81,7 +81,7 @@ impl Launch {
             ])
         };
         let supervisor = Supervisor::start(include_str!("control-plane.sh"), prepare, spawn)?;
-        let launch = Self { port, _store_port: store_port, manager: programs.has_manager(), supervisor };
+        let launch = Self { port, store_port, manager: programs.has_manager(), supervisor };
         launch.start_program("etcd");
         launch.start_program("kube-apiserver");
         Ok(launch)
@@ -101,6 +101,26 @@ impl Launch {
         self.wait_until_ready().unwrap();
     }
 
+    /// Kills all programs.
+    pub fn end(&self) {
+        for name in ["kube-controller-manager", "kube-apiserver", "etcd"] {
+            self.supervisor.kill_program(name);
+        }
+    }
+
+    /// Makes etcd forget every revision but the newest.
+    pub fn compact(&self) {
+        let ask = |path: &str, body: serde_json::Value| {
+            let url = format!("http://{}/v3/kv/{path}", self.store_port.address());
+            let answer = reqwest::blocking::Client::new().post(url).body(body.to_string()).send().unwrap();
+            assert!(answer.status().is_success(), "{path}: {}", answer.status());
+            answer.json::<serde_json::Value>().unwrap()
+        };
+        // A revision is a text, as JSON has no integer of 64 bits.
+        let newest = ask("range", serde_json::json!({"key": "AA=="}))["header"]["revision"].take();
+        ask("compaction", serde_json::json!({"revision": newest, "physical": true}));
+    }
+
     fn wait_until_ready(&self) -> Result<(), String> {
         let start = Instant::now();
         loop {
@@ -109,8 +129,7 @@ impl Launch {
                     return Err(format!("{name} ended"));
                 }
             }
-            // The certificate is there a moment after the start.
-            if self.authority().exists() && self.answers() {
+            if self.answers() {
                 return Ok(());
             }
             if start.elapsed() > PATIENCE {
@@ -140,9 +159,15 @@ impl Launch {
         format!("https://{}", self.port.address())
     }
 
-    /// The file of the certificate authority: the API server makes one for itself.
+    /// The file of the certificate authority.
     pub fn authority(&self) -> PathBuf {
-        self.folder().join("certificates/apiserver.crt")
+        self.folder().join("ca.pem")
+    }
+
+    /// Gives the API server another certificate of the same authority, and starts it again.
+    pub fn renew_certificate(&self) {
+        write_certificate(self.folder(), "api-server-renewed").unwrap();
+        self.restart("kube-apiserver");
     }
 
     /// The kubeconfig of `admin` and `nobody`.
@@ -176,7 +201,16 @@ impl Launch {
     }
 }
 
-/// What the programs read: the key of service accounts, the users, and who may connect how.
+/// One of the certificates in `tests/data/tls`, where the API server looks for its own.
+fn write_certificate(folder: &Path, name: &str) -> Result<(), String> {
+    for extension in ["pem", "key"] {
+        let from = format!("{}/tests/data/tls/{name}.{extension}", env!("CARGO_MANIFEST_DIR"));
+        fs_err::copy(from, folder.join(format!("serving.{extension}"))).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// What the programs read: certificates, the key of service accounts, the users, and who may connect how.
 fn write_files(folder: &Path, port: u16) -> Result<(), String> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map_err(|error| error.to_string())?;
     let private = pair.to_pkcs8v1().map_err(|error| error.to_string())?;
@@ -187,9 +221,10 @@ fn write_files(folder: &Path, port: u16) -> Result<(), String> {
     let tokens = format!("{admin},admin,admin,\"system:masters\"\n{nobody},nobody,nobody\n");
     let user = |name: &str, token: &str| (name.to_owned(), token.to_owned());
     let users = [user("admin", &admin.to_string()), user("nobody", &nobody.to_string())];
-    let kubeconfig =
-        kubeconfig(&format!("https://127.0.0.1:{port}"), &folder.join("certificates/apiserver.crt"), &users);
+    let kubeconfig = kubeconfig(&format!("https://127.0.0.1:{port}"), &folder.join("ca.pem"), &users);
+    write_certificate(folder, "api-server")?;
     let files = [
+        ("ca.pem", include_str!("../../data/tls/api-ca.pem").to_owned()),
         ("account.key", private),
         ("account.pub", public),
         ("tokens.csv", tokens),

@@ -162,6 +162,22 @@ impl ControlPlane {
         self.launch.restart(program);
     }
 
+    /// Kills it whole. It ends with its value, too; one that lives as long as the process is ended so.
+    pub fn end(&self) {
+        self.launch.end();
+    }
+
+    /// Gives the API server another certificate of the same authority, and starts it again.
+    pub fn renew_certificate(&self) {
+        self.launch.renew_certificate();
+    }
+
+    /// Makes etcd forget every revision but the newest, as it does by itself after some minutes: what is watched from an
+    /// older one on is answered with 410.
+    pub fn compact(&self) {
+        self.launch.compact();
+    }
+
     /// Sends a program a signal: `-STOP`, `-CONT`.
     pub fn signal(&self, program: &str, signal: &str) {
         let id = self.launch.pid(program).expect("a program that runs").to_string();

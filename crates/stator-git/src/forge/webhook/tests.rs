@@ -1,7 +1,13 @@
 use super::*;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{HeaderName, HeaderValue};
 use proptest::prelude::*;
 use serde_json::json;
+use std::collections::BTreeMap;
+
+#[path = "../../../../../tests/support/mutations.rs"]
+mod mutations;
 
 const SECRET: &str = "It's a Secret to Everybody";
 
@@ -255,80 +261,108 @@ proptest! {
     }
 }
 
-/// An example of GitHub's: all kinds of events with all their actions.
+/// A delivery as a host documents it: all kinds of events.
 #[derive(serde::Deserialize)]
-struct GithubExample {
+struct DocumentedDelivery {
     event: String,
     payload: serde_json::Value,
 }
 
-fn github_examples() -> Vec<GithubExample> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/forge/github-webhooks.json.gz");
-    let examples = flate2::read::GzDecoder::new(fs_err::File::open(path).unwrap());
-    serde_json::from_reader(std::io::BufReader::new(examples)).unwrap()
+fn documented_deliveries(file: &str) -> Vec<DocumentedDelivery> {
+    let path = format!("{}/../../tests/data/forge/{file}", env!("CARGO_MANIFEST_DIR"));
+    let deliveries = flate2::read::GzDecoder::new(fs_err::File::open(path).unwrap());
+    serde_json::from_reader(std::io::BufReader::new(deliveries)).unwrap()
+}
+
+/// Signs a body as GitHub does.
+fn sign_for_github(body: &[u8]) -> String {
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, SECRET.as_bytes());
+    format!("sha256={}", hex::encode(aws_lc_rs::hmac::sign(&key, body)))
+}
+
+/// A signing token, and what it signs with.
+const SIGNING_TOKEN: &str = "whsec_SXQncyBhIFNlY3JldCB0byBFdmVyeWJvZHk=";
+
+/// Signs a body as GitLab does with a signing token.
+fn sign_for_gitlab(body: &[u8]) -> String {
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, SECRET.as_bytes());
+    let signed = [b"one.1614265330.", body].concat();
+    format!("v1,{}", BASE64.encode(aws_lc_rs::hmac::sign(&key, &signed)))
 }
 
 #[test]
-fn every_example_of_github_is_taken_and_no_mutation_of_it() {
-    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, SECRET.as_bytes());
-    let sign = |body: &[u8]| format!("sha256={}", hex::encode(aws_lc_rs::hmac::sign(&key, body)));
-    let mut told = std::collections::BTreeMap::<&str, usize>::new();
-    let examples = github_examples();
-    for GithubExample { event, payload } in &examples {
-        let body = serde_json::to_vec(payload).unwrap();
-        let given = |signature: &str, event: &str| {
-            headers(&[("x-github-event", event), ("x-github-delivery", "one"), ("x-hub-signature-256", signature)])
-        };
-        let verdict =
-            |headers: &HeaderMap, body: &[u8]| receive(ForgeKind::Github, &secrets(&[SECRET]), headers, body, noon());
-        let sound = given(&sign(&body), event);
-        let hints = verdict(&sound, &body).unwrap_or_else(|error| panic!("{event}: {error}")).hints;
-        let expected = match event.as_str() {
-            "push" => vec![WebhookHint::Ref { name: payload["ref"].as_str().unwrap().to_owned() }],
-            "pull_request" => {
-                vec![WebhookHint::PullRequest { number: payload["pull_request"]["number"].as_u64().unwrap() }]
-            }
-            _ => Vec::new(),
-        };
-        assert_eq!(hints, expected, "{event}");
-        *told.entry(if hints.is_empty() { "nothing" } else { event.as_str() }).or_default() += 1;
-
-        let middle = body.len() / 2;
-        let changed: [(&str, Vec<u8>); 6] = [
-            ("a bit", body.iter().enumerate().map(|(at, byte)| byte ^ u8::from(at == middle)).collect()),
-            ("its end cut off", body[..body.len() - 1].to_vec()),
-            ("a space behind it", [&body[..], b" "].concat()),
-            ("a space before it", [b" ", &body[..]].concat()),
-            ("twice", [&body[..], &body[..]].concat()),
-            ("nothing", Vec::new()),
-        ];
-        for (what, changed) in changed {
-            assert_eq!(verdict(&sound, &changed), Err(WebhookError::Forged), "{event}: {what}");
-        }
-        let signature = sign(&body);
-        let of_another = sign(b"{}");
-        let flipped = format!("sha256={}", signature["sha256=".len()..].chars().rev().collect::<String>());
-        let signatures = [
-            (of_another.as_str(), WebhookError::Forged),
-            (flipped.as_str(), WebhookError::Forged),
-            (&signature[.."sha256=".len() + 62], WebhookError::Unsigned),
-            (&signature["sha256=".len()..], WebhookError::Unsigned),
-        ];
-        for (signature, refusal) in signatures {
-            assert_eq!(verdict(&given(signature, event), &body), Err(refusal), "{event}: {signature}");
-        }
-        // What is signed and cut short is refused, and stops nothing.
-        for end in (0..body.len()).step_by(body.len() / 10 + 1) {
-            let cut = &body[..end];
-            let read = verdict(&given(&sign(cut), event), cut);
-            assert!(read == Err(WebhookError::Unreadable) || expected.is_empty(), "{event} until {end}: {read:?}");
-        }
-    }
-    insta::assert_debug_snapshot!(told, @r#"
+fn every_documented_delivery_is_taken_and_no_mutation_of_it() {
+    let github = hold_against_mutations(ForgeKind::Github, "github-webhooks.json.gz", SECRET, sign_for_github);
+    insta::assert_debug_snapshot!(github, @r#"
     {
         "nothing": 146,
         "pull_request": 14,
         "push": 7,
     }
     "#);
+    let gitlab = hold_against_mutations(ForgeKind::Gitlab, "gitlab-webhooks.json.gz", SIGNING_TOKEN, sign_for_gitlab);
+    insta::assert_debug_snapshot!(gitlab, @r#"
+    {
+        "merge_request": 2,
+        "nothing": 16,
+        "push": 1,
+        "tag_push": 1,
+    }
+    "#);
+}
+
+/// Every delivery is taken, and no mutation of it. Gives how many tell of what.
+fn hold_against_mutations(
+    host: ForgeKind,
+    file: &str,
+    secret: &str,
+    sign: fn(&[u8]) -> String,
+) -> BTreeMap<String, usize> {
+    let mut told = BTreeMap::<String, usize>::new();
+    for DocumentedDelivery { event, payload } in documented_deliveries(file) {
+        let body = serde_json::to_vec(&payload).unwrap();
+        let given = |signature: &str| match host {
+            ForgeKind::Gitlab => {
+                headers(&[("webhook-id", "one"), ("webhook-timestamp", "1614265330"), ("webhook-signature", signature)])
+            }
+            ForgeKind::Github | ForgeKind::Gitea | ForgeKind::Bitbucket | ForgeKind::Azure => {
+                headers(&[("x-github-event", &event), ("x-github-delivery", "one"), ("x-hub-signature-256", signature)])
+            }
+        };
+        let verdict = |headers: &HeaderMap, body: &[u8]| receive(host, &secrets(&[secret]), headers, body, noon());
+        let sound = given(&sign(&body));
+        let hints = verdict(&sound, &body).unwrap_or_else(|error| panic!("{event}: {error}")).hints;
+        let expected = match event.as_str() {
+            "push" | "tag_push" => vec![WebhookHint::Ref { name: payload["ref"].as_str().unwrap().to_owned() }],
+            "pull_request" => {
+                vec![WebhookHint::PullRequest { number: payload["pull_request"]["number"].as_u64().unwrap() }]
+            }
+            "merge_request" => {
+                vec![WebhookHint::PullRequest { number: payload["object_attributes"]["iid"].as_u64().unwrap() }]
+            }
+            _ => Vec::new(),
+        };
+        assert_eq!(hints, expected, "{event}");
+        *told.entry(if hints.is_empty() { "nothing".to_owned() } else { event.clone() }).or_default() += 1;
+
+        for (what, changed) in mutations::mutated_bodies(&body) {
+            assert_eq!(verdict(&sound, &changed), Err(WebhookError::Forged), "{event}: {what}");
+        }
+        let prefix = if host == ForgeKind::Gitlab { "v1," } else { "sha256=" };
+        for (what, changed) in mutations::mutated_signatures(prefix, &sign(&body), &sign(b"{}")) {
+            let refusal = verdict(&given(&changed), &body);
+            assert!(
+                matches!(refusal, Err(WebhookError::Forged | WebhookError::Unsigned)),
+                "{event}: signature {what}: {refusal:?}"
+            );
+        }
+        // What is signed and cut short is refused, and stops nothing.
+        for end in (0..body.len()).step_by(body.len() / 10 + 1) {
+            let cut = &body[..end];
+            let read = verdict(&given(&sign(cut)), cut);
+            let says_nothing = expected.is_empty() && host == ForgeKind::Github;
+            assert!(read == Err(WebhookError::Unreadable) || says_nothing, "{event} until {end}: {read:?}");
+        }
+    }
+    told
 }

@@ -7,9 +7,12 @@ use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA51
 use jiff::{Timestamp, civil, tz::TimeZone};
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::ssh_key::{Algorithm, HashAlg, PublicKey, SshSig};
+use stator_core::text::{TextLimit, one_line};
 
 /// What git signs objects under, so that no signature of another purpose passes for one.
 const GIT_NAMESPACE: &str = "git";
+/// How much of why a signature cannot be read is told.
+const MAX_REASON: TextLimit = TextLimit::Characters(200);
 
 /// The keys that may sign, and those that may not.
 #[derive(Default)]
@@ -79,7 +82,11 @@ impl AllowedSigners {
         let object = parts.name.clone();
         let signature = match SshSig::from_pem(signature.trim_ascii_end()) {
             Ok(signature) => signature,
-            Err(error) => return Err(SignatureError::Malformed { object, reason: error.to_string() }),
+            Err(error) => {
+                // It repeats what stands in the signature.
+                let reason = one_line(&error.to_string(), MAX_REASON);
+                return Err(SignatureError::Malformed { object, reason });
+            }
         };
         let signed_by = signature.public_key();
         let key = signed_by.fingerprint(HashAlg::Sha256).to_string();

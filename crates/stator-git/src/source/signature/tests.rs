@@ -1,6 +1,8 @@
 use super::*;
 use crate::source::model_source::VerifyMode;
 use crate::source::secret::SecretValues;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use git2::{ObjectType, Oid};
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -135,6 +137,22 @@ fn what_was_changed_or_copied_does_not_pass() {
     let mut text = String::from_utf8(data("commit-unsigned")).unwrap();
     text = text.replacen("\n\n", &format!("\ngpgsig {}\n\n", of_file.trim().replace('\n', "\n ")), 1);
     insta::assert_snapshot!(described(verify_revision(VerifyMode::Head, &head(text.into_bytes()), &all, later())), @"commit ID is signed with the key SHA256:…, which signed it as `file` and not as `git`");
+}
+
+/// Found by the fuzz target `commit`.
+#[test]
+fn what_an_ssh_signature_says_of_itself_is_told_in_one_line() {
+    let text = String::from_utf8(data("commit-ssh-ed25519")).unwrap();
+    let (before, rest) = text.split_once("-----BEGIN SSH SIGNATURE-----\n").unwrap();
+    let (armored, after) = rest.split_once(" -----END SSH SIGNATURE-----").unwrap();
+    let mut bytes = BASE64.decode(armored.split_whitespace().collect::<String>()).unwrap();
+    let hash = bytes.windows(6).position(|window| window == b"sha512").unwrap();
+    bytes[hash..hash + 6].copy_from_slice(b"sha\x1b[2");
+    let lines = BASE64.encode(bytes).into_bytes();
+    let lines = lines.chunks(70).map(|line| format!(" {}\n", str::from_utf8(line).unwrap())).collect::<String>();
+    let text = format!("{before}-----BEGIN SSH SIGNATURE-----\n{lines} -----END SSH SIGNATURE-----{after}");
+    let refused = verify_revision(VerifyMode::Head, &head(text.into_bytes()), &keys(&["ssh-ed25519.sshpub"]), later());
+    insta::assert_snapshot!(described(refused), @"commit ID has a signature that cannot be read: invalid label: 'sha [2'");
 }
 
 #[test]

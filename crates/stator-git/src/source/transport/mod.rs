@@ -46,3 +46,23 @@ pub(in crate::source) fn open_stream(
         UrlScheme::Local => Err(TransportError::Local { reason: "a local path is read in place".to_owned() }),
     }
 }
+
+/// What hosts answer, for a fuzzer to make up (`tests/fuzz`).
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    use super::pack_inspector::{PackInspector, PackLimits};
+
+    /// Reads a list of refs: how many, or why not.
+    pub fn read_refs(mut bytes: &[u8]) -> Result<usize, String> {
+        let redact = |text: &[u8]| super::http::sanitize_text(text, 200);
+        let list = super::ref_advertisement::read_ref_list(&mut bytes, "git.example.com", 1000, redact);
+        list.map(|list| list.refs.len()).map_err(|error| error.to_string())
+    }
+
+    /// Reads along an answer to a fetch, so many bytes at a time: why it must not reach libgit2, if so.
+    pub fn inspect_pack(bytes: &[u8], step: usize) -> Option<String> {
+        let limits = PackLimits { max_objects: 100, max_object_bytes: 1 << 20, max_unpacked_bytes: 4 << 20 };
+        let mut inspector = PackInspector::new(limits);
+        bytes.chunks(step).find_map(|chunk| inspector.observe(chunk).err()).map(|fault| format!("{fault:?}"))
+    }
+}

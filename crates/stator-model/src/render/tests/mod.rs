@@ -5,6 +5,7 @@ mod contradictions;
 mod edges;
 mod emission;
 mod files;
+mod hostile;
 mod laws;
 mod locked;
 mod routes;
