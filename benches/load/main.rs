@@ -1,7 +1,7 @@
 //! A controller in as much memory as the chart gives it, and everybody at once: signed deliveries beside unsigned ones, connections
 //! that say nothing, readers of its pages, and pushes of which none may be lost.
 //!
-//! `cargo bench --bench load` prints the table that `docs/performance.md` shows (`-- --seconds N`, `--rate N` deliveries a second
+//! `cargo bench --bench load` prints a table, as in `docs/reliability.md` (`-- --seconds N`, `--rate N` deliveries a second
 //! of each kind, `--json FILE`), and fails where a goal is missed. It needs the right to make a cgroup.
 
 mod crowd;

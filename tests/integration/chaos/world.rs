@@ -25,7 +25,7 @@ pub enum Fault {
     ClockStepped,
     /// The disk of a replica is full.
     DiskFull,
-    /// Every pack of a replica's mirrors is overwritten.
+    /// Every pack of all mirrors is overwritten.
     MirrorsDamaged,
     /// The API server is killed and comes back.
     ApiServerRestarted,
@@ -148,7 +148,11 @@ impl World {
             Fault::ControllerPaused => controller.process.signal("-STOP"),
             Fault::ClockStepped => controller.clock.step(3600),
             Fault::DiskFull => controller.fill_disk(true),
-            Fault::MirrorsDamaged => assert!(controller.damage_mirrors() > 0, "it has no mirrors"),
+            // A replica may have no source just now.
+            Fault::MirrorsDamaged => {
+                let damaged: usize = self.controllers.iter().map(Controller::damage_mirrors).sum();
+                assert!(damaged > 0, "there are no mirrors");
+            }
             Fault::ApiServerRestarted => self.plane.restart("kube-apiserver"),
             Fault::EtcdCompacted => {
                 self.plane.compact();
