@@ -83,13 +83,8 @@ fn faults_of(seed: u64, dice: &mut Dice) -> Vec<(Fault, usize)> {
     let count = Fault::ALL.len() as u64;
     let (first, other) = (Fault::ALL[usize::try_from(seed % count).unwrap()], Fault::ALL[dice.roll(Fault::ALL.len())]);
     let which = dice.roll(2);
-    let is_one = dice.roll(2) == 0 || other == first || is_of_forge(other) && is_of_forge(first);
-    // Of one replica only one thing is broken, and of the git host.
+    let is_one = dice.roll(2) == 0 || first.breaks_the_same_as(other);
     if is_one { vec![(first, which)] } else { vec![(first, which), (other, 1 - which)] }
-}
-
-fn is_of_forge(fault: Fault) -> bool {
-    matches!(fault, Fault::ForgeRestarted | Fault::ForgeAway)
 }
 
 /// Changes some of the sources.

@@ -34,7 +34,10 @@ impl Gate {
                 for (from, to) in ways.map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap())) {
                     std::thread::spawn(move || pass(from, to));
                 }
-                kept.open.lock().unwrap().extend([client, server]);
+                let mut open = kept.open.lock().unwrap();
+                // One that has ended keeps no file open.
+                open.retain(|stream| stream.peer_addr().is_ok());
+                open.extend([client, server]);
             }
         });
         Self { port, state }

@@ -61,6 +61,39 @@ impl Fault {
         Self::ForgeRestarted,
         Self::ForgeAway,
     ];
+
+    /// Whether two break the same thing, which cannot be broken twice at a time: an API server ends that starts while its etcd
+    /// does not answer, and no kubelet is there to start it again.
+    pub fn breaks_the_same_as(self, other: Self) -> bool {
+        self.broken() == other.broken()
+    }
+
+    fn broken(self) -> Broken {
+        match self {
+            Self::ControllerKilled
+            | Self::ControllerPaused
+            | Self::ClockStepped
+            | Self::DiskFull
+            | Self::MirrorsDamaged => Broken::OneReplica(self),
+            Self::ApiServerRestarted | Self::EtcdCompacted | Self::EtcdPaused | Self::CertificateRenewed => {
+                Broken::ApiServer
+            }
+            Self::ConnectionsCut => Broken::WayToApiServer,
+            Self::ConversionAway => Broken::Conversion,
+            Self::ForgeRestarted | Self::ForgeAway => Broken::GitHost,
+        }
+    }
+}
+
+/// What a fault is in.
+#[derive(PartialEq, Eq)]
+enum Broken {
+    /// There are two of them: the other one may have another fault.
+    OneReplica(Fault),
+    ApiServer,
+    WayToApiServer,
+    Conversion,
+    GitHost,
 }
 
 /// Everything that can break. It ends with the value.
