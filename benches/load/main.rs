@@ -127,12 +127,13 @@ async fn measure(
     let load = Duration::from_secs(u64::try_from(seconds)?);
     let paths = (0..LOADED).map(|number| format!("/webhooks/gitea/load-{number:02}/models")).collect::<Vec<_>>();
     let paths = Arc::new(paths);
-    let signed = Deliveries::signed(&webhooks, Arc::clone(&paths)).send(rate, load);
-    let unsigned = Deliveries::unsigned(&webhooks, paths).send(rate, load);
+    // Each in a task of its own: a push keeps the thread that it is made on.
+    let signed = tokio::spawn(Deliveries::signed(&webhooks, Arc::clone(&paths)).send(rate, load));
+    let unsigned = tokio::spawn(Deliveries::unsigned(&webhooks, paths).send(rate, load));
     let pushes = push(&scene, &repositories[LOADED..], load);
     let memory = sample_memory(&controller, load);
     let (signed, unsigned, pushes, memory) = tokio::join!(signed, unsigned, pushes, memory);
-    let (mut signed, unsigned, mut pushes, memory) = (signed?, unsigned?, pushes?, memory?);
+    let (mut signed, unsigned, mut pushes, memory) = (signed??, unsigned??, pushes?, memory?);
     let heard = crowd.end().await;
 
     let mut missed = Vec::new();
