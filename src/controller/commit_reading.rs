@@ -2,13 +2,15 @@
 //!
 //! Each commit is bounded by itself, but a hundred moderately large ones at once are not. Whoever reads a commit reserves
 //! what it may take, by what the git objects' headers say of its files, and waits until that much is free: in the order of
-//! asking, so that a large one is not overtaken forever.
+//! asking, so that a large one is not overtaken forever, and by namespace, so that who pushes without end has others wait
+//! for what is being planned and for nothing behind it.
 
 use super::commit_trials::OpenTrial;
+use crate::fair_turns::{FairTurns, Turn};
 use futures_util::FutureExt as _;
 use std::pin::pin;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 /// What one permit of the semaphore stands for.
 const UNIT_BYTES: usize = 64 << 10;
@@ -22,7 +24,8 @@ const CGROUP_LIMIT: &str = "/sys/fs/cgroup/memory.max";
 /// Memory that is shared. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct PlanningBudget {
-    permits: Arc<Semaphore>,
+    /// By namespace.
+    turns: FairTurns<String>,
     /// How much of it may be lent at a time.
     lendable: Arc<Semaphore>,
     units: u32,
@@ -31,8 +34,10 @@ pub struct PlanningBudget {
 /// Reserved memory; given back when dropped.
 #[derive(Debug)]
 pub struct PlanningPermit {
-    permit: Option<OwnedSemaphorePermit>,
-    lendable: Arc<Semaphore>,
+    turn: Option<Turn>,
+    namespace: String,
+    units: u32,
+    budget: PlanningBudget,
 }
 
 impl Default for PlanningBudget {
@@ -49,16 +54,15 @@ impl PlanningBudget {
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, most);
         let lendable = Arc::new(Semaphore::new((units / 2) as usize));
-        Self { permits: Arc::new(Semaphore::new(units as usize)), lendable, units }
+        Self { turns: FairTurns::new(units as usize, units as usize), lendable, units }
     }
 
-    /// Waits until so much is free. What takes more than there is in all waits until nothing else is read, and then has all
+    /// Waits until so much is free for a namespace. What takes more than there is in all waits until nothing else is read, and then has all
     /// of it.
-    pub async fn reserve(&self, bytes: usize) -> PlanningPermit {
+    pub async fn reserve(&self, namespace: &str, bytes: usize) -> PlanningPermit {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units);
-        // The semaphore is never closed.
-        let permit = Arc::clone(&self.permits).acquire_many_owned(units).await.ok();
-        PlanningPermit { permit, lendable: Arc::clone(&self.lendable) }
+        let turn = Some(self.turns.wait(namespace.to_owned(), units).await);
+        PlanningPermit { turn, namespace: namespace.to_owned(), units, budget: self.clone() }
     }
 }
 
@@ -78,16 +82,11 @@ impl CommitReading {
         if let Some(answered) = answer.as_mut().now_or_never() {
             return answered;
         }
-        let Some(PlanningPermit { permit: Some(reserved), lendable }) = self.permit.take() else { return answer.await };
-        let (permits, units) = (Arc::clone(reserved.semaphore()), reserved.num_permits());
-        let units = u32::try_from(units).unwrap_or(u32::MAX);
-        let Ok(lent) = Arc::clone(&lendable).try_acquire_many_owned(units) else {
-            self.permit = Some(PlanningPermit { permit: Some(reserved), lendable });
-            return answer.await;
-        };
-        drop(reserved);
+        let Some(PlanningPermit { turn, namespace, units, budget }) = &mut self.permit else { return answer.await };
+        let Ok(lent) = Arc::clone(&budget.lendable).try_acquire_many_owned(*units) else { return answer.await };
+        drop(turn.take());
         let answered = answer.await;
-        self.permit = Some(PlanningPermit { permit: permits.acquire_many_owned(units).await.ok(), lendable });
+        *turn = Some(budget.turns.wait(namespace.clone(), *units).await);
         drop(lent);
         answered
     }
@@ -102,10 +101,10 @@ mod tests {
     #[tokio::test]
     async fn commits_wait_for_room_in_the_order_of_asking() {
         let budget = PlanningBudget::new(100 << 20);
-        let (first, second) = (budget.reserve(40 << 20).await, budget.reserve(40 << 20).await);
-        let mut large = Box::pin(budget.reserve(80 << 20));
+        let (first, second) = (budget.reserve("a", 40 << 20).await, budget.reserve("b", 40 << 20).await);
+        let mut large = Box::pin(budget.reserve("c", 80 << 20));
         assert!((&mut large).now_or_never().is_none());
-        let mut small = Box::pin(budget.reserve(1 << 20));
+        let mut small = Box::pin(budget.reserve("d", 1 << 20));
         assert!((&mut small).now_or_never().is_none(), "the large one is not overtaken");
         drop(first);
         assert!((&mut large).now_or_never().is_none());
@@ -113,7 +112,20 @@ mod tests {
         let large = large.await;
         let small = small.await;
         drop((large, small));
-        assert!(budget.reserve(usize::MAX).now_or_never().is_some(), "more than there is has all of it");
+        assert!(budget.reserve("a", usize::MAX).now_or_never().is_some(), "more than there is has all of it");
+    }
+
+    /// Whoever pushes large commits without end has others wait for what is being planned, and for nothing that waits.
+    #[tokio::test]
+    async fn commits_of_one_namespace_wait_behind_each_other_and_keep_no_other_waiting() {
+        let budget = PlanningBudget::new(100 << 20);
+        let first = budget.reserve("greedy", 40 << 20).await;
+        let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(budget.reserve("greedy", 40 << 20))).collect();
+        assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
+        let modest = budget.reserve("modest", 50 << 20).now_or_never();
+        assert!(modest.is_some(), "there is room, and nobody of them is before it");
+        drop(first);
+        assert!((&mut waiting[0]).now_or_never().is_some(), "one after the other");
     }
 
     /// A git host that hung when it was asked for a commit's statuses kept the memory of all that were to be planned.
@@ -126,23 +138,23 @@ mod tests {
             panic!("it is no suspect");
         };
         let budget = PlanningBudget::new(100 << 20);
-        let mut reading = CommitReading { permit: Some(budget.reserve(40 << 20).await), _trial: trial };
+        let mut reading = CommitReading { permit: Some(budget.reserve("a", 40 << 20).await), _trial: trial };
         assert_eq!(reading.lend_memory(std::future::ready(1)).now_or_never(), Some(1), "an answer that is there");
         let (answer, answered) = tokio::sync::oneshot::channel();
         let mut waiting = Box::pin(reading.lend_memory(answered));
         assert!((&mut waiting).now_or_never().is_none());
-        let other = budget.reserve(70 << 20).now_or_never();
+        let other = budget.reserve("b", 70 << 20).now_or_never();
         assert!(other.is_some(), "another is planned meanwhile");
         answer.send(2).unwrap();
         assert!((&mut waiting).now_or_never().is_none(), "and is through before this one goes on");
         drop(other);
         assert_eq!(waiting.await, Ok(2));
-        assert!(budget.reserve(70 << 20).now_or_never().is_none());
+        assert!(budget.reserve("b", 70 << 20).now_or_never().is_none());
         // What is read stays: more than half of the memory is never lent.
         reading.permit = None;
-        reading.permit = Some(budget.reserve(60 << 20).await);
+        reading.permit = Some(budget.reserve("a", 60 << 20).await);
         let mut waiting = Box::pin(reading.lend_memory(std::future::pending::<()>()));
         assert!((&mut waiting).now_or_never().is_none());
-        assert!(budget.reserve(50 << 20).now_or_never().is_none());
+        assert!(budget.reserve("b", 50 << 20).now_or_never().is_none());
     }
 }

@@ -200,7 +200,8 @@ impl MirrorHandle {
             let measured = self.with(MirrorOperation::Read, move |mirror| {
                 Ok(mirror.measure(&commit, &folder)?.memory_estimate(mirror.limits()))
             });
-            reading.permit = Some(self.inner.shared.budget.reserve(measured.await?).await);
+            reading.permit =
+                Some(self.inner.shared.budget.reserve(&self.inner.source.key.namespace, measured.await?).await);
         }
         let tree = self.with(MirrorOperation::Read, move |mirror| mirror.tree(&commit, &folder)).await?;
         Ok((tree, reading))
@@ -220,7 +221,10 @@ impl MirrorHandle {
             TrialDecision::Alone(trial) => {
                 metrics.record_trial(TrialResult::Alone);
                 // Nothing else is read or planned beside it.
-                Ok(CommitReading { permit: Some(shared.budget.reserve(usize::MAX).await), _trial: trial })
+                Ok(CommitReading {
+                    permit: Some(shared.budget.reserve(&source.key.namespace, usize::MAX).await),
+                    _trial: trial,
+                })
             }
             TrialDecision::Refused(refusal) => {
                 metrics.record_trial(TrialResult::Refused);
@@ -266,7 +270,7 @@ impl PullRequestReader for MirrorHandle {
         });
         let (sides, bytes) = fetched.await?;
         if reading.permit.is_none() {
-            reading.permit = Some(self.inner.shared.budget.reserve(bytes).await);
+            reading.permit = Some(self.inner.shared.budget.reserve(&self.inner.source.key.namespace, bytes).await);
         }
         let read = self.with(MirrorOperation::Read, move |mirror| trees::read_sides(mirror, sides, &folder));
         Ok(PullRequestTrees { reading: Some(Arc::new(reading)), ..read.await? })

@@ -8,7 +8,7 @@ use super::reconcile::{
     VerifiedCommits,
 };
 use crate::controller::report::commit_statuses::CommitStatuses;
-use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;
+use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudgets;
 use crate::controller::report::queued_forge::ForgeTurns;
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::manual_requests::{HoldApproval, ManualRequests};
@@ -78,7 +78,7 @@ pub(super) struct SourceTask {
     pub(super) order: SourceOrder,
     pub(super) mirrors: MirrorResources,
     pub(super) forge_turns: ForgeTurns,
-    pub(super) budget: Arc<ForgeWriteBudget>,
+    pub(super) write_budgets: ForgeWriteBudgets,
     pub(super) shutdown: CancellationToken,
     /// Its source was written anew, and no reconciler has taken that up yet.
     pub(super) is_rewritten: bool,
@@ -111,7 +111,7 @@ impl SourceTask {
             };
             let (statuses, problem) = CommitStatuses::new(
                 &self.source,
-                (self.forge_turns.clone(), Arc::clone(&self.budget)),
+                (self.forge_turns.clone(), &self.write_budgets),
                 self.fence.clone(),
                 random_bits(),
                 &self.metrics,

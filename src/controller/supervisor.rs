@@ -9,7 +9,7 @@ use super::mirror_disk::MirrorDisk;
 use super::mirror_handle::MirrorResources;
 use super::reconcile::ReconcileResult;
 use super::source_task::SourceTask;
-use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudget;
+use crate::controller::report::commit_statuses::write_budget::ForgeWriteBudgets;
 use crate::controller::report::notifications::Notifier;
 use crate::controller::report::queued_forge::ForgeTurns;
 use crate::controller::sources::hints::SourceHints;
@@ -52,7 +52,7 @@ pub struct Controller {
     mirrors: MirrorResources,
     shutdown: CancellationToken,
     forge_turns: ForgeTurns,
-    budgets: BTreeMap<String, Arc<ForgeWriteBudget>>,
+    write_budgets: ForgeWriteBudgets,
     owned_shards: OwnedShards,
     running: BTreeMap<SourceKey, RunningSource>,
     /// Sources that are gone and whose tasks are not through yet.
@@ -104,7 +104,7 @@ impl Controller {
             mirrors,
             shutdown: CancellationToken::new(),
             forge_turns: ForgeTurns::default(),
-            budgets: BTreeMap::new(),
+            write_budgets: ForgeWriteBudgets::default(),
             owned_shards: OwnedShards::all(),
             running: BTreeMap::new(),
             leaving: BTreeMap::new(),
@@ -269,8 +269,6 @@ impl Controller {
         let (requests, asked) = watch::channel(asked);
         let fence = self.owned_shards.fence(&source.key).cloned();
         self.registry.register(RegisteredSource { fence, ..RegisteredSource::new(&source, Arc::clone(&hints), seen) });
-        let host = source.url.host().to_owned();
-        let budget = Arc::clone(self.budgets.entry(host).or_default());
         let work = SourceTask {
             registry: self.registry(),
             in_cluster: self.resources.is_some(),
@@ -289,7 +287,7 @@ impl Controller {
             order: self.order.clone(),
             mirrors: self.mirrors.clone(),
             forge_turns: self.forge_turns.clone(),
-            budget,
+            write_budgets: self.write_budgets.clone(),
             shutdown: ending.clone(),
             is_rewritten: anew,
         };

@@ -44,6 +44,11 @@ impl<F> QueuedForge<F> {
         Self { forge, turns, host }
     }
 
+    /// The host, and its port where the API has an address of its own.
+    pub(in crate::controller) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// A call, in its turn.
     async fn in_turn<T>(&self, call: impl Future<Output = T>) -> T {
         let _turn = self.turns.0.wait(self.host.clone(), 1).await;

@@ -63,7 +63,7 @@ impl Default for FakeForge {
             state: Mutex::default(),
             start: Instant::now(),
             slow: Duration::ZERO,
-            limits: ForgeLimits { description: 140, comment: 60_000, html: true },
+            limits: ForgeLimits { description: 140, comment: 60_000, html: true, writes: &[] },
         }
     }
 }

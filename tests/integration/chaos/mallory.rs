@@ -5,7 +5,7 @@ use super::site::{Hands, own};
 use super::tenants::{ALICE, HOOK, MALLORY, WORD};
 use crate::controller::process::ask;
 use crate::gitea::{Gitea, Repository};
-use crate::testbed::ControlPlane;
+use crate::testbed::{ControlPlane, give_way};
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -109,6 +109,8 @@ impl<'a> Mallory<'a> {
         ];
         let start = |(name, attack, pause): Attack<'a>| {
             let running = scope.spawn(move || {
+                // What she works with is no machine of the controller's.
+                give_way().unwrap();
                 let mut times = 0;
                 while !ended.load(Ordering::Relaxed) {
                     attack(self, times);

@@ -70,7 +70,7 @@ fn a_hostile_tenant_neither_delays_nor_sees_another_and_passes_no_policy() {
     assert!(passed.is_empty(), "a policy was passed: {passed:#?}");
     // Alice's are as her last commits say.
     for site in world.sites.iter().filter(|site| site.namespace == ALICE) {
-        until(&format!("{} is as its last commit says", site.name), || site.is_done(&world.hands));
+        world.await_end_of(site);
         site.is_settled(&world.hands);
     }
     world.hands.tenants_are_apart(&[ALICE]);

@@ -242,14 +242,15 @@ impl World {
         for site in &mut self.sites {
             site.push_what_is_left();
         }
-        for site in &self.sites {
-            until(&format!("{} is as its last commit says", site.name), || {
-                site.is_done(&self.hands).map_err(|seen| || format!("{}\n{}", seen(), self.said_of(site)))
-            });
-        }
-        for site in &self.sites {
-            site.await_verdicts();
-        }
+        self.sites.iter().for_each(|site| self.await_end_of(site));
+        self.sites.iter().for_each(Site::await_verdicts);
+    }
+
+    /// Waits until a source's last commit has its success, and the cluster is as it says.
+    pub fn await_end_of(&self, site: &Site) {
+        until(&format!("{} is as its last commit says", site.name), || {
+            site.is_done(&self.hands).map_err(|seen| || format!("{}\n{}", seen(), self.said_of(site)))
+        });
     }
 
     /// Every plan is empty.

@@ -71,6 +71,17 @@ pub struct ForgeLimits {
     pub comment: usize,
     /// Whether comments keep HTML: hidden markers and folded parts.
     pub html: bool,
+    /// At most so many calls that write are made in so long.
+    pub writes: &'static [(usize, Duration)],
+}
+
+impl ForgeLimits {
+    /// Of a host that documents no smaller limit. GitLab takes 300 notes of a user in a minute.
+    pub(super) const WRITES: &'static [(usize, Duration)] = &[(240, Duration::from_secs(60))];
+    /// GitHub lets 80 requests a minute and 500 an hour make content, and says so in no header; who goes on is banned
+    /// ("secondary rate limits" in its REST documentation). Bitbucket Cloud takes 1,000 requests an hour, reads included.
+    pub(super) const FEW_WRITES: &'static [(usize, Duration)] =
+        &[(60, Duration::from_secs(60)), (450, Duration::from_secs(3_600))];
 }
 
 /// What a commit is said to be.

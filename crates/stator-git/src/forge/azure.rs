@@ -155,7 +155,8 @@ impl AzureDevOps {
 
 impl HostDialect for AzureDevOps {
     const NAME: &'static str = "Azure DevOps";
-    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 150_000, html: true };
+    const LIMITS: ForgeLimits =
+        ForgeLimits { description: 255, comment: 150_000, html: true, writes: ForgeLimits::WRITES };
     const STATES: StateWords = StateWords {
         pending: "pending",
         success: "succeeded",

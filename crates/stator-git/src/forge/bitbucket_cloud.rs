@@ -146,7 +146,8 @@ impl BitbucketCloud {
 impl HostDialect for BitbucketCloud {
     const NAME: &'static str = "Bitbucket";
     /// No limit of comments is documented; 200 kB were taken, and more refused. HTML is shown as text.
-    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 100_000, html: false };
+    const LIMITS: ForgeLimits =
+        ForgeLimits { description: 255, comment: 100_000, html: false, writes: ForgeLimits::FEW_WRITES };
     const STATES: StateWords = BITBUCKET_STATES;
     const PAGES: PageStyle = PageStyle { size: ("pagelen", 100), next: NextPage::Linked };
     /// Pull requests come fifty at most.

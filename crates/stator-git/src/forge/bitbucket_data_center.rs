@@ -127,7 +127,8 @@ fn server_url<'a>(at: &ForgeRepository, path: impl IntoIterator<Item = &'a str>)
 
 impl HostDialect for BitbucketDataCenter {
     const NAME: &'static str = "Bitbucket";
-    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 32_768, html: false };
+    const LIMITS: ForgeLimits =
+        ForgeLimits { description: 255, comment: 32_768, html: false, writes: ForgeLimits::WRITES };
     const STATES: StateWords = BITBUCKET_STATES;
     const PAGES: PageStyle = PageStyle { size: ("limit", 100), next: NextPage::Start };
     const PULL_REQUESTS: &'static str = "pull-requests";

@@ -207,7 +207,8 @@ pub(super) struct Github;
 
 impl GithubFamily for Github {
     const NAME: &'static str = "GitHub";
-    const LIMITS: ForgeLimits = ForgeLimits { description: 140, comment: 65_536, html: true };
+    const LIMITS: ForgeLimits =
+        ForgeLimits { description: 140, comment: 65_536, html: true, writes: ForgeLimits::FEW_WRITES };
     /// A hundred of a page are the most that GitHub gives.
     const PAGES: PageStyle = PageStyle { size: ("per_page", 100), next: NextPage::Numbered };
     const COMMENT_PAGES: PageStyle = <Self as GithubFamily>::PAGES;
@@ -230,7 +231,8 @@ pub(super) struct Gitea;
 impl GithubFamily for Gitea {
     const NAME: &'static str = "Gitea";
     /// No limit is documented for descriptions (they are shown on one line), nor for comments.
-    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 65_536, html: true };
+    const LIMITS: ForgeLimits =
+        ForgeLimits { description: 255, comment: 65_536, html: true, writes: ForgeLimits::WRITES };
     /// Fifty of a page are the most that a server gives as it comes (`MAX_RESPONSE_ITEMS`). One may be set to give fewer.
     const PAGES: PageStyle = PageStyle { size: ("limit", 50), next: NextPage::NumberedToEmpty };
     const COMMENT_PAGES: PageStyle = PageStyle::UNPAGED;

@@ -106,7 +106,8 @@ async fn merge_request_branch(at: &ForgeRepository, commit: &str) -> Result<Opti
 
 impl HostDialect for Gitlab {
     const NAME: &'static str = "GitLab";
-    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 1_000_000, html: true };
+    const LIMITS: ForgeLimits =
+        ForgeLimits { description: 255, comment: 1_000_000, html: true, writes: ForgeLimits::WRITES };
     const STATES: StateWords = StateWords {
         pending: "running",
         success: "success",

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use url::Url;
-use write_budget::ForgeWriteBudget;
+use write_budget::{ForgeWriteBudget, ForgeWriteBudgets};
 
 /// How long a host is asked what it shows, after a start.
 const RECALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ pub(in crate::controller) const DEFAULT_CONTEXT_PREFIX: &str = "stator";
 pub(in crate::controller) struct SourceForge {
     pub(in crate::controller) forge: Arc<QueuedForge>,
     pub(in crate::controller) poster: Arc<StatusPoster<QueuedForge>>,
-    pub(in crate::controller) budget: Arc<ForgeWriteBudget>,
+    pub(in crate::controller) budget: ForgeWriteBudget,
     /// What everything that is written there asks.
     pub(in crate::controller) fence: Option<Fence>,
     pub(in crate::controller) metrics: Arc<Metrics>,
@@ -98,7 +98,7 @@ impl CommitStatuses {
     /// connected to is reported, and nothing is posted.
     pub(in crate::controller) fn new(
         source: &ResolvedSource,
-        (turns, budget): (ForgeTurns, Arc<ForgeWriteBudget>),
+        (turns, budgets): (ForgeTurns, &ForgeWriteBudgets),
         fence: Option<Fence>,
         seed: u64,
         metrics: &Arc<Metrics>,
@@ -109,7 +109,8 @@ impl CommitStatuses {
             Err(problem) => (None, Some(problem)),
         };
         let host = forge.map(|forge| {
-            let poster = Arc::new(StatusPoster::start(Arc::clone(&forge), Arc::clone(&budget), fence.clone(), seed));
+            let budget = budgets.budget(forge.host(), forge.limits().writes, &source.key.namespace);
+            let poster = Arc::new(StatusPoster::start(Arc::clone(&forge), budget.clone(), fence.clone(), seed));
             let state = poster.state();
             // The sender is gone with the poster.
             metrics.add_queue_probe(QueueKind::Statuses, move || {
@@ -360,7 +361,15 @@ mod tests {
         );
         let source = crate::controller::sources::file::parse_file("s.yaml", text.as_bytes()).sources.remove(0);
         let pages = Url::parse("https://stator.example.com").ok();
-        CommitStatuses::new(&source, Default::default(), None, 7, &Arc::default(), pages.as_ref()).0
+        CommitStatuses::new(
+            &source,
+            (Default::default(), &Default::default()),
+            None,
+            7,
+            &Arc::default(),
+            pages.as_ref(),
+        )
+        .0
     }
 
     fn shown(report: &CommitStatuses) -> String {

@@ -71,9 +71,9 @@ impl<F> Drop for StatusPoster<F> {
 }
 
 impl<F: ForgeApi + 'static> StatusPoster<F> {
-    /// Starts the task. `seed` is where the jitter of retries comes from; `budget` is shared by all that write to the
-    /// same host. Once `fence` is closed, nothing is posted any more: another replica does.
-    pub fn start(forge: Arc<F>, budget: Arc<ForgeWriteBudget>, fence: Option<Fence>, seed: u64) -> Self {
+    /// Starts the task. `seed` is where the jitter of retries comes from; `budget` is what the
+    /// source's namespace may write to the host. Once `fence` is closed, nothing is posted any more: another replica does.
+    pub fn start(forge: Arc<F>, budget: ForgeWriteBudget, fence: Option<Fence>, seed: u64) -> Self {
         let (state, _) = watch::channel(PosterState::default());
         let shared =
             Arc::new(SharedPostQueue { queue: Mutex::new(PostQueue::new(seed)), wakeup: Notify::new(), state });
@@ -130,7 +130,7 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
 async fn run_poster<F: ForgeApi>(
     forge: Arc<F>,
     shared: Arc<SharedPostQueue>,
-    budget: Arc<ForgeWriteBudget>,
+    budget: ForgeWriteBudget,
     fence: Option<Fence>,
 ) {
     let mut closed = std::pin::pin!(or_pending(fence.as_ref().map(Fence::wait_closed)));

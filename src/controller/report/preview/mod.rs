@@ -90,7 +90,7 @@ pub struct PreviewRunner<F, C> {
     forge: Arc<F>,
     commits: C,
     poster: Arc<StatusPoster<F>>,
-    budget: Arc<ForgeWriteBudget>,
+    budget: ForgeWriteBudget,
     settings: PreviewSettings,
     planner: Arc<Mutex<PullRequestPlanner>>,
     known: BTreeMap<u64, KnownPullRequest>,
@@ -122,12 +122,12 @@ impl From<ForgeError> for PreviewRunError {
 }
 
 impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
-    /// Nothing is asked yet. `budget` is shared by all that write to the same host.
+    /// Nothing is asked yet. `budget` is what the source's namespace may write to the host.
     pub fn new(
         forge: Arc<F>,
         commits: C,
         poster: Arc<StatusPoster<F>>,
-        budget: Arc<ForgeWriteBudget>,
+        budget: ForgeWriteBudget,
         settings: PreviewSettings,
         metrics: Arc<Metrics>,
     ) -> Self {

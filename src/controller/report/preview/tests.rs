@@ -137,10 +137,10 @@ impl Place {
         let url = RepositoryUrl::parse(url.to_str().unwrap(), AllowedSchemes { local: true, insecure: false }).unwrap();
         let remote = RemoteRepository::new(url.clone(), GitCredentials::read(None, &url).unwrap());
         let mirror = Mirror::open(&self.folder.path().join(format!("data-{}", self.started)), remote).unwrap();
-        let budget = Arc::new(ForgeWriteBudget::new(self.writes_per_minute, 100_000));
+        let budget = ForgeWriteBudget::new(&[(self.writes_per_minute, Duration::from_secs(60))]);
         let poster = Arc::new(StatusPoster::start(
             Arc::clone(&self.forge),
-            Arc::new(ForgeWriteBudget::new(6_000, 100_000)),
+            ForgeWriteBudget::new(&[(6_000, Duration::from_secs(60))]),
             None,
             7,
         ));

@@ -12,9 +12,13 @@ fn commit(letter: &str) -> String {
     letter.repeat(40)
 }
 
+fn budget() -> ForgeWriteBudget {
+    ForgeWriteBudget::new(&[(60, Duration::from_secs(60)), (450, Duration::from_secs(3_600))])
+}
+
 fn start(forge: FakeForge) -> (Arc<FakeForge>, StatusPoster<FakeForge>) {
     let forge = Arc::new(forge);
-    let poster = StatusPoster::start(Arc::clone(&forge), Arc::new(ForgeWriteBudget::default()), None, 7);
+    let poster = StatusPoster::start(Arc::clone(&forge), budget(), None, 7);
     (forge, poster)
 }
 
@@ -285,7 +289,7 @@ async fn after_a_restart_the_host_is_read_once_and_only_the_difference_is_sent()
     assert!(poster.wait_until_posted(DAY).await);
     drop(poster);
 
-    let poster = StatusPoster::start(Arc::clone(&forge), Arc::new(ForgeWriteBudget::default()), None, 8);
+    let poster = StatusPoster::start(Arc::clone(&forge), budget(), None, 8);
     for letter in ["a", "b"] {
         assert_eq!(poster.load_posted_statuses(&commit(letter), "stator/").await.unwrap().len(), 1);
     }
@@ -312,8 +316,7 @@ async fn a_flood_is_sent_at_the_pace_of_the_budget_and_none_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn the_queue_is_bounded_and_what_found_no_room_comes_with_the_next_look() {
     let forge = Arc::new(FakeForge::default());
-    let poster =
-        StatusPoster::start(Arc::clone(&forge), Arc::new(ForgeWriteBudget::new(1_000_000, 1_000_000)), None, 7);
+    let poster = StatusPoster::start(Arc::clone(&forge), ForgeWriteBudget::new(&[(1_000_000, DAY)]), None, 7);
     let all: Vec<_> =
         (0..2_500).map(|number| (commit("a"), status(&format!("stator/prod/{number}"), Success, "healthy"))).collect();
     poster.request_statuses(all.clone());
