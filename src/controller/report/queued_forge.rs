@@ -36,15 +36,17 @@ impl<F> QueuedForge<F> {
     /// The API of a source's git host.
     pub(in crate::controller) fn new(forge: F, source: &ResolvedSource, turns: ForgeTurns) -> Self {
         let own = source.spec.forge.as_ref().and_then(|spec| Url::parse(spec.url.as_ref()?).ok());
-        let host = match own.as_ref().and_then(Url::host_str) {
-            Some(host) => format!("{host}:{}", own.as_ref().and_then(Url::port_or_known_default).unwrap_or_default()),
+        let host = match own.as_ref().and_then(|own| Some((own.host_str()?, own.port()))) {
+            Some((host, Some(port))) => format!("{host}:{port}"),
+            // As of a source that does not name it: both share what the host takes.
+            Some((host, None)) => host.to_owned(),
             // Its API is there, too, or beside it; by whatever scheme and port it is cloned.
             None => source.url.host().to_owned(),
         };
         Self { forge, turns, host }
     }
 
-    /// The host, and its port where the API has an address of its own.
+    /// The host, and the port of its API where that is not the usual one.
     pub(in crate::controller) fn host(&self) -> &str {
         &self.host
     }
