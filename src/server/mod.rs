@@ -151,7 +151,8 @@ pub fn routes_with(
             .route(ServerRoute::WebhookOfDigest.rule().path, post(webhooks::receive_for_digest))
             .route(ServerRoute::WebhookOfHost.rule().path, post(webhooks::receive_for_host))
             .route(ServerRoute::WebhookOfName.rule().path, post(webhooks::receive_for_name))
-            .route(ServerRoute::WebhookOfSource.rule().path, post(webhooks::receive_for_source));
+            .route(ServerRoute::WebhookOfSource.rule().path, post(webhooks::receive_for_source))
+            .route_layer(axum::middleware::map_response(webhooks::end_connection));
         known.extend(["/webhooks/<host>", "/webhooks/<host>/<source>"]);
     }
     if parts.probes != ProbeDetail::Absent {

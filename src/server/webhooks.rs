@@ -18,7 +18,7 @@ use crate::telemetry::traces::{TraceContext, TraceSpan};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use stator_git::forge::webhook::{self, DeliveryProof, MAX_BODY_BYTES, WebhookDelivery, WebhookError};
 use stator_git::source::model_source::ForgeKind;
 use std::sync::Arc;
@@ -73,6 +73,13 @@ pub(super) async fn receive_for_digest(
         Some((host, receivers)) => handle_delivery_of(&shared, host, receivers, request).await,
         None => refuse().into_response(),
     }
+}
+
+/// Ends the connection with the answer. A git host that used it again just as it ends would lose that delivery: no client
+/// sends a POST a second time.
+pub(super) async fn end_connection(mut answer: Response) -> Response {
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 /// The host of a source and its secret. What is signed as another host signs is read all the same: else the time that the

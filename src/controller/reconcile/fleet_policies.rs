@@ -67,9 +67,9 @@ impl ReconcileContext {
         judged.await.map_err(|_| AttemptFailure::panicked("verifying the signature"))
     }
 
-    /// The windows of policies that let no sync of a commit in now. What cannot be read closes nothing here, and says so when
-    /// the commit is read; the windows are asked again then.
-    pub(super) async fn closed_policy_windows(&self, commit: &str) -> Option<ClosedWindows> {
+    /// The windows of policies that let no sync of a commit in, and when they were asked. What cannot be read closes nothing
+    /// here, and says so when the commit is read; the windows are asked again then.
+    pub(super) async fn closed_policy_windows(&self, commit: &str) -> Option<(ClosedWindows, Timestamp)> {
         let policies = tokio::time::timeout(DISCOVERY_TIMEOUT, self.rules.policies.read()).await.ok()?.ok()?;
         if !policies.has_windows() {
             return None;
@@ -82,7 +82,8 @@ impl ReconcileContext {
         let facts = self.read_policy_facts().await.ok()?;
         let destination = destination.unwrap_or_else(|| self.source.key.namespace.clone());
         let (bound, now) = (policies.bind(&facts, &destination), self.rules.window_clock.now());
-        tokio::task::spawn_blocking(move || bound.closed_windows(now)).await.ok()?
+        let closed = tokio::task::spawn_blocking(move || bound.closed_windows(now)).await.ok()??;
+        Some((closed, now))
     }
 
     /// Refuses to write a commit that the windows of a policy do not let in. The gate was asked before; here it is known for

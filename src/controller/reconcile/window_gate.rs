@@ -12,9 +12,10 @@ impl ReconcileContext {
     /// open every minute take a while to look through, and nobody else waits for that.
     pub(super) async fn check_gate(&self, commit: &str) -> GateDecision {
         let closed = self.closed_policy_windows(commit).await;
-        self.board.update_state(|state| state.window_policy = closed.as_ref().map(|closed| closed.policy.clone()));
-        if let Some(closed) = closed {
-            return closed_until(closed.opens, self.rules.window_clock.now(), WindowOwner::Policy);
+        let policy = closed.as_ref().map(|(closed, _)| closed.policy.clone());
+        self.board.update_state(|state| state.window_policy = policy);
+        if let Some((closed, now)) = closed {
+            return closed_until(closed.opens, now, WindowOwner::Policy);
         }
         if self.source.windows.is_empty() {
             return GateDecision::Open;
@@ -30,6 +31,7 @@ impl ReconcileContext {
     }
 }
 
+/// `now` is when the windows were asked: counted from a later moment, one that has opened since then would never open.
 fn closed_until(opens: Option<Timestamp>, now: Timestamp, owner: WindowOwner) -> GateDecision {
     let opens_in = opens.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
     GateDecision::Closed { opens, opens_in, owner }

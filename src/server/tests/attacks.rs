@@ -292,3 +292,42 @@ async fn one_address_takes_no_place_of_another() {
     }
     panic!("the connection that was there before, or a later one, is not answered");
 }
+
+/// A connection ends when it is old, and a client that kept it may write its next delivery at that very moment.
+#[tokio::test]
+async fn a_client_that_keeps_its_connections_loses_no_delivery() {
+    const AGE: Duration = Duration::from_millis(50);
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook")]);
+    let listener = HttpListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let listener = listener.with_limits(ConnectionLimits::default(), AGE);
+    let address = listener.address();
+    let serving = tokio::spawn(listener.serve(scene.routes.clone(), scene.ending.clone()));
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"hook");
+    let signature = hex::encode(hmac::sign(&key, PUSH.as_bytes()));
+    let mut kept: Option<tokio::net::TcpStream> = None;
+    for delivery in ["1", "2", "3"] {
+        let mut client = match kept.take() {
+            Some(client) => client,
+            None => tokio::net::TcpStream::connect(address).await.unwrap(),
+        };
+        let length = PUSH.len();
+        let request = format!(
+            "POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitea-Event: push\r\n\
+             X-Gitea-Delivery: {delivery}\r\nX-Gitea-Signature: {signature}\r\nContent-Length: {length}\r\n\r\n{PUSH}"
+        );
+        // The system takes what is written to a connection whose other end is closed.
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let read = client.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..read]).to_lowercase();
+        assert!(answer.starts_with("http/1.1 202"), "delivery {delivery}: {answer:?}");
+        assert!(scene.hinted(0).await.is_some(), "delivery {delivery}");
+        if !answer.contains("connection: close") {
+            // It looks at the connection no more until it writes again.
+            client.readable().await.unwrap();
+            kept = Some(client);
+        }
+    }
+    scene.ending.cancel();
+    serving.await.unwrap();
+}

@@ -18,26 +18,47 @@ const ABOUT_TO_OPEN: &str = "21:59:59Z";
 
 /// A clock that stands where it was put until it is let go on.
 #[derive(Clone)]
-pub(super) struct MovedClock(Arc<Mutex<(Timestamp, Option<Instant>)>>);
+pub(super) struct MovedClock(Arc<Mutex<ShownTime>>);
+
+#[derive(Clone, Copy)]
+enum ShownTime {
+    Stands(Timestamp),
+    /// It shows the first once, and stands at the second from then on.
+    Leaps(Timestamp, Timestamp),
+    GoesOn(Timestamp, Instant),
+}
 
 impl MovedClock {
     pub(super) fn at(day: u32, time: &str) -> Self {
-        Self(Arc::new(Mutex::new((moment(day, time), None))))
+        Self(Arc::new(Mutex::new(ShownTime::Stands(moment(day, time)))))
     }
 
     pub(super) fn put(&self, day: u32, time: &str) {
-        *self.0.lock().unwrap() = (moment(day, time), None);
+        *self.0.lock().unwrap() = ShownTime::Stands(moment(day, time));
+    }
+
+    /// As if whoever reads it next took long.
+    pub(super) fn leap(&self, day: u32, from: &str, to: &str) {
+        *self.0.lock().unwrap() = ShownTime::Leaps(moment(day, from), moment(day, to));
     }
 
     pub(super) fn goes_on(&self) {
-        self.0.lock().unwrap().1 = Some(Instant::now());
+        let from = self.window_clock().now();
+        *self.0.lock().unwrap() = ShownTime::GoesOn(from, Instant::now());
     }
 
     pub(super) fn window_clock(&self) -> WindowClock {
         let clock = self.clone();
         WindowClock::new(move || {
-            let (from, left) = *clock.0.lock().unwrap();
-            from + left.map(|left| left.elapsed()).unwrap_or_default()
+            let mut shown = clock.0.lock().unwrap();
+            match *shown {
+                ShownTime::Stands(at) => at,
+                ShownTime::Leaps(at, next) => {
+                    *shown = ShownTime::Stands(next);
+                    at
+                }
+                ShownTime::GoesOn(from, since) => from + since.elapsed(),
+            }
         })
     }
 }
