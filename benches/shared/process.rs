@@ -74,7 +74,7 @@ impl ControllerProcess {
             .args(["--lease-namespace", run.leases, "--identity", "bench", "--shards", "1", "--data", "mirrors"])
             // The git host is on this machine.
             .env("STATOR_ALLOW_LOCAL_ADDRESSES", "true")
-            .env("MIMALLOC_PURGE_DELAY", "0");
+            .envs([("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_ALLOW_THP", "0")]);
         command.args(run.flags);
         if let Some(namespace) = run.sources {
             command.args(["--watch-namespace", namespace]);

@@ -132,7 +132,7 @@ pub(super) enum LeaseOperation {
         /// As above.
         from: LeaseState,
     },
-    /// Nobody has it.
+    /// Nobody has it: neither this replica nor one that did not renew it any more.
     Release {
         /// As above.
         from: LeaseState,

@@ -63,6 +63,11 @@ impl ObservedLease {
         self.since + self.valid_for(terms)
     }
 
+    /// Whether somebody has it who did not renew it for as long as it counts.
+    pub fn is_given_up(&self, now: Duration, terms: &LeaseTerms) -> bool {
+        self.lease.holder.is_some() && now >= self.expires_at(terms)
+    }
+
     /// Whether somebody has it.
     pub fn is_held(&self, now: Duration, terms: &LeaseTerms) -> bool {
         self.lease.holder.is_some() && now < self.expires_at(terms)

@@ -128,14 +128,28 @@ impl LeaseMachine {
             }
             Some((known, from)) if takes && known.lease.holder.is_none() && settled => LeaseOperation::Take { from },
             Some((known, from)) if takes && !known.is_held(now, &self.config.terms) => LeaseOperation::Take { from },
+            // Whose part it is may have started since, and would wait as long again.
+            Some((known, from)) if may_take && known.is_given_up(now, &self.config.terms) => {
+                LeaseOperation::Release { from }
+            }
             None if takes && settled && !self.vanished.contains_key(&shard) => LeaseOperation::Create,
             Some(_) | None => return,
         };
         self.request_write(name, LeaseRole::Shard(shard), what, now, effects);
     }
 
-    /// Leases that nobody needs any more. One of the replicas sees to it.
+    /// Leases that nobody needs any more. One of the replicas deletes them; that a replica is gone, whoever saw it first says.
     fn plan_dead_leases(&mut self, now: Duration, effects: &mut Vec<LeaseEffect>) {
+        let terms = self.config.terms;
+        let given_up = |known: &&ObservedLease| {
+            known.lease.role == LeaseRole::Member
+                && known.lease.holder.as_ref() != Some(&self.config.identity)
+                && known.is_given_up(now, &terms)
+        };
+        let gone: Vec<_> = self.observed.values().filter(given_up).map(|known| known.lease.clone()).collect();
+        for from in gone {
+            self.request_write(from.name.clone(), from.role, LeaseOperation::Release { from }, now, effects);
+        }
         if self.leaving || self.live_members(now).first() != Some(&self.config.identity.as_str()) {
             return;
         }

@@ -64,6 +64,28 @@ fn one_of_three_leads_and_the_next_takes_over_when_it_crashes() {
     ");
 }
 
+/// Who comes while the leases of one that crashed still count, as a container that is started again, does not wait as long
+/// as if it had crashed only then.
+#[test]
+fn a_successor_of_one_that_crashed_waits_no_longer_than_the_others() {
+    for (shards, pause) in [(1, 1_000), (4, 4_000), (7, 9_000)] {
+        let mut world = world(shards);
+        for _ in 0..2 {
+            world.start(1.0);
+        }
+        world.run(30_000, &mut one_at_a_time);
+        let crashed = world.now;
+        world.crash(0);
+        world.run(crashed + pause, &mut one_at_a_time);
+        world.start(1.0);
+        until_held(&mut world, shards, 60_000);
+        let took = world.now - crashed;
+        assert!(took <= 15_500, "{shards} shards: {took} ms");
+        world.run(world.now + 5_000, &mut one_at_a_time);
+        assert!(world.loads().iter().all(|load| *load <= usize::try_from(shards).unwrap().div_ceil(2)));
+    }
+}
+
 #[test]
 fn a_leader_that_ends_hands_over_at_once() {
     let mut world = world(1);
