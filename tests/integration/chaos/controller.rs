@@ -4,6 +4,9 @@ use super::clock::TestClock;
 use super::site::Hands;
 use crate::controller::process::Process;
 use crate::testbed;
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -56,14 +59,20 @@ impl Controller {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "pack") {
-                    let Ok(length) = fs_err::metadata(&path).map(|known| known.len()) else { continue };
-                    let _ = fs_err::remove_file(&path);
-                    damaged += usize::from(fs_err::write(&path, vec![0xa5; length.try_into().unwrap()]).is_ok());
+                    damaged += usize::from(overwrite(&path).is_ok());
                 }
             }
         }
         damaged
     }
+}
+
+/// In its place, so that a process that has it open sees it too.
+fn overwrite(path: &Path) -> std::io::Result<()> {
+    let known = fs_err::metadata(path)?;
+    fs_err::set_permissions(path, Permissions::from_mode(0o600))?;
+    let mut file = fs_err::OpenOptions::new().write(true).open(path)?;
+    file.write_all(&vec![0xa5; known.len().try_into().unwrap()])
 }
 
 fn start_process(
