@@ -31,6 +31,7 @@ mod gitea;
 mod install;
 mod integrations;
 mod layering;
+mod links;
 mod mirror;
 #[path = "../support/node/mod.rs"]
 mod node;

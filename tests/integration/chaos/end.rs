@@ -10,11 +10,11 @@ use stator_core::object::Object;
 use stator_model::plan::{Record, SyncState};
 use std::collections::BTreeMap;
 
-/// What is wrong with what the git host shows of a source's commits.
+/// What is wrong with what the git host shows of a source's commits that were not judged yet.
 pub fn wrong_verdicts(site: &Site) -> Vec<String> {
     let newest = site.pushed.last().unwrap();
     let mut wrong = Vec::new();
-    for pushed in &site.pushed {
+    for pushed in site.pushed.iter().skip(site.judged) {
         let statuses = site.statuses(&pushed.commit);
         let other: Vec<_> = statuses.iter().filter(|status| status.context != CONTEXT).collect();
         let fault = if other.is_empty() {

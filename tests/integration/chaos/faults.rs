@@ -66,11 +66,16 @@ fn after_every_fault_the_last_commits_hold_and_nothing_was_written_twice() {
             assert!(generation <= commits, "{faults:?}: generation {generation} after {commits} commits\n{told}");
         }
         assert!(limit.is_none_or(|limit| lasted <= limit), "{faults:?}: not back after {lasted:?}\n{told}");
+        world.sites.iter_mut().for_each(|site| site.judged = site.pushed.len());
         for (fault, _) in faults {
             took.entry(fault).or_default().push(lasted);
         }
     }
     world.is_at_rest();
+    // Once more, all of them: nothing was said of a commit after it had ended.
+    world.sites.iter_mut().for_each(|site| site.judged = 0);
+    let wrong = world.wrong_verdicts();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     for (fault, mut took) in took {
         took.sort();
         let (median, longest) = (took[took.len() / 2].as_secs_f64(), took[took.len() - 1].as_secs_f64());
