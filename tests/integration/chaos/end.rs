@@ -2,6 +2,7 @@
 
 use super::site::{CONTEXT, Hands, PushedCommit, Site};
 use crate::gitea::GiteaStatus;
+use crate::testbed::eventually;
 use stator_cluster::cluster::Cluster as _;
 use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_core::dynamo::health::Health;
@@ -71,7 +72,9 @@ pub fn wrong_objects(hands: &Hands, sites: &[Site]) -> Vec<String> {
         for kind in kinds::ALL {
             // Everywhere: nothing is where no tenant is. A cluster has ConfigMaps and Services of its own.
             let labels = if kind.is_on_demand() { &own } else { &everything };
-            for object in cluster.list(kind, None, labels).await.unwrap() {
+            // An API server that came back just now may say so for a while.
+            let list = async || cluster.list(kind, None, labels).await.map_err(|error| move || error.to_string());
+            for object in eventually(&format!("{} can be listed", kind.plural), list).await {
                 found.insert((kind.kind, object.namespace().to_owned(), object.name().to_owned()), object);
             }
         }

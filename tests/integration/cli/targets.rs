@@ -207,6 +207,11 @@ fn standard_input_is_a_file_like_any_other() {
     ");
     pipe(&["fmt", "-", "--check"], jumbled).exits(1);
     assert_eq!(pipe(&["fmt", "-"], MOCK).success().result(), MOCK);
+    // Lines of a block that begin with other white space than spaces are left as they are, without a word.
+    for odd in ["a: |+\n\n \t  b {\n  }\n", "a: >\n \u{a0}\u{a0}b\n ü\n", "a: |\n  \u{3000}b\n  c\n"] {
+        let output = pipe(&["fmt", "-"], odd).success();
+        assert_eq!((output.result(), output.notes()), (odd.to_owned(), String::new()));
+    }
     assert_snapshot!(pipe(&["fmt", "-"], "kind: ["), @"
     exit 2
     ----- stdout -----

@@ -106,7 +106,9 @@ fn without_trailing_blanks(text: &str, parsed: &CommentedYaml) -> String {
 }
 
 fn apply_style(text: &str) -> String {
-    if text.lines().any(|line| content_column(line) > MAX_INDENT) {
+    // Its printer takes all white space for indentation, and cuts as many bytes off each further line of a block.
+    let is_odd = |line: &str| line.trim() != line.trim_end().trim_start_matches(' ');
+    if text.lines().any(|line| content_column(line) > MAX_INDENT || is_odd(line)) {
         return text.to_owned();
     }
     let options = FormatOptions {
