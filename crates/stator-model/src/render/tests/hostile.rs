@@ -137,6 +137,11 @@ fn fault_of_findings(findings: &[Finding]) -> Option<String> {
     faces.into_iter().find_map(|(face, text)| Some(format!("{face} {}", fault_of_text(&text, findings.len())?)))
 }
 
+/// An object as the embedded cluster reads its own files: nested as deep as a model may nest it, and some levels more.
+fn read_as_stored(yaml: &str) -> Option<Value> {
+    serde_saphyr::from_str_with_options(yaml, serde_saphyr::options! { budget: None }).ok()
+}
+
 /// What is wrong with what becomes of a repository.
 fn fault_of(model: &Value, value: &str) -> Option<String> {
     let selection = Workspace::parse(&repository(model, value)).resolve_environment(Some("prod")).unwrap();
@@ -170,7 +175,7 @@ fn fault_of(model: &Value, value: &str) -> Option<String> {
                 Some("has no name that Kubernetes takes")
             } else if yaml.contains(CANARY) {
                 Some("has what another model says")
-            } else if serde_saphyr::from_str::<Value>(&yaml).ok().as_ref() != Some(object.value()) {
+            } else if read_as_stored(&yaml).as_ref() != Some(object.value()) {
                 Some("is not read as it was written")
             } else {
                 None
