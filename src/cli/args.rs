@@ -1,7 +1,7 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
 use super::error::{CliError, CliErrorKind};
-use clap::builder::{BoolishValueParser, FalseyValueParser};
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use serde::Serialize;
 use stator_cluster::cluster::AnyCluster;
@@ -24,21 +24,21 @@ use std::time::Duration;
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Print only results and errors
-    #[arg(short, long, global = true, env = "STATOR_QUIET", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Log more; twice for debug, three times for trace
-    #[arg(short, long, global = true, env = "STATOR_VERBOSE", action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
     /// When to use colour; NO_COLOR and CLICOLOR_FORCE are respected too
-    #[arg(
-        long,
-        global = true,
-        env = "STATOR_COLOR",
-        value_name = "WHEN",
-        default_value = "auto",
-        hide_possible_values = false
-    )]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = false)]
     pub color: ColorWhen,
+}
+
+impl GlobalArgs {
+    /// For what says nothing.
+    pub fn quiet() -> Self {
+        Self { quiet: true, verbose: 0, color: ColorWhen::Never }
+    }
 }
 
 /// When to colour.
@@ -94,7 +94,7 @@ pub struct EnvironmentArgs {
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
     pub environment: Option<String>,
     /// Namespace to use instead of the environment's own
-    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
     #[command(flatten)]
     pub dynamo: DynamoArgs,
@@ -164,10 +164,10 @@ pub struct ClusterArgs {
     #[arg(long, env = "STATOR_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
     /// Path of the kubeconfig, instead of $KUBECONFIG and ~/.kube/config
-    #[arg(long, env = "STATOR_KUBECONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubeconfig: Option<PathBuf>,
     /// Act as this user on a Kubernetes cluster; a service account is system:serviceaccount:NAMESPACE:NAME
-    #[arg(long = "as", env = "STATOR_AS", value_name = "USER")]
+    #[arg(long = "as", value_name = "USER")]
     pub impersonate: Option<String>,
     /// Time limit for the command: 90s, 5m, 1h30m
     #[arg(long, env = "STATOR_TIMEOUT", value_name = "DURATION", value_parser = duration)]
@@ -191,7 +191,7 @@ impl ClusterArgs {
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct EmptyArgs {
     /// Succeed also where there is neither a stator.yaml nor a model.yaml; without it, that counts as a wrong path
-    #[arg(long, env = "STATOR_ALLOW_EMPTY", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub allow_empty: bool,
 }
 
@@ -201,7 +201,7 @@ pub struct EmptyArgs {
 pub struct FrontendArgs {
     /// Count an adapter as healthy only when its graph's frontend lists it. stator asks the frontend through the API
     /// server, which needs `get` on `services/proxy`. Default: only in a pod of the cluster
-    #[arg(long, env = "STATOR_ASK_FRONTENDS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     ask_frontends: Option<bool>,
 }
 
@@ -219,10 +219,10 @@ impl FrontendArgs {
 pub struct SimulateArgs {
     /// Simulate the Dynamo operator on the embedded cluster, so that models become healthy; with `status`, while it
     /// watches. The environment or `--dynamo` sets its release
-    #[arg(long, env = "STATOR_SIMULATE_OPERATOR", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub simulate_operator: bool,
     /// Speed of the simulated operator, as a multiple of real time
-    #[arg(long, env = "STATOR_SIMULATE_SPEED", value_name = "FACTOR", default_value = "10", value_parser = speed)]
+    #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = speed)]
     pub simulate_speed: f64,
 }
 
@@ -257,9 +257,9 @@ impl SimulateArgs {
 #[derive(Clone, Debug, Args)]
 pub struct ChangeArgs {
     /// Whether to delete objects that are no longer in git
-    #[arg(long, env = "STATOR_PRUNE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub prune: bool,
-    /// Override a guard; on the command line only, never by a variable
+    /// Override a guard
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub allow: Vec<AllowArg>,
 }

@@ -9,8 +9,7 @@ use super::sources::SourceClient;
 use super::targets::TargetArgs;
 use super::upgrade_check::{self, UpgradeCheck};
 use super::{connect, signals};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
@@ -32,7 +31,7 @@ const MAX_CONCURRENT_QUESTIONS: usize = 16;
 /// The time limit where none is given.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Check that a cluster meets stator's requirements, and that you have the rights for a sync
+/// Check that a cluster is ready for stator, and your rights
 ///
 /// With --dynamo, check what another release of Dynamo would do to the models of a repository: what it refuses, restarts,
 /// freezes and gives up, with the fixes as a patch, and what to do in which order. A cluster is asked only if an option names
@@ -44,28 +43,27 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct CheckArgs {
     #[command(flatten)]
     targets: TargetArgs,
-    /// Release of Dynamo to upgrade to, or to return to, such as 1.5; on the command line only, never by a variable
+    /// Release of Dynamo to upgrade to, or to return to, such as 1.5
     #[arg(long, value_name = "RELEASE")]
     dynamo: Option<Release>,
-    /// With --dynamo: write the fixes to the files that can be fixed before the upgrade; on the command line only, never by a
-    /// variable
+    /// With --dynamo: write the fixes to the files that can be fixed before the upgrade
     #[arg(long, requires = "dynamo")]
     write: bool,
     /// With --dynamo: environment of the repository; optional if there is only one
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
     environment: Option<String>,
     /// Check before you install stator: do not require stator's own definitions
-    #[arg(long, env = "STATOR_PRE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pre: bool,
     /// Namespace to sync models to; by default the context's
-    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]
     empty: EmptyArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Report format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
 }
 
@@ -92,7 +90,7 @@ impl CheckOutcome {
 
 /// One check.
 #[derive(Clone, Debug, Serialize)]
-struct CheckResult {
+pub struct CheckResult {
     check: &'static str,
     result: CheckOutcome,
     message: String,
@@ -119,6 +117,8 @@ struct CheckReport<'a> {
     namespace: String,
     passed: bool,
     checks: &'a [CheckResult],
+    /// What to do next.
+    next: String,
 }
 
 /// Looks, and says what was found.
@@ -149,38 +149,44 @@ pub async fn run(arguments: &CheckArgs, output: &Output) -> Result<ExitStatus, C
     let limits = arguments.cluster.with_default_timeout(DEFAULT_TIMEOUT);
     let look = async {
         let cluster = connect::open(&arguments.cluster, ClusterAccess::Read, Path::new("."), None, output).await?;
-        check_cluster(arguments, cluster).await
+        check_cluster(cluster, arguments.namespace.as_deref(), arguments.pre).await
     };
     let (cluster, namespace, checks) = tokio::select! {
         found = connect::with_timeout(&limits, look) => found?,
         () = signals::wait_for_interrupt() => return Ok(ExitStatus::Interrupted),
     };
     let passed = checks.iter().all(|check| check.result != CheckOutcome::Failed);
-    let data = arguments.output.encode(&CheckReport { cluster, namespace, passed, checks: &checks })?;
-    output.write_result(&data.unwrap_or_else(|| format_text(&checks, &output.stdout_style)))?;
+    let next = next_step(&checks, arguments.pre);
+    let text = || format!("{}\nNext: {next}\n", format_text(&checks, &output.stdout_style));
+    let report = CheckReport { cluster, namespace, passed, checks: &checks, next: next.clone() };
+    output.write_result(&arguments.output.encode(&report)?.unwrap_or_else(text))?;
     Ok(if passed { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
-/// The cluster, the namespace, and what was found of them.
-async fn check_cluster(
-    arguments: &CheckArgs,
+/// The cluster, the namespace, and what was found of them; `is_before` where stator's own definitions are not there yet.
+///
+/// # Errors
+/// When the cluster cannot be reached.
+pub async fn check_cluster(
     cluster: AnyCluster,
+    namespace: Option<&str>,
+    is_before: bool,
 ) -> Result<(String, String, Vec<CheckResult>), CliError> {
     let described = cluster.describe();
     let Some(kube) = cluster.as_kubernetes() else {
-        let namespace = arguments.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = namespace.unwrap_or("default").to_owned();
         let message = "the embedded cluster has every definition and requires no rights";
         return Ok((described, namespace, vec![CheckResult::passed("cluster", message)]));
     };
-    let namespace = arguments.namespace.clone().unwrap_or_else(|| kube.client().default_namespace().to_owned());
+    let namespace = namespace.map_or_else(|| kube.client().default_namespace().to_owned(), str::to_owned);
     // Before all else: a server that does not answer is an error and no list of twenty.
-    let definitions = check_definitions(kube, arguments.pre).await?;
+    let definitions = check_definitions(kube, is_before).await?;
     let mut checks = vec![check_version(kube).await];
     checks.extend(definitions);
     checks.push(check_namespace(kube, &namespace).await);
     checks.extend(check_rights(kube, &namespace).await?);
     checks.extend(check_neighbours(kube).await?);
-    if !arguments.pre {
+    if !is_before {
         checks.extend(check_sources(kube, &namespace).await);
     }
     Ok((described, namespace, checks))
@@ -347,11 +353,36 @@ async fn check_sources(kube: &KubeCluster, namespace: &str) -> Vec<CheckResult> 
             CheckResult::missing("sources", true, message, "see `stator get sources -A`, and the controller's logs")
         })
         .collect();
+    if listed.is_empty() {
+        return vec![CheckResult::passed("sources", NO_SOURCES)];
+    }
     if unwell.is_empty() {
         let message = format!("{}, each ready or suspended", pluralize(listed.len(), "source", "sources"));
         return vec![CheckResult::passed("sources", message)];
     }
     unwell
+}
+
+/// What a cluster says of its sources before there is one.
+const NO_SOURCES: &str = "no source yet";
+
+/// What somebody does next who sets stator up.
+fn next_step(checks: &[CheckResult], is_before: bool) -> String {
+    let missing = |result| checks.iter().find(|check| check.result == result).and_then(|check| check.fix.clone());
+    if let Some(fix) = missing(CheckOutcome::Failed) {
+        return fix;
+    }
+    if is_before {
+        return "install stator's definitions: `kubectl apply --server-side -f crds/`, or the chart".to_owned();
+    }
+    match checks.iter().find(|check| check.check == "sources") {
+        None => "`stator sync --wait`".to_owned(),
+        Some(check) if check.result == CheckOutcome::Warning => check.fix.clone().unwrap_or_default(),
+        Some(check) if check.message == NO_SOURCES => {
+            "`stator create source` lets a controller follow a repository, and `stator sync` syncs from here".to_owned()
+        }
+        Some(_) => "`stator get sources -A` shows what the sources do".to_owned(),
+    }
 }
 
 fn format_text(checks: &[CheckResult], look: &TerminalOptions) -> String {

@@ -94,10 +94,10 @@ impl KubernetesPurpose {
             Self::EditSources => CliError::usage(
                 "sources are objects of a Kubernetes cluster, and this is the embedded cluster",
             )
-            .with_hint("select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file"),
+            .with_hint("select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source-file FILE` runs the sources of a file"),
             Self::FollowSources => CliError::usage("no Kubernetes cluster to read ModelSource objects from")
                 .with_hint("select one with --context, --kubeconfig or `--cluster in-cluster`")
-                .with_hint("or pass a file of sources with `stator controller --source FILE`, which also works on the embedded cluster"),
+                .with_hint("or pass a file of sources with `stator controller --source-file FILE`, which also works on the embedded cluster"),
         }
     }
 }

@@ -4,8 +4,7 @@ use super::args::{ClusterArgs, PolicyArgs, ReportFormat, to_yaml};
 use super::connect;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use serde::Serialize;
 use stator_core::finding::{Rule, did_you_mean};
 use stator_core::manual;
@@ -29,15 +28,15 @@ pub struct ExplainArgs {
     #[arg(value_name = "FIELD.PATH|RULE", default_value = "model", hide_default_value = true)]
     field: String,
     /// Show all nested fields, by name and type
-    #[arg(long, env = "STATOR_RECURSIVE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     recursive: bool,
     /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
     #[command(flatten)]
     policies: PolicyArgs,
     /// With `policy`: show only the policies that apply to this namespace; by default, all policies
-    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -46,8 +45,9 @@ pub struct ExplainArgs {
 pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if arguments.field == "policy" {
         if arguments.recursive {
-            return Err(CliError::usage("--recursive works with fields, not with `policy`")
-                .with_hint("omit --recursive, or unset STATOR_RECURSIVE"));
+            return Err(
+                CliError::usage("--recursive works with fields, not with `policy`").with_hint("omit --recursive")
+            );
         }
         return show_policies(arguments, output).await;
     }
@@ -74,6 +74,19 @@ pub async fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus,
     let data = arguments.output.encode(&explanation)?;
     output.write_result(&data.unwrap_or_else(|| format_explanation(&explanation, &output.stdout_style)))?;
     Ok(ExitStatus::Success)
+}
+
+/// What a word may go on to that is explained: fields below what it names, documents, and rules.
+pub fn explainable_words(word: &str) -> Vec<String> {
+    if let Some((above, _)) = word.rsplit_once('.') {
+        let fields = explain_any(above).map(|explanation| explanation.fields).unwrap_or_default();
+        return fields.into_iter().map(|field| format!("{above}.{}", field.name)).collect();
+    }
+    let documents = DocumentKind::ALL.map(DocumentKind::as_str).into_iter();
+    let documents = documents.chain(OTHER_DOCUMENTS.iter().map(|(kind, _)| *kind)).map(str::to_lowercase);
+    let fields = explain("model.spec").map(|explanation| explanation.fields).unwrap_or_default();
+    let rules = RULE_GROUPS.iter().flat_map(|(_, rules)| rules.iter()).map(|rule| rule.id.to_owned());
+    documents.chain(fields.into_iter().map(|field| field.name)).chain(rules.filter(|_| word.contains('/'))).collect()
 }
 
 /// Every rule that a finding may name, by what it is about.

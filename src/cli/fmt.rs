@@ -6,8 +6,7 @@ use super::files;
 use super::output::Output;
 use super::repository;
 use super::targets::{PathArgs, TargetedModels};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use rayon::prelude::*;
 use stator_git::source::{self, Checkout, RepositoryScope, ScopePart};
 use stator_model::intent::Workspace;
@@ -17,7 +16,7 @@ use stator_model::present::{escape, pluralize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Format model.yaml, overlays and stator.yaml in canonical order and style; comments are kept
+/// Format model.yaml, overlays and stator.yaml; comments stay
 #[derive(Debug, Args)]
 #[command(
     after_help = "With `-`, standard input is formatted to standard output.\n\nExit codes: 0 success; 1 with --check or --diff, a file would change; 2 a file cannot be formatted.\n\nExamples:\n  stator fmt\n  stator fmt --diff models/chat\n  stator fmt - < model.yaml"
@@ -28,10 +27,10 @@ pub struct FmtArgs {
     #[command(flatten)]
     empty: EmptyArgs,
     /// Change nothing; list the files that would change
-    #[arg(long, env = "STATOR_CHECK", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     check: bool,
     /// Change nothing; show what would change as a unified diff
-    #[arg(long, env = "STATOR_DIFF", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     diff: bool,
 }
 

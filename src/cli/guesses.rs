@@ -2,6 +2,7 @@
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 /// Commands of other tools, and what does the same here.
@@ -12,8 +13,8 @@ const COMMANDS: &[(&[&str], &str)] = &[
         "remove the model's folder from git, then run `stator sync`: it deletes the models that git no longer has",
     ),
     (
-        &["create", "new", "add", "generate"],
-        "`stator init` creates a repository, and `stator import` models from manifests",
+        &["new", "add", "generate"],
+        "`stator init` creates a repository, `stator import` models from manifests, and `stator create source` a source",
     ),
     (&["list", "ls", "ps", "top"], "`stator status` lists the models"),
     (
@@ -98,4 +99,46 @@ pub fn refuse_single_dash(arguments: &[OsString], command: &Command) -> Option<c
     error.insert(ContextKind::InvalidArg, ContextValue::String(written.to_owned()));
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     Some(error)
+}
+
+/// Reads the names that commands and options had until 0.1, for one release. Gives the arguments by their names of today,
+/// and what to say of each.
+pub fn translate_renamed(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
+    let is_option = |argument: &OsString| argument.as_encoded_bytes().first() == Some(&b'-');
+    let behind_color = |at: usize| at.checked_sub(1).is_some_and(|before| arguments[before] == "--color");
+    let verb = (1..arguments.len()).find(|at| !is_option(&arguments[*at]) && !behind_color(*at));
+    let Some((at, verb)) = verb.and_then(|at| Some((at, arguments[at].to_str()?))) else {
+        return (arguments, Vec::new());
+    };
+    let say =
+        |old: &str, new: &str| format!("warning: `{old}` is now `{new}`; the old name goes with the next release");
+    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+    let (before, behind) = (arguments[..at].to_vec(), arguments[at + 1..].to_vec());
+    if verb == "events" {
+        let told = say("stator events", "stator history --events");
+        return ([before, words(&["history", "--events"]), behind].concat(), vec![told]);
+    }
+    if verb == "diff" {
+        // A diff ended with 1 where there was one, unless told otherwise.
+        let (code, rest): (Vec<_>, Vec<_>) =
+            behind.into_iter().partition(|word| word.as_encoded_bytes().starts_with(b"--exit-code"));
+        let is_off = code.last().is_some_and(|word| word == "--exit-code=false");
+        let plan = words(if is_off { &["plan", "--output=diff"] } else { &["plan", "--output=diff", "--exit-code"] });
+        return ([before, plan, rest].concat(), vec![say("stator diff", "stator plan -o diff --exit-code")]);
+    }
+    let (old, new) = match verb {
+        "validate" => ("--format", "--output"),
+        "controller" | "rollback" => ("--source", "--source-file"),
+        _ => return (arguments, Vec::new()),
+    };
+    let mut told = BTreeSet::new();
+    let translate = |word: OsString| match word.to_str().and_then(|word| word.strip_prefix(old)) {
+        Some(rest) if rest.is_empty() || rest.starts_with('=') => {
+            told.insert(say(old, new));
+            OsString::from(format!("{new}{rest}"))
+        }
+        Some(_) | None => word,
+    };
+    let translated = arguments.into_iter().map(translate).collect();
+    (translated, told.into_iter().collect())
 }

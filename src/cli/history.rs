@@ -1,4 +1,4 @@
-//! `stator history`, `stator events` and `stator describe`: what happened and why.
+//! `stator history` and `stator describe`: what happened and why.
 
 use super::args::{ClusterArgs, EnvironmentArgs, FrontendArgs, ReportFormat};
 use super::connect::ClusterAccess;
@@ -22,38 +22,33 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 struct RecordQueryArgs {
     /// Folder of the repository
-    #[arg(long, env = "STATOR_PATH", value_name = "PATH", default_value = ".", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "PATH", default_value = ".", value_hint = ValueHint::DirPath)]
     path: PathBuf,
     #[command(flatten)]
     environment: EnvironmentArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
 }
 
-/// Show the last syncs of a model, newest first, and what each did
+/// Show the last syncs of a model, or with --events its events
+///
+/// Syncs are shown newest first, each with what it did; events oldest first, those of the cluster's own controllers too.
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// Name of the model, its folder, or its model.yaml
-    #[arg(value_name = "MODEL|PATH", value_hint = ValueHint::AnyPath)]
-    model: String,
-    #[command(flatten)]
-    query: RecordQueryArgs,
-}
-
-/// Show the events of an environment's models, oldest first
-#[derive(Debug, Args)]
-pub struct EventsArgs {
-    /// Only this model: its name, its folder, or its model.yaml
-    #[arg(value_name = "MODEL|PATH", value_hint = ValueHint::AnyPath)]
+    /// Name of the model, its folder, or its model.yaml; with --events, by default all models of the environment
+    #[arg(value_name = "MODEL|PATH", value_hint = ValueHint::AnyPath, required_unless_present = "events")]
     model: Option<String>,
+    /// Show events
+    #[arg(long)]
+    events: bool,
     #[command(flatten)]
     query: RecordQueryArgs,
 }
 
-/// Show everything about one model: objects, health, drift, inventory, history
+/// Show everything about one model: objects, health, drift, history
 #[derive(Debug, Args)]
 pub struct DescribeArgs {
     /// Name of the model, its folder, or its model.yaml
@@ -139,33 +134,28 @@ fn find_record<'a>(name: &str, records: &'a [Record]) -> Option<&'a Record> {
 }
 
 pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let target = parse_target(&arguments.model);
-    let EnvironmentHistory { models, records, .. } =
-        read_history(&arguments.query, Some(&target), AskedBeside::default(), output).await?;
-    let name = target_model(&target, &models)?;
-    let record = find_record(&name, &records);
-    let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
-    let text = || match record {
-        Some(record) => present::sync_history(record, &output.stdout_style),
-        None => "No events yet.\n".to_owned(),
-    };
-    let data = arguments.query.output.encode(&json!({"model": name, "history": history}))?;
-    output.write_result(&data.unwrap_or_else(text))?;
-    Ok(ExitStatus::Success)
-}
-
-pub async fn events(arguments: &EventsArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let target = arguments.model.as_deref().map(parse_target);
+    let beside = AskedBeside { events: arguments.events, frontends: None };
     let EnvironmentHistory { models, records, cluster_events: mut said } =
-        read_history(&arguments.query, target.as_ref(), AskedBeside { events: true, frontends: None }, output).await?;
+        read_history(&arguments.query, target.as_ref(), beside, output).await?;
     let name = target.map(|target| target_model(&target, &models)).transpose()?;
-    if let Some(name) = &name {
-        said.retain(|event| event.model == *name);
-    }
-    let wanted = records.iter().filter(|record| name.as_ref().is_none_or(|name| record.model == *name));
-    let events = present::record_events(wanted);
-    let data = arguments.query.output.encode(&json!({"events": events, "cluster": said}))?;
-    output.write_result(&data.unwrap_or_else(|| present::events_table(&events, &said, &output.stdout_style)))?;
+    let format = arguments.query.output;
+    let text = if arguments.events {
+        said.retain(|event| name.as_ref().is_none_or(|name| event.model == *name));
+        let wanted = records.iter().filter(|record| name.as_ref().is_none_or(|name| record.model == *name));
+        let events = present::record_events(wanted);
+        let data = format.encode(&json!({"events": events, "cluster": said}))?;
+        data.unwrap_or_else(|| present::events_table(&events, &said, &output.stdout_style))
+    } else {
+        let record = name.as_ref().and_then(|name| find_record(name, &records));
+        let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
+        let text = || match record {
+            Some(record) => present::sync_history(record, &output.stdout_style),
+            None => "No events yet.\n".to_owned(),
+        };
+        format.encode(&json!({"model": name, "history": history}))?.unwrap_or_else(text)
+    };
+    output.write_result(&text)?;
     Ok(ExitStatus::Success)
 }
 

@@ -5,8 +5,7 @@ use super::connect::ClusterAccess;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::{connect, files, repository, validate};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueHint};
+use clap::{Args, ValueHint};
 use stator_cluster::cluster::Cluster as _;
 use stator_core::dynamo::admission::Platform;
 use stator_core::finding::Finding;
@@ -22,7 +21,7 @@ use std::path::{Component, Path, PathBuf};
 
 mod from_cluster;
 
-/// Convert manifests to models: Dynamo's graphs, requests and adapters, and their volume claims
+/// Convert manifests or running graphs to models
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 the models render back to the manifests; 1 something could not be imported; 2 nothing could be read."
@@ -32,23 +31,23 @@ pub struct ImportArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required_unless_present = "from_cluster", conflicts_with = "from_cluster")]
     paths: Vec<PathBuf>,
     /// Read from the cluster instead of files
-    #[arg(long, env = "STATOR_FROM_CLUSTER", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     from_cluster: bool,
     /// Write the models to DIR instead of printing them: each to NAME/model.yaml, several of one model below a folder with what
     /// they share
-    #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// Import only this namespace; with --from-cluster, `default` unless given
-    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Overwrite files that have other content; on the command line only, never by a variable
-    #[arg(long, action = ArgAction::SetTrue)]
+    /// Overwrite files that have other content
+    #[arg(long)]
     force: bool,
     /// Instead of the models, print how much of each manifest maps to model fields
-    #[arg(long, env = "STATOR_MEASURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
+    #[arg(long, conflicts_with = "out")]
     measure: bool,
     /// Leave out anything that a model cannot express, with a warning instead of an error
-    #[arg(long, env = "STATOR_LOSSY", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     lossy: bool,
     #[command(flatten)]
     dynamo: DynamoArgs,

@@ -5,8 +5,7 @@ use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::files;
 use super::list_output::ListFormat;
 use super::output::Output;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueHint};
+use clap::{Args, ValueHint};
 use serde::Serialize;
 use stator_core::finding::did_you_mean;
 use stator_git::source;
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// The hardware of a recipe when none is asked for.
 const USUAL_HARDWARE: &str = "H200";
 
-/// Create a small example repository, or add a model from a recipe, ready to validate, render and sync
+/// Create an example repository, or add a model from a recipe
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Existing files are never overwritten. With --recipe, a folder in no repository becomes one; in a repository, only the \
@@ -29,19 +28,19 @@ pub struct InitArgs {
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
     /// List the recipes, and what they need
-    #[arg(long, env = "STATOR_LIST", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "recipe")]
+    #[arg(long, conflicts_with = "recipe")]
     list: bool,
     /// Write the model of this recipe instead of examples; `--list` names them
-    #[arg(long, env = "STATOR_RECIPE", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     recipe: Option<String>,
     /// GPUs to size the model for, or to list recipes for: H100, H200, B200 or GB200. Without it, a recipe is for H200
-    #[arg(long, env = "STATOR_HARDWARE", value_name = "GPU")]
+    #[arg(long, value_name = "GPU")]
     hardware: Option<String>,
     /// Output format of the list
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ListFormat,
     /// Print only rows of the list, without headings
-    #[arg(long, env = "STATOR_NO_HEADERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     no_headers: bool,
 }
 
@@ -184,7 +183,7 @@ fn list_recipes(arguments: &InitArgs, output: &Output) -> Result<(), CliError> {
     let mut names: Vec<&str> = recipes.iter().map(|one| one.name).collect();
     names.dedup();
     output.write_result(&match arguments.output {
-        ListFormat::Table | ListFormat::Wide => format_table(&recipes, arguments, output),
+        ListFormat::Text | ListFormat::Wide => format_table(&recipes, arguments, output),
         ListFormat::Name => names.join("\n") + "\n",
         ListFormat::Json => return output.write_result(&json(&RecipeListReport { recipes, prices })?),
         ListFormat::Yaml => return output.write_result(&to_yaml(&RecipeListReport { recipes, prices })?),

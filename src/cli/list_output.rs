@@ -2,8 +2,7 @@
 
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use stator_cluster::cluster::{WatchEvent, WatchReceiver};
 use stator_model::present::TerminalOptions;
 use std::time::Duration;
@@ -15,13 +14,13 @@ const WATCH_DEBOUNCE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ListOutputArgs {
     /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: ListFormat,
     /// Keep watching, and print the list again when it changes
-    #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(short, long)]
     pub watch: bool,
     /// Print only rows, without headings
-    #[arg(long, env = "STATOR_NO_HEADERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub no_headers: bool,
 }
 
@@ -36,8 +35,8 @@ impl ListOutputArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// A table
-    #[value(alias = "text")]
-    Table,
+    #[value(alias = "table")]
+    Text,
     /// A table with more columns
     Wide,
     /// JSON

@@ -8,8 +8,7 @@ use super::repository::{self, OpenedRepository};
 use super::targets::{TargetArgs, model_names};
 use super::trusted_contexts::EnvironmentContext;
 use super::{connect, files};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use stator_cluster::cluster::Cluster;
 use stator_core::finding::{Finding, Location};
 use stator_model::intent::lock::ActiveLock;
@@ -19,7 +18,7 @@ use stator_model::present::findings;
 use stator_model::render::{self, RenderTarget, emit, profiling_result};
 use std::collections::BTreeMap;
 
-/// Write the profiler's results for models with `sla` to lock files, to pin the graphs in git
+/// Write the profiler's results for models with `sla` to lock files
 #[derive(Debug, Args)]
 #[command(
     after_help = "A valid lock is not changed. In a repository with one environment the file is model.lock.yaml, else model.ENVIRONMENT.lock.yaml.\n\nExit codes: 0 every model with `sla` is locked; 1 one is not, or its lock is for another target; 2 the repository or the cluster cannot be read."
@@ -30,7 +29,7 @@ pub struct LockArgs {
     #[command(flatten)]
     environment: EnvironmentArgs,
     /// Write nothing and use no cluster; report missing and stale locks
-    #[arg(long, env = "STATOR_CHECK", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     check: bool,
     #[command(flatten)]
     cluster: ClusterArgs,

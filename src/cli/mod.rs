@@ -40,6 +40,7 @@ mod shell_files;
 mod signals;
 mod sources;
 mod status;
+mod support;
 mod sync;
 mod targets;
 mod tree;
@@ -87,7 +88,6 @@ enum CliCommand {
     Fmt(fmt::FmtArgs),
     Render(render::RenderArgs),
     Plan(plan::PlanArgs),
-    Diff(plan::DiffArgs),
     Sync(sync::SyncArgs),
     Suspend(sources::suspend::SuspendArgs),
     Resume(sources::suspend::ResumeArgs),
@@ -98,10 +98,11 @@ enum CliCommand {
     Tree(tree::TreeArgs),
     Logs(logs::LogsArgs),
     Open(open::OpenArgs),
+    Support(support::SupportArgs),
     Wait(wait::WaitArgs),
     Get(get::GetArgs),
+    Create(sources::create::CreateArgs),
     Describe(history::DescribeArgs),
-    Events(history::EventsArgs),
     History(history::HistoryArgs),
     Import(import::ImportArgs),
     Controller(Box<controller::ControllerArgs>),
@@ -115,9 +116,36 @@ enum CliCommand {
     Version(version::VersionArgs),
 }
 
+/// The commands in the help, by what one does with them.
+const COMMAND_GROUPS: [(&str, &[&str]); 5] = [
+    ("Write", &["init", "validate", "fmt", "render", "explain", "import"]),
+    ("Ship", &["plan", "sync", "wait", "rollback", "lock"]),
+    ("Look", &["status", "describe", "logs", "tree", "history"]),
+    ("Sources", &["get", "create", "suspend", "resume", "controller", "server"]),
+    ("More", &["check", "open", "support", "version", "help"]),
+];
+
 /// The whole command line, as help, completions and manual pages show it.
 pub fn command() -> clap::Command {
-    Cli::command()
+    let mut command = Cli::command();
+    command.build();
+    let header = *command.get_styles().get_header();
+    let literal = *command.get_styles().get_literal();
+    let mut groups = String::new();
+    for (group, names) in COMMAND_GROUPS {
+        groups.push_str(&format!("{header}{group}:{header:#}\n"));
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about).cloned().unwrap_or_default();
+            groups.push_str(&format!("  {literal}{name:<11}{literal:#} {about}\n"));
+        }
+    }
+    let shown: Vec<&str> = COMMAND_GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+    let others = command.get_subcommands().map(clap::Command::get_name).filter(|name| !shown.contains(name));
+    let others = others.collect::<Vec<_>>().join(", ");
+    Cli::command().help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}  For scripts and editors: {others}\n\n\
+         {header}Options:{header:#}\n{{options}}\n\nstator help COMMAND shows the help of a command.\n"
+    ))
 }
 
 /// A variable that is set to nothing counts as not set, as pipelines set variables that they have no value for.
@@ -175,26 +203,26 @@ fn variable_of(long: &str) -> String {
     format!("STATOR_{}", long.to_uppercase().replace('-', "_"))
 }
 
-/// One sentence for each variable that is set for a flag which only the command line gives: whoever set it in a profile
-/// must not take it for an approval. A variable that another command reads is none of those.
-fn ignored_variables(root: &clap::Command, matches: &clap::ArgMatches) -> Vec<String> {
-    fn is_read(command: &clap::Command, variable: &str) -> bool {
-        command.get_arguments().any(|argument| argument.get_env().is_some_and(|name| name == variable))
-            || command.get_subcommands().any(|command| is_read(command, variable))
-    }
+/// Refuses variables of flags that only the command line gives: to ignore `STATOR_DRY_RUN` would do what nobody wanted, and
+/// to follow `STATOR_ALLOW` would approve every command of a profile.
+fn refuse_variables(root: &clap::Command, matches: &clap::ArgMatches) -> Result<(), CliError> {
     let (mut command, mut matches) = (root, matches);
     while let Some((name, below)) = matches.subcommand() {
         let Some(found) = command.find_subcommand(name) else { break };
         (command, matches) = (found, below);
     }
-    let longs = command.get_arguments().filter(|argument| argument.get_env().is_none()).filter_map(clap::Arg::get_long);
-    longs
-        .filter(|long| !matches!(*long, "help" | "version"))
-        .map(|long| (long, variable_of(long)))
-        .filter(|(_, variable)| std::env::var_os(variable).is_some_and(|value| !value.is_empty()))
-        .filter(|(_, variable)| !is_read(root, variable))
-        .map(|(long, variable)| format!("{variable} is ignored: pass --{long} on the command line"))
-        .collect()
+    let arguments = root.get_arguments().chain(command.get_arguments()).filter(|argument| argument.get_env().is_none());
+    let longs: BTreeSet<&str> =
+        arguments.filter_map(clap::Arg::get_long).filter(|long| !matches!(*long, "help" | "version")).collect();
+    let is_set = |long: &&str| std::env::var_os(variable_of(long)).is_some_and(|value| !value.is_empty());
+    let set: Vec<&str> = longs.into_iter().filter(is_set).collect();
+    if set.is_empty() {
+        return Ok(());
+    }
+    let list = |each: &dyn Fn(&str) -> String| set.iter().map(|long| each(long)).collect::<Vec<_>>().join(", ");
+    let message = format!("stator does not read {}", list(&variable_of));
+    let hint = format!("pass {} on the command line, and unset the variable", list(&|long| format!("--{long}")));
+    Err(CliError::usage(message).with_hint(hint))
 }
 
 /// Parses the arguments and carries them out. Neither generic nor open in its type, as whoever calls it would else compile
@@ -205,6 +233,10 @@ pub fn run(arguments: Vec<OsString>) -> Pin<Box<dyn Future<Output = ExitStatus>>
 
 async fn run_arguments(arguments: Vec<OsString>) -> ExitStatus {
     signals::listen();
+    if let Some(completed) = shell_files::complete(&arguments) {
+        return if completed.is_ok() { ExitStatus::Success } else { ExitStatus::Error };
+    }
+    let (arguments, renamed) = guesses::translate_renamed(arguments);
     let written = arguments.clone();
     let mut command = yielding_to_flags(without_empty_variables(command()), &written);
     let refused = guesses::refuse_single_dash(&written, &command).map_or(Ok(()), Err);
@@ -222,7 +254,11 @@ async fn run_arguments(arguments: Vec<OsString>) -> ExitStatus {
         }
     };
     let output = Output::new(&cli.common);
-    for line in ignored_variables(&command, &matched) {
+    if let Err(error) = refuse_variables(&self::command(), &matched) {
+        output.report_error(&error);
+        return error.exit_status();
+    }
+    for line in renamed {
         output.warn(&line);
     }
     init_logging(&cli.common, &output, &cli.verb);
@@ -249,7 +285,6 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Fmt(arguments) => fmt::run(&arguments, output),
         CliCommand::Render(arguments) => render::run(&arguments, output),
         CliCommand::Plan(arguments) => plan::run(&arguments, output).await,
-        CliCommand::Diff(arguments) => plan::run_diff(&arguments, output).await,
         CliCommand::Sync(arguments) => sync::run(&arguments, output).await,
         CliCommand::Suspend(arguments) => sources::suspend::suspend(&arguments, output).await,
         CliCommand::Resume(arguments) => sources::suspend::resume(&arguments, output).await,
@@ -260,10 +295,11 @@ async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, Cl
         CliCommand::Tree(arguments) => tree::run(&arguments, output).await,
         CliCommand::Logs(arguments) => logs::run(&arguments, output).await,
         CliCommand::Open(arguments) => open::run(&arguments, output).await,
+        CliCommand::Support(arguments) => support::run(&arguments, output).await,
         CliCommand::Wait(arguments) => wait::run(&arguments, output).await,
         CliCommand::Get(arguments) => get::run(&arguments, output).await,
+        CliCommand::Create(arguments) => sources::create::run(&arguments, output).await,
         CliCommand::Describe(arguments) => history::describe(&arguments, output).await,
-        CliCommand::Events(arguments) => history::events(&arguments, output).await,
         CliCommand::History(arguments) => history::history(&arguments, output).await,
         CliCommand::Import(arguments) => import::run(&arguments, output).await,
         CliCommand::Controller(arguments) => controller::run(&arguments, output).await,

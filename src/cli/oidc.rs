@@ -16,28 +16,28 @@ const CALLBACK: &str = "sign-in/callback";
 #[command(next_help_heading = "Pages")]
 pub struct OidcArgs {
     /// Let people sign in at this OpenID Connect provider. Its redirect URI is the address of --web-url, followed by sign-in/callback
-    #[arg(long, env = "STATOR_WEB_OIDC_ISSUER", value_name = "URL", value_parser = issuer, requires = "web_url", requires = "web_oidc_client")]
+    #[arg(long, value_name = "URL", value_parser = issuer, requires = "web_url", requires = "web_oidc_client")]
     web_oidc_issuer: Option<Issuer>,
     /// Client ID of the pages at the provider
-    #[arg(long, env = "STATOR_WEB_OIDC_CLIENT", value_name = "ID", value_parser = NonEmptyStringValueParser::new(), requires = "web_oidc_issuer")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), requires = "web_oidc_issuer")]
     web_oidc_client: Option<String>,
     /// File with the client secret. Default: a public client, which has none
-    #[arg(long, env = "STATOR_WEB_OIDC_SECRET_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_oidc_issuer")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_oidc_issuer")]
     web_oidc_secret_file: Option<PathBuf>,
     /// File with the certificates to trust for the provider (PEM). Default: those of the system
-    #[arg(long, env = "STATOR_WEB_OIDC_CA_FILE", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_oidc_issuer")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_oidc_issuer")]
     web_oidc_ca_file: Option<PathBuf>,
     /// Claim with the name of a user
-    #[arg(long, env = "STATOR_WEB_OIDC_USERNAME_CLAIM", value_name = "CLAIM", default_value = "sub")]
+    #[arg(long, value_name = "CLAIM", default_value = "sub")]
     web_oidc_username_claim: String,
     /// Prefix of user names in the cluster; `-` for none. Default: none for `email`, otherwise the issuer and `#`
-    #[arg(long, env = "STATOR_WEB_OIDC_USERNAME_PREFIX", value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX")]
     web_oidc_username_prefix: Option<String>,
     /// Claim with the groups of a user. Default: users have no groups
-    #[arg(long, env = "STATOR_WEB_OIDC_GROUPS_CLAIM", value_name = "CLAIM")]
+    #[arg(long, value_name = "CLAIM")]
     web_oidc_groups_claim: Option<String>,
     /// Prefix of groups in the cluster
-    #[arg(long, env = "STATOR_WEB_OIDC_GROUPS_PREFIX", value_name = "PREFIX", default_value = "")]
+    #[arg(long, value_name = "PREFIX", default_value = "")]
     web_oidc_groups_prefix: String,
 }
 

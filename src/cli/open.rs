@@ -6,14 +6,16 @@ use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository;
 use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
+use super::rollback::pull_request::ForgeTypeArgs;
 use super::status::open_cluster;
 use super::targets::{PathArgs, TargetArgs};
 use super::web::{WebArgs, web_url};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use url::Url;
 
-/// Open the pages in the browser: those at --web-url, or pages of this environment, which are served until Ctrl-C
+/// Open the pages in the browser
+///
+/// With --web-url, pages that run already; else pages of this environment, which are served until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 opened; 2 the repository or the cluster cannot be read; 130 interrupted.")]
 pub struct OpenArgs {
@@ -25,11 +27,13 @@ pub struct OpenArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     frontends: FrontendArgs,
+    #[command(flatten)]
+    forge: ForgeTypeArgs,
     /// Open pages that run already, at this address (https://stator.example.com)
-    #[arg(long, env = "STATOR_WEB_URL", value_name = "URL", value_parser = web_url)]
+    #[arg(long, value_name = "URL", value_parser = web_url)]
     web_url: Option<Url>,
     /// Print the address and open no browser
-    #[arg(long, env = "STATOR_NO_BROWSER", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     no_browser: bool,
 }
 
@@ -67,6 +71,7 @@ async fn open(arguments: &OpenArgs, output: &Output) -> Result<ExitStatus, CliEr
         policies: PolicyArgs::default(),
         environment: arguments.environment.clone(),
         cluster: arguments.cluster.clone(),
+        forge: arguments.forge,
     };
     let pages = WebArgs::on_free_port().start(output).await?;
     if let Some(pages) = pages {

@@ -101,14 +101,32 @@ impl Output {
             return Err(CliError::usage("cannot ask for confirmation: standard input is not a terminal")
                 .with_hint("pass --yes to skip the confirmation"));
         }
-        self.write_stderr(&format!("{question} [y/N] "));
-        let mut answer = String::new();
-        std::io::stdin().lock().read_line(&mut answer)?;
+        let answer = self.read_answer(&format!("{question} [y/N] "))?;
         if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
             Ok(())
         } else {
             Err(CliError::new(CliErrorKind::Refused, "aborted; nothing was changed"))
         }
+    }
+
+    /// Asks for a value on a terminal, and refuses without one.
+    ///
+    /// # Errors
+    /// Where nobody can be asked, or the answer is empty; `hint` says how to give the value.
+    pub fn ask(&self, no_input: bool, question: &str, hint: &str) -> Result<String, CliError> {
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let answer = if no_input || !is_terminal { String::new() } else { self.read_answer(&format!("{question}: "))? };
+        match answer.trim() {
+            "" => Err(CliError::usage(format!("a value is missing: {}", question.to_lowercase())).with_hint(hint)),
+            answer => Ok(answer.to_owned()),
+        }
+    }
+
+    fn read_answer(&self, question: &str) -> Result<String, CliError> {
+        self.write_stderr(question);
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer)?;
+        Ok(answer)
     }
 
     /// True with `--quiet`.

@@ -1,4 +1,4 @@
-//! `stator plan` and `stator diff`. A plan names the command that carries it out as it was shown.
+//! `stator plan`. A plan names the command that carries it out as it was shown.
 
 use super::args::{ChangeArgs, ClusterArgs, EmptyArgs, EnvironmentArgs, PolicyArgs, to_yaml};
 use super::connect::ClusterAccess;
@@ -8,8 +8,7 @@ use super::repository::{self, OpenedRepository};
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::{connect, live_plan, revisions};
-use clap::builder::{BoolishValueParser, FalseyValueParser};
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use stator_model::plan::{Action, Change, Disruption, HoldKind, Plan};
 use stator_model::present::{diff, findings, plan as present, preview};
 use std::collections::BTreeSet;
@@ -23,28 +22,6 @@ use std::collections::BTreeSet;
 )]
 pub struct PlanArgs {
     #[command(flatten)]
-    target: PlanTargetArgs,
-    /// Text, JSON, YAML, Markdown for a comment, or an HTML page
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
-    output: PlanFormat,
-    /// Exit with 1 if there are changes
-    #[arg(long, env = "STATOR_EXIT_CODE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
-    exit_code: bool,
-    /// Exit with 1 if a change is of one of these classes
-    #[arg(long, env = "STATOR_FAIL_ON", value_name = "CLASS", value_delimiter = ',')]
-    fail_on: Vec<FailOnClass>,
-    /// Compare with this revision instead of a cluster; `main...` is the merge base with main
-    #[arg(long, env = "STATOR_FROM", value_name = "REV", conflicts_with_all = ["cluster", "context", "kubeconfig", "allow", "prune"])]
-    from: Option<String>,
-    /// With --from: plan this revision instead of the work tree
-    #[arg(long, env = "STATOR_TO", value_name = "REV", requires = "from")]
-    to: Option<String>,
-}
-
-/// What is planned: an environment of a repository against its cluster.
-#[derive(Debug, Args)]
-pub struct PlanTargetArgs {
-    #[command(flatten)]
     targets: TargetArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
@@ -56,16 +33,26 @@ pub struct PlanTargetArgs {
     policies: PolicyArgs,
     #[command(flatten)]
     empty: EmptyArgs,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: PlanFormat,
+    /// Exit with 1 if there are changes
+    #[arg(long)]
+    exit_code: bool,
+    /// Exit with 1 if a change is of one of these classes
+    #[arg(long, value_name = "CLASS", value_delimiter = ',')]
+    fail_on: Vec<FailOnClass>,
+    /// Compare with this revision instead of a cluster; `main...` is the merge base with main
+    #[arg(long, value_name = "REV", conflicts_with_all = ["cluster", "context", "kubeconfig", "allow", "prune"])]
+    from: Option<String>,
+    /// With --from: plan this revision instead of the work tree
+    #[arg(long, value_name = "REV", requires = "from")]
+    to: Option<String>,
 }
 
-impl PlanTargetArgs {
-    /// Opens the repository.
-    pub fn open(&self, output: &Output) -> Result<OpenedRepository, CliError> {
-        repository::open_targets(&self.targets, output)
-    }
-
+impl PlanArgs {
     /// Plans the repository against the cluster, within `--timeout`.
-    pub async fn plan(&self, opened: OpenedRepository, output: &Output) -> Result<Plan, CliError> {
+    async fn plan(&self, opened: OpenedRepository, output: &Output) -> Result<Plan, CliError> {
         connect::with_timeout(&self.cluster, self.plan_against_cluster(opened, output)).await
     }
 
@@ -102,6 +89,8 @@ enum PlanFormat {
     Json,
     /// YAML
     Yaml,
+    /// A unified diff of the objects
+    Diff,
     /// Markdown of at most 60,000 characters
     Markdown,
     /// One self-contained page
@@ -157,29 +146,33 @@ impl FailOnClass {
 }
 
 pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let opened = arguments.target.open(output)?;
+    let opened = repository::open_targets(&arguments.targets, output)?;
     let plan = match &arguments.from {
         Some(from) => {
-            let policies = arguments.target.policies.read_files()?;
-            let environment = &arguments.target.environment;
+            let policies = arguments.policies.read_files()?;
+            let environment = &arguments.environment;
             let selection = repository::select_environment(&opened.workspace, environment)?;
             repository::note_assumed_release(selection.environment.platform.as_ref(), output);
             let plan = revisions::compare_revisions(&opened, from, arguments.to.as_deref(), environment, policies)?;
             // A change may well remove the last model of a folder.
             if plan.changes.is_empty() {
-                opened.refuse_when_empty(arguments.target.empty, output)?;
+                opened.refuse_when_empty(arguments.empty, output)?;
             }
             plan
         }
-        None => arguments.target.plan(opened, output).await?,
+        None => arguments.plan(opened, output).await?,
     };
     output.write_result(&match arguments.output {
         PlanFormat::Text => present::text(&plan, &output.stdout_style) + &arguments.next_step(&plan),
         PlanFormat::Json => present::json(&plan)?,
         PlanFormat::Yaml => yaml(&plan)?,
+        PlanFormat::Diff => diff::unified(&plan, &output.stdout_style),
         PlanFormat::Markdown => preview::ci_comment(&plan),
         PlanFormat::Html => present::html(&plan),
     })?;
+    if arguments.output == PlanFormat::Diff {
+        output.write_stderr(&findings::brief(&plan.findings, &output.stderr_style));
+    }
     Ok(exit_status(&plan, arguments, output))
 }
 
@@ -191,8 +184,8 @@ impl PlanArgs {
         if self.from.is_some() || !plan.changes.iter().any(is_offered) {
             return String::new();
         }
-        let PlanTargetArgs { targets, environment, cluster, changes, policies, empty: _ } = &self.target;
-        format!("\nNext:\n{}\n", sync_command(plan, targets, environment, cluster, (changes, policies)))
+        let policies = (&self.changes, &self.policies);
+        format!("\nNext:\n{}\n", sync_command(plan, &self.targets, &self.environment, &self.cluster, policies))
     }
 }
 
@@ -269,24 +262,4 @@ fn sync_command(
 /// A value as a shell reads it back. One with a zero byte, which no command line can have, stays as it is.
 fn quote(value: &str) -> String {
     shlex::try_quote(value).map_or_else(|_| value.to_owned(), |quoted| quoted.into_owned())
-}
-
-/// Show what a sync would change as a unified diff
-#[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 no differences; 1 differences, or an intent has errors; 2 the diff failed.")]
-pub struct DiffArgs {
-    #[command(flatten)]
-    target: PlanTargetArgs,
-    /// Whether to exit with 1 when there is a difference
-    #[arg(long, env = "STATOR_EXIT_CODE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
-    exit_code: bool,
-}
-
-pub async fn run_diff(arguments: &DiffArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let plan = arguments.target.plan(arguments.target.open(output)?, output).await?;
-    output.write_result(&diff::unified(&plan, &output.stdout_style))?;
-    output.write_stderr(&findings::brief(&plan.findings, &output.stderr_style));
-    let faulty = plan.findings.iter().any(stator_core::finding::Finding::is_error);
-    let differs = arguments.exit_code && has_changes(&plan);
-    Ok(if faulty || differs { ExitStatus::Negative } else { ExitStatus::Success })
 }

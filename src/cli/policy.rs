@@ -7,7 +7,7 @@ use super::output::Output;
 use clap::{Args, Subcommand};
 use stator_model::fleet_policy::export::admission_policies;
 
-/// Work with the policies of a fleet
+/// Export the policies of a fleet
 #[derive(Debug, Args)]
 pub struct PolicyCommandArgs {
     #[command(subcommand)]

@@ -6,8 +6,7 @@ use super::files;
 use super::output::Output;
 use super::repository::{self, DesiredState, OpenedRepository};
 use super::targets::{TargetArgs, model_names};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use serde_json::Value;
 use stator_core::finding::Finding;
 use stator_core::mask;
@@ -18,7 +17,7 @@ use stator_model::present::{escape, findings, pluralize};
 use stator_model::render::emit;
 use std::path::PathBuf;
 
-/// Show the desired objects of an environment, in apply order. No cluster is needed
+/// Show the desired objects of an environment, without a cluster
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 all rendered; 1 some models have errors, the others are rendered; 2 the repository cannot be read."
@@ -33,16 +32,16 @@ pub struct RenderArgs {
     #[command(flatten)]
     empty: EmptyArgs,
     /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "yaml")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     output: ManifestFormat,
     /// Show the merged models instead, with the file and line of each value
-    #[arg(long, env = "STATOR_SHOW_ORIGINS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
+    #[arg(long, conflicts_with = "out")]
     show_origins: bool,
     /// Print secrets, too. Without it, what looks like one is printed as `***`. Files of --out have all values in any case
-    #[arg(long, env = "STATOR_SHOW_SECRETS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     show_secrets: bool,
     /// Write one file per object into this folder, as MODEL/KIND-NAME.yaml
-    #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
 }
 

@@ -5,7 +5,7 @@ use super::args::{ClusterArgs, EnvironmentArgs, PolicyArgs};
 use super::error::CliError;
 use super::output::Output;
 use super::repository::OpenedRepository;
-use super::rollback::pull_request::proposal_host;
+use super::rollback::pull_request::{ForgeTypeArgs, proposal_host};
 use super::selected_part;
 use super::targets::{NamedModel, TargetArgs, TargetedModels};
 use super::{connect, live_plan, repository};
@@ -55,6 +55,8 @@ pub struct EnvironmentPlace {
     pub environment: EnvironmentArgs,
     /// Its cluster.
     pub cluster: ClusterArgs,
+    /// The git host of the repository.
+    pub forge: ForgeTypeArgs,
 }
 
 impl EnvironmentPlace {
@@ -215,7 +217,7 @@ impl RepositoryObserver {
             !is_hidden || path.ends_with(".git/HEAD") || path.ends_with(".git/logs/HEAD")
         });
         let repository = Arc::new(CheckoutProposals { root: self.place.root.clone() });
-        let desk = ProposalDesk::new(repository, proposal_host(&self.place.root));
+        let desk = ProposalDesk::new(repository, proposal_host(&self.place.root, self.place.forge));
         let proposals = desk.access();
         board.set_desks("", &self.repository, |desks| {
             desks.proposals = Some(desk);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use stator_git::source::model_source::ModelSource;
 use stator_model::intent::schema::{SchemaKind, editor_schema};
 
-/// Print the JSON Schema of a document that stator reads or writes
+/// Print the JSON Schema of a document
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: stator schema intent > schemas/intent.json, and in a model.yaml:\n  # yaml-language-server: $schema=../schemas/intent.json"

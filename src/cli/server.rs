@@ -13,7 +13,7 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Receive webhooks for the sources of a cluster and forward them to the controller
+/// Receive webhooks, and forward them to the controller
 ///
 /// For clusters where the controller cannot be reached from outside. It writes webhook hints to an annotation of the
 /// ModelSource, where the controller reads them. It writes nothing else and reads no repository.
@@ -28,7 +28,7 @@ pub struct ServerArgs {
     #[command(flatten)]
     listen: ListenArgs,
     /// Receive webhooks only for the sources of this namespace; repeat it, or separate several with commas
-    #[arg(long = "watch-namespace", env = "STATOR_WATCH_NAMESPACE", value_name = "NAME", value_delimiter = ',', value_parser = label)]
+    #[arg(long = "watch-namespace", value_name = "NAME", value_delimiter = ',', value_parser = label)]
     namespaces: Vec<String>,
     /// Log format on standard error
     #[arg(long, env = "STATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
@@ -50,10 +50,10 @@ struct ServerClusterArgs {
     #[arg(long = "context", env = "STATOR_CONTEXT", value_name = "NAME")]
     contexts: Vec<String>,
     /// Path of the kubeconfig, instead of $KUBECONFIG and ~/.kube/config
-    #[arg(long, env = "STATOR_KUBECONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<PathBuf>,
     /// Act as this user on a Kubernetes cluster; a service account is system:serviceaccount:NAMESPACE:NAME
-    #[arg(long = "as", env = "STATOR_AS", value_name = "USER")]
+    #[arg(long = "as", value_name = "USER")]
     impersonate: Option<String>,
     /// Time limit for the command: 90s, 5m, 1h30m
     #[arg(long, env = "STATOR_TIMEOUT", value_name = "DURATION", value_parser = duration)]

@@ -10,6 +10,7 @@ use super::live_plan;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
+use super::rollback::pull_request::ForgeTypeArgs;
 use super::targets::TargetArgs;
 use super::trusted_contexts::EnvironmentContext;
 use super::web::WebArgs;
@@ -38,10 +39,12 @@ pub struct StatusArgs {
     #[command(flatten)]
     list: ListOutputArgs,
     /// Order of the models; `sync` and `health` put models that need attention first
-    #[arg(long, env = "STATOR_SORT_BY", value_name = "KEY", default_value = "name")]
+    #[arg(long, value_name = "KEY", default_value = "name")]
     sort_by: ModelSortKey,
     #[command(flatten)]
     web: WebArgs,
+    #[command(flatten)]
+    forge: ForgeTypeArgs,
 }
 
 /// What models are sorted by; those that are alike by name.
@@ -107,6 +110,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
             policies: PolicyArgs::default(),
             environment: arguments.environment.clone(),
             cluster: arguments.cluster.clone(),
+            forge: arguments.forge,
         };
         let mut observer = RepositoryObserver::new(place, &selection, cluster.clone(), output);
         looked = Some(observer.look_first(opened, selection));
@@ -163,8 +167,8 @@ pub async fn open_cluster(
 fn format_statuses(models: &[ModelStatus], arguments: &StatusArgs, output: &Output) -> Result<String, CliError> {
     let (now, look) = (jiff::Timestamp::now(), arguments.list.style(output));
     Ok(match arguments.list.output {
-        ListFormat::Table | ListFormat::Wide if models.is_empty() && look.rows_only => String::new(),
-        ListFormat::Table => present::status_table(models, false, now, &look),
+        ListFormat::Text | ListFormat::Wide if models.is_empty() && look.rows_only => String::new(),
+        ListFormat::Text => present::status_table(models, false, now, &look),
         ListFormat::Wide => present::status_table(models, true, now, &look),
         ListFormat::Json => stator_model::present::json(&present::ModelStatusReport { models })?,
         ListFormat::Yaml => to_yaml(&present::ModelStatusReport { models })?,

@@ -10,6 +10,7 @@ use super::output::Output;
 use super::progress::ProgressReporter;
 use super::repository::OpenedRepository;
 use super::repository_observer::{EnvironmentPlace, RepositoryObserver};
+use super::rollback::pull_request::ForgeTypeArgs;
 use super::signals::wait_for_interrupt;
 use super::sources::remote_sync::{self, SourceArgs, SourceSyncOptions};
 use super::targets::TargetArgs;
@@ -17,8 +18,7 @@ use super::trusted_contexts::EnvironmentContext;
 use super::web::WebArgs;
 use super::{connect, progress, repository, saved_plan};
 use crate::controller::sources::folder_watch::FolderWatch;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use jiff::Timestamp;
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport};
@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Apply the plan and prune; with --wait, wait until the models are healthy
+/// Apply the plan and prune; with --wait, wait for health
 #[derive(Debug, Args)]
 #[command(
     after_help = "With --source, a controller runs the sync on request: `stator sync --source models --wait`.\n\nExit codes: 0 everything is synced (and healthy with --wait); 1 something failed, or is held back; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
@@ -56,34 +56,36 @@ pub struct SyncArgs {
     policies: PolicyArgs,
     #[command(flatten)]
     empty: EmptyArgs,
-    /// Change nothing: `client` shows the plan, `server` also sends each write as a server-side dry run
-    #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with = "wait")]
+    /// Change nothing: `client`, the default, shows the plan, `server` also sends each write as a server-side dry run
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, default_missing_value = "client", conflicts_with = "wait")]
     dry_run: Option<DryRunMode>,
     /// Wait until every model is healthy
-    #[arg(long, env = "STATOR_WAIT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     wait: bool,
     /// With --wait: stop waiting for a model that makes no progress for this long
-    #[arg(long, env = "STATOR_PROGRESS_DEADLINE", value_name = "DURATION", default_value = "30m", value_parser = super::args::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = super::args::duration)]
     progress_deadline: Duration,
     /// Apply this saved plan (`stator plan -o json`), and refuse if it is out of date
-    #[arg(long, env = "STATOR_PLAN", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     plan: Option<PathBuf>,
     /// Keep running: sync again whenever a file of the repository changes, until Ctrl-C
-    #[arg(long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with_all = ["dry_run", "plan"])]
+    #[arg(short, long, conflicts_with_all = ["dry_run", "plan"])]
     watch: bool,
-    /// Skip the confirmation; on the command line only, never by a variable
-    #[arg(short, long, action = ArgAction::SetTrue, overrides_with = "yes")]
+    /// Skip the confirmation
+    #[arg(short, long, overrides_with = "yes")]
     yes: bool,
     /// Never ask: fail if a confirmation would be needed
-    #[arg(long, env = "STATOR_NO_INPUT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     no_input: bool,
     /// Report format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
     web: WebArgs,
+    #[command(flatten)]
+    forge: ForgeTypeArgs,
 }
 
 /// Where a dry run goes.
@@ -129,6 +131,7 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
             policies: arguments.policies.clone(),
             environment: arguments.environment.clone(),
             cluster: arguments.cluster.clone(),
+            forge: arguments.forge,
         };
         pages.observe(RepositoryObserver::new(place, &selection, cluster.clone(), output));
     }

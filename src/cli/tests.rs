@@ -1,38 +1,12 @@
 //! The command line as a whole.
 
 use super::command;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn the_command_line_is_well_formed() {
     command().debug_assert();
 }
-
-/// Flags without a variable: those that override a guard, which a profile must not do for every command, and those that
-/// say what is synced or checked at all.
-const COMMAND_LINE_ONLY: [(&str, &str); 22] = [
-    ("check", "dynamo"),
-    ("check", "selector"),
-    ("check", "write"),
-    ("plan", "allow"),
-    ("diff", "allow"),
-    ("sync", "allow"),
-    ("sync", "yes"),
-    ("sync", "outside-windows"),
-    ("sync", "source"),
-    ("import", "force"),
-    ("validate", "selector"),
-    ("render", "selector"),
-    ("plan", "selector"),
-    ("diff", "selector"),
-    ("sync", "selector"),
-    ("status", "selector"),
-    ("tree", "selector"),
-    ("logs", "selector"),
-    ("get models", "selector"),
-    ("wait", "selector"),
-    ("lock", "selector"),
-    ("lsp", "stdio"),
-];
 
 /// Row U13 of the new user's list: a report is had as data in the same forms from every command.
 #[test]
@@ -56,44 +30,48 @@ fn every_output_is_to_be_had_as_json_and_as_yaml() {
     assert!(seen >= 9, "{seen} commands have -o");
 }
 
-/// Row U13: a variable means one thing, so that it can be set for all commands.
-#[test]
-fn a_variable_is_of_one_kind_in_all_commands() {
-    fn collect(
-        command: &clap::Command,
-        found: &mut std::collections::BTreeMap<String, std::collections::BTreeSet<String>>,
-    ) {
-        for argument in command.get_arguments() {
-            let Some(variable) = argument.get_env() else { continue };
-            let kind = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-            // A switch reads `true` and `false`, as a `BOOL` does.
-            let kind = kind.filter(|kind| argument.get_action().takes_values() && kind != "BOOL");
-            let kind = kind.unwrap_or_else(|| "switch".to_owned());
-            found.entry(variable.to_string_lossy().into_owned()).or_default().insert(kind);
-        }
-        command.get_subcommands().for_each(|command| collect(command, found));
+/// Every flag of every command, with the command's path.
+fn each_flag(command: &clap::Command, path: &str, look: &mut dyn FnMut(&str, &clap::Arg)) {
+    command.get_arguments().filter(|argument| !argument.is_positional()).for_each(|argument| look(path, argument));
+    for verb in command.get_subcommands() {
+        assert!(verb.get_about().is_some(), "{path} {} has no help", verb.get_name());
+        each_flag(verb, &format!("{path} {}", verb.get_name()), look);
     }
-    let mut found = std::collections::BTreeMap::new();
-    collect(&command(), &mut found);
-    let several: Vec<_> = found.iter().filter(|(_, kinds)| kinds.len() > 1).collect();
-    // Of what `sync` reads, `client` and `server`, a rollback takes either as a yes: it changes no cluster anyway.
-    insta::assert_snapshot!(format!("{several:?}"), @r#"[("STATOR_DRY_RUN", {"WHERE", "switch"})]"#);
 }
 
+/// Row U13: a flag means one thing in all commands: it has one letter, one kind of value, and a variable of its name.
 #[test]
-fn every_long_flag_has_a_variable_of_its_name() {
-    fn check(command: &clap::Command, path: &str) {
-        for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
-            let Some(long) = argument.get_long().filter(|long| !matches!(*long, "help" | "version")) else { continue };
-            let env = argument.get_env().map(|env| env.to_string_lossy().into_owned());
-            let by_hand = COMMAND_LINE_ONLY.contains(&(path.trim_start_matches("stator "), long));
-            assert_eq!(env, (!by_hand).then(|| super::variable_of(long)), "{path} --{long}");
-            assert!(argument.get_help().is_some(), "{path} --{long} has no help");
+fn a_flag_is_the_same_in_all_commands() {
+    type Kinds = BTreeMap<String, BTreeSet<(Option<char>, String)>>;
+    let (mut flags, mut letters) = (Kinds::new(), BTreeMap::<char, BTreeSet<String>>::new());
+    each_flag(&command(), "stator", &mut |path, argument| {
+        let Some(long) = argument.get_long() else { panic!("{path}: {argument} has no long name") };
+        assert!(argument.get_help().is_some(), "{path} --{long} has no help");
+        let value = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+        // A value that may be left out makes a switch of a flag.
+        let is_needed = argument.get_num_args().is_none_or(|number| number.min_values() > 0);
+        let value = value.filter(|_| argument.get_action().takes_values() && is_needed).unwrap_or_default();
+        if let Some(variable) = argument.get_env() {
+            assert_eq!(variable.to_string_lossy(), super::variable_of(long), "{path}");
         }
-        for verb in command.get_subcommands() {
-            assert!(verb.get_about().is_some(), "{path} {} has no help", verb.get_name());
-            check(verb, &format!("{path} {}", verb.get_name()));
-        }
-    }
-    check(&command(), "stator");
+        flags.entry(long.to_owned()).or_default().insert((argument.get_short(), value));
+        argument.get_short().into_iter().for_each(|short| {
+            letters.entry(short).or_default().insert(long.to_owned());
+        });
+    });
+    let several: Vec<_> = flags.iter().filter(|(_, kinds)| kinds.len() > 1).collect();
+    assert!(several.is_empty(), "{several:?}");
+    let several: Vec<_> = letters.iter().filter(|(_, flags)| flags.len() > 1).collect();
+    assert!(several.is_empty(), "{several:?}");
+}
+
+/// The front page of the help is read in one look: every command has one line of a terminal.
+#[test]
+fn the_help_has_a_line_for_each_command() {
+    let command = command().term_width(80);
+    let help = command.clone().render_help().to_string();
+    assert!(help.lines().count() <= 50 && help.lines().all(|line| line.len() <= 80), "{help}");
+    let unnamed: Vec<&str> =
+        command.get_subcommands().map(clap::Command::get_name).filter(|name| !help.contains(name)).collect();
+    assert!(unnamed.is_empty(), "{unnamed:?}");
 }

@@ -6,12 +6,11 @@ use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::status::{EnvironmentView, view_environment};
 use super::targets::TargetArgs;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use stator_model::present::TerminalOptions;
 use stator_model::present::tree::{self, ObjectForest};
 
-/// Show each model's objects, and the deployments, pods and services created from them
+/// Show each model's objects, and the pods created from them
 ///
 /// Covers every kind that the cluster serves, except Events and Secrets, and shows each object below its owners. Kinds
 /// that you may not list are named at the end.
@@ -27,10 +26,10 @@ pub struct TreeArgs {
     #[command(flatten)]
     frontends: FrontendArgs,
     /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: TreeFormat,
     /// Print only rows, without headings
-    #[arg(long, env = "STATOR_NO_HEADERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     no_headers: bool,
 }
 

@@ -1,12 +1,11 @@
 //! `stator validate`.
 
-use super::args::{DynamoArgs, EmptyArgs, PolicyArgs};
+use super::args::{DynamoArgs, EmptyArgs, PolicyArgs, to_yaml};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository::{self, DesiredState, OpenedRepository};
 use super::targets::TargetArgs;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use stator_core::finding::{self, Finding, Location};
 use stator_git::source;
 use stator_model::fleet_policy::FleetPolicies;
@@ -14,7 +13,7 @@ use stator_model::intent::EnvironmentError;
 use stator_model::present::findings::{self, ValidationReport};
 use std::collections::BTreeSet;
 
-/// Check every file and report every finding with its place and its fix
+/// Check every file, and show each finding with its place and fix
 ///
 /// Checks all environments unless you name one. It also renders the models, to find errors that Dynamo would refuse. No
 /// cluster is needed.
@@ -35,17 +34,10 @@ pub struct ValidateArgs {
     #[command(flatten)]
     empty: EmptyArgs,
     /// Output format
-    #[arg(
-        short = 'o',
-        long,
-        visible_alias = "output",
-        env = "STATOR_FORMAT",
-        value_name = "FORMAT",
-        default_value = "full"
-    )]
-    format: FindingsFormat,
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: FindingsFormat,
     /// Exit with 1 for warnings, too
-    #[arg(long, env = "STATOR_STRICT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     strict: bool,
 }
 
@@ -53,11 +45,14 @@ pub struct ValidateArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FindingsFormat {
     /// With the source line and the fix
-    Full,
+    #[value(alias = "table", alias = "full")]
+    Text,
     /// One line per finding
     Concise,
     /// JSON
     Json,
+    /// YAML
+    Yaml,
     /// SARIF 2.1.0, for code scanning
     Sarif,
     /// JUnit XML
@@ -74,7 +69,7 @@ impl FindingsFormat {
     fn is_read_in_checkout(self) -> bool {
         match self {
             Self::Sarif | Self::Junit | Self::Github | Self::Gitlab => true,
-            Self::Full | Self::Concise | Self::Json => false,
+            Self::Text | Self::Concise | Self::Json | Self::Yaml => false,
         }
     }
 }
@@ -107,23 +102,21 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
     if arguments.dynamo.release.is_none() && !names.iter().all(has_release) {
         repository::note_assumed_release(None, output);
     }
-    let found = match arguments.format.is_read_in_checkout() && !arguments.targets.paths().is_standard_input()? {
+    let found = match arguments.output.is_read_in_checkout() && !arguments.targets.paths().is_standard_input()? {
         true => located_in_checkout(found, &source::path_in_work_tree(&opened.checkout.root)),
         false => found,
     };
-    let text = match arguments.format {
-        FindingsFormat::Full => {
+    let report = ValidationReport { findings: &found, files: opened.checkout.tree.files.len(), models };
+    let text = match arguments.output {
+        FindingsFormat::Text => {
             let shown = findings::with_snippets(&found, &|file| opened.file_text(file), &output.stdout_style);
             format!("{shown}{}\n", findings::summary_line(&found, models))
         }
         FindingsFormat::Concise => {
             format!("{}{}\n", findings::concise(&found, &output.stdout_style), findings::summary_line(&found, models))
         }
-        FindingsFormat::Json => stator_model::present::json(&ValidationReport {
-            findings: &found,
-            files: opened.checkout.tree.files.len(),
-            models,
-        })?,
+        FindingsFormat::Json => stator_model::present::json(&report)?,
+        FindingsFormat::Yaml => to_yaml(&report)?,
         FindingsFormat::Sarif => findings::sarif(&found, env!("CARGO_PKG_VERSION"))?,
         FindingsFormat::Junit => findings::junit(&found, models),
         FindingsFormat::Github => findings::github(&found),

@@ -32,7 +32,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// The time limit where none is given.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// Wait until models are healthy, match git, or are deleted. Writes nothing
+/// Wait until models are healthy, match git, or are deleted
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without --timeout, it waits for 30 minutes at most. To sync and wait at once, use `stator sync --wait`.\n\nExit codes: 0 every model meets the condition; 1 at least one cannot meet it by waiting; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
@@ -41,7 +41,7 @@ pub struct WaitArgs {
     #[command(flatten)]
     targets: TargetArgs,
     /// What to wait for
-    #[arg(long = "for", env = "STATOR_FOR", value_name = "CONDITION", default_value = "healthy")]
+    #[arg(long = "for", value_name = "CONDITION", default_value = "healthy")]
     condition: WaitCondition,
     #[command(flatten)]
     environment: EnvironmentArgs,
@@ -50,7 +50,7 @@ pub struct WaitArgs {
     #[command(flatten)]
     frontends: FrontendArgs,
     /// Report format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
 }
 

@@ -9,8 +9,8 @@ use super::signals::wait_for_interrupt;
 use crate::observation::ObservationBoard;
 use crate::server::tls::CertificateFiles;
 use crate::web::{TokenAccess, WebAccess, WebListenError, WebListener};
-use clap::builder::{FalseyValueParser, NonEmptyStringValueParser};
-use clap::{ArgAction, Args, ValueHint};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueHint};
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_view::link_template::LinkTemplate;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,13 +28,13 @@ const DEFAULT_AUDIENCE: &str = "stator";
 #[command(next_help_heading = "Pages")]
 pub struct WebArgs {
     /// Serve web pages of the models on a free local port until Ctrl-C, and print the link to them
-    #[arg(long, env = "STATOR_WEB", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     web: bool,
     /// Serve web pages of the models at this address (127.0.0.1:8090). Addresses that others can reach work only with sources of a cluster, which decides who may see them
-    #[arg(long, env = "STATOR_WEB_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     web_listen: Option<SocketAddr>,
     /// Link to another tool on every model's page; `{namespace}`, `{name}`, `{environment}` and `{source}` in the URL stand for the model's. Repeatable
-    #[arg(long, env = "STATOR_WEB_LINK", value_name = "TITLE=URL", value_delimiter = '\n')]
+    #[arg(long, value_name = "TITLE=URL", value_delimiter = '\n')]
     web_link: Vec<LinkTemplate>,
 }
 
@@ -108,16 +108,16 @@ impl WebArgs {
 #[command(next_help_heading = "Pages")]
 pub struct SignInArgs {
     /// Public address of the pages, behind a proxy; commit statuses link to it
-    #[arg(long, env = "STATOR_WEB_URL", value_name = "URL", value_parser = web_url)]
+    #[arg(long, value_name = "URL", value_parser = web_url)]
     web_url: Option<Url>,
     /// Accepted audience of sign-in tokens, instead of `stator`; repeat it, or separate several with commas. The sign-in page shows the first
-    #[arg(long, env = "STATOR_WEB_AUDIENCE", value_name = "AUDIENCE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "AUDIENCE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     web_audience: Vec<String>,
     /// TLS certificate for --web-listen, in PEM; reloaded when it changes
-    #[arg(long, env = "STATOR_WEB_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_key")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_key")]
     web_tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM
-    #[arg(long, env = "STATOR_WEB_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_cert")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "web_tls_cert")]
     web_tls_key: Option<PathBuf>,
     #[command(flatten)]
     oidc: OidcArgs,
@@ -137,7 +137,7 @@ impl SignInArgs {
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => Err(CliError::usage(format!("{flag} works only with pages of a cluster's sources"))
-                .with_hint("pass --web-listen without --source, or omit it")),
+                .with_hint("pass --web-listen without --source-file, or omit it")),
             None => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! | File | What lives there |
 //! |-|-|
-//! | `file_controller` | `stator controller --source FILE`: the controller, its sources from a file |
+//! | `file_controller` | `stator controller --source-file FILE`: the controller, its sources from a file |
 //! | `object_controller` | `stator controller`: one replica of the controller, its sources from `ModelSource` objects |
 //! | `webhook_server` | `stator server`: webhooks for sources that other processes run |
 //! | `process_identity` | what a process is called among others, and where their leases are |

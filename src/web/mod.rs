@@ -32,6 +32,7 @@ mod request_scope;
 mod route;
 mod routes;
 mod sessions;
+pub(crate) use sessions::random_token;
 mod sign_in;
 mod state;
 mod stream;

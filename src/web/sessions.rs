@@ -86,7 +86,7 @@ pub(super) fn is_equal(one: &str, other: &str) -> bool {
 }
 
 /// A text that nobody can guess. `None` where the system has no random numbers.
-pub(super) fn random_token() -> Option<String> {
+pub(crate) fn random_token() -> Option<String> {
     let mut bytes = [0; TOKEN_BYTES];
     rand::fill(&mut bytes).ok()?;
     Some(hex::encode(bytes))

@@ -146,10 +146,8 @@ impl Place {
             ("LC_ALL", "C.UTF-8".into()),
             ("TZ", "UTC".into()),
             ("KUBECONFIG", kubeconfig.unwrap_or(Path::new("")).into()),
-            // A command that never ends is a failure and must not hang the suite; nobody reads along, so the operator
-            // may hurry.
+            // A command that never ends is a failure and must not hang the suite.
             ("STATOR_TIMEOUT", "15m".into()),
-            ("STATOR_SIMULATE_SPEED", "20".into()),
         ];
         variables.extend(self.host.get().map(Host::environment).unwrap_or_default());
         variables
@@ -248,11 +246,9 @@ impl Fresh {
         let setting = node::NodeSettings {
             namespaces: vec!["stator-system".to_owned()],
             images: vec![("registry.example.com/stator".to_owned(), program())],
-            variables: vec![
-                ("SSL_CERT_FILE".to_owned(), host.gitea.certificate().display().to_string()),
-                // The git host of the pages is on this machine.
-                ("STATOR_ALLOW_LOCAL_ADDRESSES".to_owned(), "true".to_owned()),
-            ],
+            variables: vec![("SSL_CERT_FILE".to_owned(), host.gitea.certificate().display().to_string())],
+            // The git host of the pages is on this machine.
+            controller_arguments: vec!["--allow-local-addresses".to_owned()],
         };
         let node = node::Node::start(&plane, setting)?;
         let operator = node::Operator::start(&plane, &["models-staging"]);
@@ -308,7 +304,6 @@ impl Host {
             ("CURL_CA_BUNDLE", certificate.clone()),
             ("SSL_CERT_FILE", certificate),
             ("GIT_TERMINAL_PROMPT", "0".into()),
-            ("STATOR_LISTEN", self.port.address().to_string().into()),
         ]
     }
 
@@ -322,7 +317,9 @@ impl Host {
     }
 
     fn real(&self, command: &str) -> String {
-        self.names().iter().fold(command.to_owned(), |text, (name, real)| text.replace(name, real))
+        let listen = format!("stator controller --listen {} ", self.port.address());
+        let command = command.replace("stator controller ", &listen);
+        self.names().iter().fold(command, |text, (name, real)| text.replace(name, real))
     }
 
     fn told(&self, printed: &str) -> String {

@@ -38,12 +38,12 @@ fn deployment(replicas: u32) -> Value {
                         "name": "stator",
                         "image": "registry.example.com:5000/stator:0.1.0",
                         "args": [
-                            "controller", "--source=/etc/stator/sources.yaml", "--cluster=in-cluster",
+                            "controller", "--source-file=/etc/stator/sources.yaml", "--cluster=in-cluster",
                             "--listen=0.0.0.0:8080", "--data=/var/lib/stator/$(WHERE)",
                         ],
                         "env": [
                             {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
-                            {"name": "STATOR_COLOR", "value": "never"},
+                            {"name": "STATOR_LOG_FORMAT", "value": "text"},
                         ],
                         "ports": [{"name": "http", "containerPort": 8080}],
                         "livenessProbe": probe("/livez"),

@@ -6,9 +6,9 @@ use crate::fidelity;
 use fs_err as fs;
 use stator_model::engine_tables::{EngineRow, EngineSetting, EngineTable, RowCondition, SGLANG, TRTLLM, VLLM};
 use stator_model::intent::explain::{ChildField, FieldExplanation, explain};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn hold(path: &str, page: String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -99,20 +99,19 @@ fn the_page_of_the_command_line_follows_the_parser() {
         .to_owned();
     let mut command = stator::cli::command().term_width(100);
     command.build();
-    let (mut by_hand, mut formats) = (BTreeMap::new(), String::new());
-    flags("stator", &command, &mut by_hand, &mut formats);
-    let by_hand: Vec<String> =
-        by_hand.iter().map(|(flag, verbs)| format!("`--{flag}` ({})", verbs.join(", "))).collect();
-    writeln!(
-        page,
-        "\n## Variables and formats\n\nEvery long flag has a variable: `STATOR_` and its name, so `--no-input` is \
-         `STATOR_NO_INPUT`. A flag on the command line is stronger, and a variable that is set to nothing counts as not \
-         set. Only on the command line counts what overrides a guard, or says what is synced at all: {}. stator says \
-         so where such a variable is set that no other command reads.\n\n| Command | Formats of `-o` |\n|-|-|\n{}",
-        by_hand.join(", "),
-        formats.trim_end()
-    )
-    .unwrap();
+    let mut flags = BTreeMap::new();
+    let mut formats = String::new();
+    flags_and_formats("stator", &command, &mut flags, &mut formats);
+    writeln!(page, "\n## Variables\n\n{VARIABLES_TEXT}\n\n| Variable | Meaning |\n|-|-|").unwrap();
+    for (variable, meaning) in VARIABLES {
+        writeln!(page, "| `{variable}` | {meaning} |").unwrap();
+    }
+    writeln!(page, "\n## Formats\n\n| Command | Formats of `-o`, the default first |\n|-|-|\n{formats}").unwrap();
+    writeln!(page, "## Flags\n\nA flag means the same in every command that has it.\n\n| Flag | Commands |\n|-|-|")
+        .unwrap();
+    for (flag, verbs) in flags {
+        writeln!(page, "| {flag} | {} |", verbs.join(", ")).unwrap();
+    }
     writeln!(page, "\n## stator\n\n```text\n{}\n```", help(&command)).unwrap();
     for verb in command.get_subcommands() {
         verbs("stator", verb, &mut page);
@@ -120,22 +119,63 @@ fn the_page_of_the_command_line_follows_the_parser() {
     hold("docs/reference/cli.md", page);
 }
 
-/// Flags without a variable, with the commands that have them, and a row for each command that has `-o`.
-fn flags(path: &str, command: &clap::Command, by_hand: &mut BTreeMap<String, Vec<String>>, formats: &mut String) {
-    for argument in command.get_arguments() {
-        let (Some(long), None) = (argument.get_long(), argument.get_env()) else { continue };
-        if !["help", "version"].contains(&long) {
-            by_hand.entry(long.to_owned()).or_default().push(format!("`{path}`"));
-        }
+/// The variables that the program reads, all of them: those that pipelines and pods set.
+const VARIABLES: [(&str, &str); 10] = [
+    ("STATOR_CLUSTER", "`--cluster`"),
+    ("STATOR_CONTEXT", "`--context`"),
+    ("STATOR_DYNAMO", "`--dynamo`"),
+    ("STATOR_ENVIRONMENT", "`--environment`"),
+    ("STATOR_FORGE_TOKEN", "The token of the git host, for `rollback`, `create source`, and pull requests from pages"),
+    ("STATOR_LOG", "What is logged: `debug`, or filters such as `stator_cluster::sync=debug`"),
+    ("STATOR_LOG_FORMAT", "`--log-format`; other commands log in this form too"),
+    ("STATOR_POLICIES", "`--policies`"),
+    ("STATOR_SERVICE_ACCOUNT_DIR", "In a pod: the folder of a service account token that is mounted elsewhere"),
+    ("STATOR_TIMEOUT", "`--timeout`"),
+];
+const VARIABLES_TEXT: &str = "A flag on the command line is stronger, and a variable that is set to nothing counts as not \
+                              set. Where the variable of another flag is set, such as `STATOR_DRY_RUN`, stator refuses the \
+                              command: it could mean an approval, or a limit. `KUBECONFIG`, `NO_COLOR`, `CLICOLOR_FORCE`, \
+                              `COLUMNS`, the variables of proxies and those of OpenTelemetry mean what they mean elsewhere.";
+
+/// What the sources name is what the page names.
+#[test]
+fn there_are_ten_variables() {
+    let mut named = BTreeSet::new();
+    for (path, text) in sources() {
+        let code = text.split("\n#[cfg(test)]").next().unwrap();
+        let after = code.split("\"STATOR_").skip(1).filter_map(|rest| rest.split_once('"'));
+        let is_name = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        named.extend(after.map(|(name, _)| name).filter(is_name).map(|name| format!("STATOR_{name}")));
+        assert!(!path.ends_with("tests.rs"), "{path:?}");
+    }
+    let known: BTreeSet<String> = VARIABLES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(named, known);
+}
+
+/// The commands of each flag, and a row for each command that has `-o`.
+fn flags_and_formats(
+    path: &str,
+    command: &clap::Command,
+    flags: &mut BTreeMap<String, Vec<String>>,
+    formats: &mut String,
+) {
+    let short = path.trim_start_matches("stator ");
+    for argument in command.get_arguments().filter(|argument| path == "stator" || !argument.is_global_set()) {
+        let Some(long) = argument.get_long().filter(|long| *long != "help") else { continue };
+        let letter = argument.get_short().map(|letter| format!(", `-{letter}`")).unwrap_or_default();
+        let place = if argument.is_global_set() { "every command".to_owned() } else { format!("`{short}`") };
+        flags.entry(format!("`--{long}`{letter}")).or_default().push(place);
     }
     for argument in command.get_arguments().filter(|argument| argument.get_short() == Some('o')) {
         let values = argument.get_possible_values();
-        let shown: Vec<String> =
-            values.iter().filter(|value| !value.is_hide_set()).map(|value| format!("`{}`", value.get_name())).collect();
-        writeln!(formats, "| `{path}` | {} |", shown.join(", ")).unwrap();
+        let default = argument.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
+        let mut names: Vec<&str> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
+        names.sort_by_key(|name| Some(*name) != default.as_deref());
+        let shown: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        writeln!(formats, "| `{short}` | {} |", shown.join(", ")).unwrap();
     }
     for verb in command.get_subcommands() {
-        flags(&format!("{path} {}", verb.get_name()), verb, by_hand, formats);
+        flags_and_formats(&format!("{path} {}", verb.get_name()), verb, flags, formats);
     }
 }
 
@@ -326,7 +366,7 @@ fn the_page_of_sources_follows_the_definition() {
     let definition = stator_git::source::model_source::crd::custom_resource_definition();
     let version = &definition["spec"]["versions"][0];
     let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server \
-                    validates them with: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source` \
+                    validates them with: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source-file` \
                     holds the same, and is refused for the same reasons, except `allowLocal`, which is only for \
                     files. [How to trigger, suspend \
                     and approve](../how-to/ask-for-a-sync.md) is on a separate page.\n\n`kubectl get modelsources` \
@@ -474,22 +514,29 @@ fn flag_of(row: &EngineRow, table: &EngineTable) -> (String, String) {
     }
 }
 
-/// What `docs/troubleshooting.md` quotes is what the program says: every piece of a heading in backticks is in its source.
-#[test]
-fn messages_that_are_explained_are_said() {
+/// The program's own files, without those of tests.
+fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut source = String::new();
-    let mut folders = vec![root.join("src"), root.join("crates")];
+    let (mut folders, mut files) = (vec![root.join("src"), root.join("crates")], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs_err::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() && !path.ends_with("tests") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
-                source.push_str(&fs_err::read_to_string(path).unwrap());
+                let text = fs_err::read_to_string(&path).unwrap();
+                files.push((path, text));
             }
         }
     }
+    files
+}
+
+/// What `docs/troubleshooting.md` quotes is what the program says: every piece of a heading in backticks is in its source.
+#[test]
+fn messages_that_are_explained_are_said() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source: String = sources().into_iter().map(|(_, text)| text).collect();
     // Texts go on over lines, with a backslash at the end.
     let source = source.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
     let page = fs_err::read_to_string(root.join("docs/troubleshooting.md")).unwrap();

@@ -165,9 +165,6 @@ impl Workbench {
             .env("TMPDIR", self.folder.path())
             // No cluster is chosen by accident.
             .env("STATOR_CLUSTER", "embedded")
-            // Git hosts of tests are on this machine, and most without TLS.
-            .env("STATOR_ALLOW_INSECURE", "true")
-            .env("STATOR_ALLOW_LOCAL_ADDRESSES", "true")
             .env("NO_COLOR", "1")
             .env("COLUMNS", "100")
             .env("RUST_BACKTRACE", "0")

@@ -1,4 +1,4 @@
-//! `stator controller --source FILE`: sources and their secrets from a file.
+//! `stator controller --source-file FILE`: sources and their secrets from a file.
 
 use super::{ControllerArgs, controller_options, print_addresses, run_daemon};
 use crate::cli::connect::{self, ClusterAccess};

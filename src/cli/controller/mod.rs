@@ -14,17 +14,17 @@ use crate::controller::waiting::sleep_for_some;
 use crate::daemon::{Daemon, DaemonStartError};
 use crate::server::tls::CertificateFiles;
 use crate::server::{BindError, ListenAddresses, ListenOptions};
-use clap::builder::{BoolishValueParser, FalseyValueParser};
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::AnyCluster;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Keep a cluster in sync with git repositories: poll, receive webhooks, sync, report
+/// Keep a cluster in sync with git repositories
 ///
-/// With --source, the sources are `ModelSource` documents in a file, with the `Secret` documents that they name. stator
-/// watches the file: changes take effect at once, and a version with errors is reported and ignored. Without --source,
+/// With --source-file, the sources are `ModelSource` documents in a file, with the `Secret` documents that they name. stator
+/// watches the file: changes take effect at once, and a version with errors is reported and ignored. Without --source-file,
 /// the sources are the ModelSource objects of a Kubernetes cluster, and each source's secrets are read from its own
 /// namespace.
 #[derive(Debug, Args)]
@@ -33,18 +33,18 @@ use std::time::Duration;
 )]
 pub struct ControllerArgs {
     /// File of sources and their secrets; without it, follow the ModelSource objects of the cluster
-    #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    source: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    source_file: Option<PathBuf>,
     #[command(flatten)]
     listen: ListenArgs,
     /// Folder for copies of the repositories; by default .stator/controller, next to the file if there is one
-    #[arg(long, env = "STATOR_DATA", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<PathBuf>,
     /// Sync each source of the file once, wait for it, and exit
-    #[arg(long, env = "STATOR_ONCE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     once: bool,
     /// Whether to receive webhooks; false if a `stator server` receives them
-    #[arg(long, env = "STATOR_WEBHOOKS", value_name = "BOOL", default_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     webhooks: bool,
     /// Log format on standard error
     #[arg(long, env = "STATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
@@ -78,22 +78,22 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Args)]
 pub(super) struct ListenArgs {
     /// Address to listen on for webhooks, probes and metrics; port 0 picks a free port
-    #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Separate address for probes; --listen then serves no probes
-    #[arg(long, env = "STATOR_PROBES_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     probes_listen: Option<SocketAddr>,
     /// Separate address for metrics and probes; --listen then serves no metrics, and its /readyz names no source
-    #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
     /// Serve metrics only to bearer tokens that may `get` the path /metrics (TokenReview and SubjectAccessReview); needs sources of a cluster
-    #[arg(long, env = "STATOR_AUTHORIZE_METRICS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub(super) authorize_metrics: bool,
     /// TLS certificate for --listen, in PEM; reloaded when it changes
-    #[arg(long, env = "STATOR_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM
-    #[arg(long, env = "STATOR_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
 
@@ -111,7 +111,7 @@ impl ListenArgs {
 }
 
 pub async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    match &arguments.source {
+    match &arguments.source_file {
         Some(source) => file::run(arguments, source, output).await,
         None => objects::run(arguments, output).await,
     }

@@ -12,8 +12,7 @@ use crate::controller::supervisor::ControllerOptions;
 use crate::daemon::{
     ObjectController, ObjectControllerOptions, default_identity, default_lease_namespace, is_object_name,
 };
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use stator_cluster::cluster::AnyCluster;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,29 +22,29 @@ use std::path::Path;
 #[command(next_help_heading = "Sources of a cluster")]
 pub struct SourceObjectArgs {
     /// Follow only the sources of this namespace; repeat it, or separate several with commas. By default, all namespaces that have no controller of their own
-    #[arg(long = "watch-namespace", env = "STATOR_WATCH_NAMESPACE", value_name = "NAME", value_delimiter = ',', value_parser = label, conflicts_with = "source")]
+    #[arg(long = "watch-namespace", value_name = "NAME", value_delimiter = ',', value_parser = label, conflicts_with = "source_file")]
     namespaces: Vec<String>,
     /// Service account, in each source's own namespace, for sources that name none
-    #[arg(long, env = "STATOR_DEFAULT_SERVICE_ACCOUNT", value_name = "NAME", value_parser = label, conflicts_with = "source")]
+    #[arg(long, value_name = "NAME", value_parser = label, conflicts_with = "source_file")]
     default_service_account: Option<String>,
     /// Allow sources without a service account to write to other namespaces
-    #[arg(long, env = "STATOR_ALLOW_CROSS_NAMESPACE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     allow_cross_namespace: bool,
     /// Allow sources to use `http://` with `allowInsecure`
-    #[arg(long, env = "STATOR_ALLOW_INSECURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     allow_insecure: bool,
     /// Allow source hosts with loopback, link-local, multicast or cloud metadata addresses
-    #[arg(long, env = "STATOR_ALLOW_LOCAL_ADDRESSES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     allow_local_addresses: bool,
     /// Number of shards to divide the sources into among replicas; with 1, one replica is active and the others stand
     /// by
-    #[arg(long, env = "STATOR_SHARDS", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: u32,
     /// Namespace of the leases that coordinate replicas; by default the pod's, else stator-system. Each installation needs its own
-    #[arg(long, env = "STATOR_LEASE_NAMESPACE", value_name = "NAME", value_parser = label)]
+    #[arg(long, value_name = "NAME", value_parser = label)]
     lease_namespace: Option<String>,
     /// Name of this process in the leases; by default the name of the pod
-    #[arg(long, env = "STATOR_IDENTITY", value_name = "NAME", value_parser = label)]
+    #[arg(long, value_name = "NAME", value_parser = label)]
     identity: Option<String>,
 }
 
@@ -86,7 +85,7 @@ pub(in crate::cli) fn label(text: &str) -> Result<String, String> {
 pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if arguments.once {
         return Err(CliError::usage("--once works only with a file of sources").with_hint(
-            "pass one with --source, or omit --once: the controller follows the objects of a cluster until it stops",
+            "pass one with --source-file, or omit --once: the controller follows the objects of a cluster until it stops",
         ));
     }
     let kube = connect::open_kubernetes(&arguments.cluster, KubernetesPurpose::FollowSources, output).await?;

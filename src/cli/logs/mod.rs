@@ -8,7 +8,7 @@ use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::status::view_environment;
 use super::targets::TargetArgs;
-use clap::builder::{BoolishValueParser, FalseyValueParser};
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 use stator_cluster::cluster::AnyCluster;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Lines of each container that are shown where several are, and nobody says how many.
 const LINES_OF_SEVERAL: u64 = 10;
 
-/// Show the logs of models' pods: engines, frontends, downloads of weights
+/// Show the logs of models' pods
 ///
 /// The pods are those of the models' objects. With --follow, new pods are followed too, through restarts and rollouts.
 #[derive(Debug, Args)]
@@ -38,40 +38,40 @@ pub struct LogsArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Only pods of this component, such as `worker` or `frontend`; `download` for downloads of weights
-    #[arg(short, long, env = "STATOR_COMPONENT", value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     component: Option<String>,
     /// Only this pod
-    #[arg(long, env = "STATOR_POD", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pod: Option<String>,
     /// This container instead of the pod's main container
-    #[arg(long, env = "STATOR_CONTAINER", value_name = "NAME", conflicts_with = "all_containers")]
+    #[arg(long, value_name = "NAME", conflicts_with = "all_containers")]
     container: Option<String>,
     /// All containers, including init containers
-    #[arg(long, env = "STATOR_ALL_CONTAINERS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     all_containers: bool,
     /// Stream new lines until Ctrl-C
-    #[arg(short, long, env = "STATOR_FOLLOW", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(short, long)]
     follow: bool,
     /// Logs of the previous instance of the container, from before its last restart
-    #[arg(short, long, env = "STATOR_PREVIOUS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "follow")]
+    #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
     /// Number of most recent lines of each container, or `all`. Default: `all` for one container or with --since, 10 each for several
-    #[arg(long, env = "STATOR_TAIL", value_name = "LINES")]
+    #[arg(long, value_name = "LINES")]
     tail: Option<TailLength>,
     /// Only lines newer than this duration: 90s, 5m, 1h30m
-    #[arg(long, env = "STATOR_SINCE", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
     /// Start each line with its timestamp
-    #[arg(long, env = "STATOR_TIMESTAMPS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     timestamps: bool,
     /// Start each line with its pod and container. Default: for several containers, and with --follow
-    #[arg(long, env = "STATOR_PREFIX", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     prefix: Option<bool>,
     /// Maximum number of containers to read
-    #[arg(long, env = "STATOR_MAX_CONTAINERS", value_name = "NUMBER", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
     max_containers: u16,
     /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: LogFormat,
 }
 

@@ -30,10 +30,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Run the language server: findings as you type, completion, field descriptions, fixes, formatting, and the effect of
-/// a change
+/// Run the language server
 ///
-/// Speaks the Language Server Protocol on standard input and output. An editor starts it; see the page about editors in the
+/// It shows findings as you type, completes and describes fields, fixes, formats, and shows the effect of a change. Speaks the Language Server Protocol on standard input and output. An editor starts it; see the page about editors in the
 /// documentation.
 #[derive(Debug, Args)]
 #[command(

@@ -7,9 +7,9 @@ use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::targets::{Target, TargetedModels, parse_target};
 use super::{repository, revisions};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use jiff::Timestamp;
+use pull_request::ForgeTypeArgs;
 use stator_core::commit::short_commit;
 use stator_core::finding::{self, Finding};
 use stator_core::mask;
@@ -25,35 +25,34 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// Restore an earlier state of a model on a branch, and open a pull request for it
+/// Restore an earlier state of a model with a pull request
 ///
 /// The commit restores the model's files (intent, overlays, locks, files that pods mount) on top of the checked-out commit. Neither the work tree nor the index changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With a git host, stator pushes the branch over HTTPS and opens a pull request: the host and its token come from --source, or from `origin` and $STATOR_FORGE_TOKEN. Without one, it creates the branch locally and prints the next step.\n\nExit codes: 0 created; 1 there is nothing to roll back, or the restored state has errors; 2 the rollback failed.\n\nExamples:\n  stator rollback llama-3-70b --dry-run\n  stator rollback llama-3-70b --to v1.4.0\n  STATOR_FORGE_TOKEN=... stator rollback llama-3-70b"
+    after_help = "With a git host, stator pushes the branch over HTTPS and opens a pull request: the host and its token come from --source-file, or from `origin` and $STATOR_FORGE_TOKEN. Without one, it creates the branch locally and prints the next step.\n\nExit codes: 0 created; 1 there is nothing to roll back, or the restored state has errors; 2 the rollback failed.\n\nExamples:\n  stator rollback llama-3-70b --dry-run\n  stator rollback llama-3-70b --to v1.4.0\n  STATOR_FORGE_TOKEN=... stator rollback llama-3-70b"
 )]
 pub struct RollbackArgs {
     /// Name of the model, or its model.yaml
     #[arg(value_name = "MODEL")]
     model: String,
     /// Commit, branch or tag to go back to; by default, the last one in which the model renders differently
-    #[arg(long, env = "STATOR_TO", value_name = "REV")]
+    #[arg(long, value_name = "REV")]
     to: Option<String>,
     /// Branch to create; by default rollback/MODEL-COMMIT
-    #[arg(long, env = "STATOR_BRANCH", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     branch: Option<String>,
     /// Only create the branch: push nothing, open no pull request
-    #[arg(long, env = "STATOR_NO_PULL_REQUEST", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     no_pull_request: bool,
     /// Show the plan and the diff, and create nothing
-    #[arg(long, env = "STATOR_DRY_RUN", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     dry_run: bool,
     /// File with a ModelSource, for its git host and token
-    #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    source: Option<PathBuf>,
-    /// Type of the git host of `origin`, if stator cannot tell it from the host name
-    #[arg(long, env = "STATOR_FORGE", value_name = "TYPE", conflicts_with = "source")]
-    forge: Option<pull_request::ForgeArg>,
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "forge")]
+    source_file: Option<PathBuf>,
+    #[command(flatten)]
+    forge: ForgeTypeArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use crate::cli::error::{CliError, CliErrorKind};
 use crate::cli::output::Output;
 use crate::controller::sources::file;
 use crate::observation::ProposalHost;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use stator_git::forge::{AnyForge, BranchPusher, ForgeApi as _, ForgeError, ForgeHttp, NewPullRequest};
 use stator_git::source::model_source::{Forge, ForgeKind};
 use stator_git::source::proposal::{ProposedCommit, ProposedObjects};
@@ -16,13 +16,10 @@ use stator_model::present::{escape, findings};
 use std::path::Path;
 
 /// Where the token is, where no file of sources names it.
-const TOKEN_VARIABLE: &str = "STATOR_FORGE_TOKEN";
-/// The type of the host, where its name does not tell.
-const FORGE_VARIABLE: &str = "STATOR_FORGE";
-
+pub const TOKEN_VARIABLE: &str = "STATOR_FORGE_TOKEN";
 /// The types of git hosts, as `spec.forge.type` has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum ForgeArg {
+enum ForgeArg {
     /// GitHub, also on premises
     Github,
     /// GitLab
@@ -47,6 +44,21 @@ impl From<ForgeArg> for ForgeKind {
     }
 }
 
+/// Which git host `origin` is.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct ForgeTypeArgs {
+    /// Type of the git host, if stator cannot tell it from the host name
+    #[arg(long, value_name = "TYPE")]
+    forge: Option<ForgeArg>,
+}
+
+impl ForgeTypeArgs {
+    /// The type that was given.
+    pub fn kind(self) -> Option<ForgeKind> {
+        self.forge.map(ForgeKind::from)
+    }
+}
+
 /// A git host that a pull request can be opened at.
 pub(super) struct RollbackForge {
     forge: AnyForge,
@@ -64,15 +76,15 @@ pub(super) fn connect_forge(
     let here = remote.as_ref().map(|remote| {
         RepositoryUrl::parse(&remote.url, AllowedSchemes { insecure: true, local: true }).map_err(|error| {
             CliError::input(format!("the address of the remote `{}`: {error}", remote.name))
-                .with_hint("pass a file with a ModelSource with --source: it has its own address")
+                .with_hint("pass a file with a ModelSource with --source-file: it has its own address")
         })
     });
-    let (spec, url, secret, http) = match &arguments.source {
+    let (spec, url, secret, http) = match &arguments.source_file {
         Some(path) => match forge_of_file(path, here.and_then(Result::ok).as_ref(), output)? {
             Some(found) => found,
             None => return Ok(None),
         },
-        None => match forge_by_token(|| here.transpose(), arguments.forge.map(ForgeKind::from))? {
+        None => match forge_by_token(|| here.transpose(), arguments.forge.kind())? {
             Some(found) => found,
             None => return Ok(None),
         },
@@ -109,16 +121,15 @@ fn forge_by_token(
 }
 
 /// The git host of the repository that a folder is in, for pull requests from pages; why there is none.
-pub fn proposal_host(root: &Path) -> Result<ProposalHost, String> {
+pub fn proposal_host(root: &Path, forge: ForgeTypeArgs) -> Result<ProposalHost, String> {
     let remote = PushRemote::of(root).ok_or_else(|| "the folder is on no branch of git with a remote".to_owned())?;
     let schemes = AllowedSchemes { insecure: true, local: true };
     let url =
         RepositoryUrl::parse(&remote.url, schemes).map_err(|error| format!("the remote `{}`: {error}", remote.name))?;
-    let kind = std::env::var(FORGE_VARIABLE).ok().and_then(|word| ForgeArg::from_str(&word, true).ok());
     let explain = |error: CliError| error.to_string();
-    let access = forge_by_token(|| Ok(Some(url)), kind.map(ForgeKind::from)).map_err(explain)?;
+    let access = forge_by_token(|| Ok(Some(url)), forge.kind()).map_err(explain)?;
     let (spec, url, secret, http) = access.ok_or_else(|| {
-        format!("set {TOKEN_VARIABLE} to a token of the git host, and {FORGE_VARIABLE} to its type if it is your own")
+        format!("set {TOKEN_VARIABLE} to a token of the git host, and pass --forge with its type if it is your own")
     })?;
     let explain = |error: ForgeError| format!("{error}; {}", error.help());
     let pusher = BranchPusher::connect(&spec, &url, &secret, &http).map_err(explain)?;

@@ -7,8 +7,7 @@ use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::list_output::{ListFormat, ListOutputArgs, ListPrinter};
 use crate::cli::output::Output;
 use crate::controller::sources::objects::MODEL_SOURCE;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 use stator_cluster::cluster::Cluster as _;
@@ -23,12 +22,12 @@ use stator_model::present::{TerminalOptions, Tone, escape};
 pub struct GetSourcesArgs {
     /// Only the source of this name
     #[arg(value_name = "NAME")]
-    name: Option<String>,
+    source: Option<String>,
     /// Namespace of the sources; by default the context's
-    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     /// List the sources of all namespaces
-    #[arg(short = 'A', long, env = "STATOR_ALL_NAMESPACES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with_all = ["name", "namespace"])]
+    #[arg(short = 'A', long, conflicts_with_all = ["source", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -41,7 +40,7 @@ pub async fn run(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStat
 }
 
 async fn show(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let (elsewhere, name) = match arguments.name.as_deref().map(parse_source_name) {
+    let (elsewhere, name) = match arguments.source.as_deref().map(parse_source_name) {
         Some((namespace, name)) => (namespace, Some(name)),
         None => (None, None),
     };
@@ -117,12 +116,12 @@ fn format_sources(
     let now = jiff::Timestamp::now();
     let report = || SourceListReport { sources: found.iter().map(list_row).collect() };
     Ok(match arguments.list.output {
-        ListFormat::Table | ListFormat::Wide if found.is_empty() && arguments.list.no_headers => String::new(),
-        ListFormat::Table | ListFormat::Wide if found.is_empty() => match arguments.all_namespaces {
+        ListFormat::Text | ListFormat::Wide if found.is_empty() && arguments.list.no_headers => String::new(),
+        ListFormat::Text | ListFormat::Wide if found.is_empty() => match arguments.all_namespaces {
             true => "No sources.\n".to_owned(),
             false => format!("No sources in namespace {}.\n", escape::line(site.namespace())),
         },
-        ListFormat::Table => table(found, false, arguments.all_namespaces, now, &arguments.list.style(output)),
+        ListFormat::Text => table(found, false, arguments.all_namespaces, now, &arguments.list.style(output)),
         ListFormat::Wide => table(found, true, arguments.all_namespaces, now, &arguments.list.style(output)),
         ListFormat::Json => stator_model::present::json(&report())?,
         ListFormat::Yaml => to_yaml(&report())?,

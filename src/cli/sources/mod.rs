@@ -1,6 +1,7 @@
 //! Sources of a cluster: shown, asked, suspended and resumed. What is asked stands in the objects themselves, so that the
 //! cluster decides who may ask, and its audit log says who did.
 
+pub mod create;
 pub mod list;
 pub mod remote_sync;
 pub mod suspend;
@@ -103,7 +104,8 @@ impl ListedSource {
         Self { object, status }
     }
 
-    fn name(&self) -> &str {
+    /// Its name.
+    pub fn name(&self) -> &str {
         self.object.name()
     }
 

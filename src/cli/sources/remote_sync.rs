@@ -12,7 +12,7 @@ use crate::controller::sources::manual_requests::{
 };
 use crate::controller::sources::objects::MODEL_SOURCE;
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Args};
+use clap::{ArgMatches, Args};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
@@ -35,10 +35,10 @@ pub struct SourceArgs {
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
     /// Commit for --allow and --outside-windows; by default the one in the source's status. --allow needs a held commit
-    #[arg(long, env = "STATOR_REVISION", value_name = "COMMIT")]
+    #[arg(long, value_name = "COMMIT")]
     pub revision: Option<String>,
-    /// Sync one commit although no sync window is open; on the command line only, never by a variable
-    #[arg(long, action = ArgAction::SetTrue)]
+    /// Sync one commit although no sync window is open
+    #[arg(long)]
     pub outside_windows: bool,
 }
 

@@ -5,8 +5,7 @@ use crate::cli::args::ClusterArgs;
 use crate::cli::connect;
 use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::output::Output;
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use serde_json::{Value, json};
 use stator_model::present::escape;
 use std::collections::BTreeSet;
@@ -36,12 +35,12 @@ pub struct ResumeArgs {
 struct SourceSelectionArgs {
     /// The sources
     #[arg(value_name = "NAME", required_unless_present = "all")]
-    names: Vec<String>,
+    sources: Vec<String>,
     /// Every source of the namespace
-    #[arg(long, env = "STATOR_ALL", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "names")]
+    #[arg(long, conflicts_with = "sources")]
     all: bool,
     /// Namespace of the sources; by default the context's
-    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -65,7 +64,7 @@ async fn set_suspended(which: &SourceSelectionArgs, suspend: bool, output: &Outp
         }
     } else {
         // All are looked for before any is changed: a name that is wrong changes nothing.
-        for text in which.names.iter().collect::<BTreeSet<_>>() {
+        for text in which.sources.iter().collect::<BTreeSet<_>>() {
             let (namespace, name) = parse_source_name(text);
             if let Some(namespace) = namespace {
                 namespace.clone_into(&mut site.namespace);

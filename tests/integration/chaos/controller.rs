@@ -86,6 +86,7 @@ fn start_process(
     let mut command = hands.bench.command();
     command.current_dir(hands.folder.path()).arg("controller").arg("--kubeconfig").arg(kubeconfig);
     command.args(["--context", "admin", "--listen", "127.0.0.1:0", "--shards", "4"]);
+    command.args(["--allow-insecure", "--allow-local-addresses"]);
     command.args(["--lease-namespace", "chaos-system", "--identity", &format!("replica-{number}")]).args(flags);
     clock.lead(&mut command);
     Process::start("a controller", command.arg("--data").arg(&disk.folder))

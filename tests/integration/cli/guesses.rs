@@ -59,13 +59,21 @@ fn wrong_guesses_lead_on() {
     For more information, try '--help'.
 
     $ stator create
-    error: unrecognized subcommand 'create'
+    Create a source: ModelSource, secrets, webhook, deploy key
 
-      tip: `stator init` creates a repository, and `stator import` models from manifests
+    Usage: stator create [OPTIONS] <COMMAND>
 
-    Usage: stator [OPTIONS] <COMMAND>
+    Commands:
+      source  Create a source: ModelSource, secrets, webhook, deploy key
 
-    For more information, try '--help'.
+    Options:
+      -h, --help  Print help (see more with '--help')
+
+    Global options:
+      -q, --quiet         Print only results and errors
+      -v, --verbose...    Log more; twice for debug, three times for trace
+          --color <WHEN>  When to use colour; NO_COLOR and CLICOLOR_FORCE are respected too [default:
+                          auto] [possible values: auto, always, never]
 
     $ stator delete mock
     error: unrecognized subcommand 'delete'

@@ -144,12 +144,8 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     rights Passed: every right that a sync needs in prod
     neighbours Passed: gateway routes and device claims are served
     ");
-    assert!(
-        run(&["-n", &namespace, "--pre"])
-            .success()
-            .stdout
-            .ends_with("the cluster is ready for stator: 0 failed, 0 warnings.\n")
-    );
+    let next = "the cluster is ready for stator: 0 failed, 0 warnings.\n\nNext: install stator's definitions: `kubectl apply --server-side -f crds/`, or the chart\n";
+    assert!(run(&["-n", &namespace, "--pre"]).success().stdout.ends_with(next));
     // Somebody without any right, where there is no such namespace either.
     let nobody = run(&["-n", "not-there", "--as", "nobody", "--pre", "-o", "json"]).exits(1);
     insta::assert_snapshot!(checks(&nobody).join("\n"), @"
@@ -180,6 +176,8 @@ async fn a_check_says_what_a_cluster_lacks_and_writes_nothing() {
     CHECK    RESULT  MESSAGE
     cluster  Passed  the embedded cluster has every definition and requires no rights
     the cluster is ready for stator: 0 failed, 0 warnings.
+
+    Next: `stator sync --wait`
     ");
 }
 

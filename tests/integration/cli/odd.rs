@@ -11,12 +11,9 @@ fn a_variable_set_to_nothing_is_not_set() {
         ("plan", "STATOR_ENVIRONMENT"),
         ("validate", "STATOR_CLUSTER"),
         ("plan", "STATOR_TIMEOUT"),
-        ("plan", "STATOR_FAIL_ON"),
-        ("plan", "STATOR_OUTPUT"),
         ("plan", "STATOR_FROM"),
+        ("plan", "STATOR_DRY_RUN"),
         ("validate", "STATOR_VERBOSE"),
-        ("validate", "STATOR_COLOR"),
-        ("validate", "STATOR_FORMAT"),
     ] {
         bench.finish(bench.command().arg(verb).env(name, "")).success();
     }
@@ -32,26 +29,55 @@ fn a_dry_run_asks_nothing_so_yes_changes_nothing() {
     bench.run(["plan", "--exit-code"]).exits(1);
 }
 
-/// Row U13 of the new user's list: a variable in a profile must not override a guard, and whoever set one is told.
+/// Row U13 of the new user's list: a variable in a profile overrides no guard. One that would have kept a command from
+/// something, such as a dry run, is not ignored either.
 #[test]
-fn a_guard_is_never_overridden_by_a_variable() {
+fn a_variable_of_a_flag_is_refused() {
     let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
-    let variables = [("STATOR_YES", "true"), ("STATOR_ALLOW", "delete,mass-delete"), ("STATOR_OUTSIDE_WINDOWS", "1")];
-    let output = bench.finish(bench.command().arg("sync").envs(variables)).exits(2);
-    assert!(output.notes().contains("error: cannot ask for confirmation"), "{output}");
-    let ignored: Vec<String> =
-        output.notes().lines().filter(|line| line.contains("is ignored")).map(str::to_owned).collect();
-    assert_eq!(
-        ignored,
-        [
-            "STATOR_ALLOW is ignored: pass --allow on the command line",
-            "STATOR_YES is ignored: pass --yes on the command line",
-            "STATOR_OUTSIDE_WINDOWS is ignored: pass --outside-windows on the command line",
-        ]
-    );
-    // The file that a controller follows is no source of a cluster.
-    let output = bench.finish(bench.command().args(["sync", "--yes"]).env("STATOR_SOURCE", "sources.yaml")).success();
-    assert!(!output.notes().contains("STATOR_SOURCE"), "{output}");
+    let variables = [("STATOR_YES", "true"), ("STATOR_ALLOW", "delete,mass-delete"), ("STATOR_DRY_RUN", "client")];
+    assert_snapshot!(bench.finish(bench.command().args(["sync", "--yes"]).envs(variables)), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: stator does not read STATOR_ALLOW, STATOR_DRY_RUN, STATOR_YES
+    hint: pass --allow, --dry-run, --yes on the command line, and unset the variable
+    ");
+    bench.run(["plan", "--exit-code"]).exits(1);
+    // Other commands, and other programs' variables, are not concerned.
+    bench.finish(bench.command().arg("plan").envs([("STATOR_YES", "true"), ("STATOR_VERSION", "0.1.0")])).success();
+}
+
+/// What was renamed works for a release, and says so.
+#[test]
+fn old_names_work_and_say_their_new_ones() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    let old = |arguments: &[&str]| bench.run(arguments);
+    let new = |arguments: &[&str]| bench.run(arguments).stdout;
+    let diff = old(&["diff"]).exits(1);
+    assert_eq!(diff.stdout, new(&["plan", "-o", "diff"]));
+    assert_snapshot!(diff.notes(), @"
+    warning: `stator diff` is now `stator plan -o diff --exit-code`; the old name goes with the next release
+    Using the embedded cluster in .stator/cluster.
+    ");
+    assert_eq!(old(&["-q", "diff", "--exit-code=false"]).success().stdout, diff.stdout);
+    bench.run(["sync", "--yes", "-q"]).success();
+    let events = old(&["--color", "never", "events", "mock"]).success();
+    assert_eq!(events.stdout, new(&["history", "--events", "mock"]));
+    assert_snapshot!(events.notes(), @"
+    warning: `stator events` is now `stator history --events`; the old name goes with the next release
+    Using the embedded cluster in .stator/cluster.
+    ");
+    let found = old(&["validate", "--format=json"]).success();
+    assert_eq!(found.stdout, new(&["validate", "-o", "json"]));
+    assert_snapshot!(found.notes(), @"warning: `--format` is now `--output`; the old name goes with the next release");
+    assert_snapshot!(old(&["rollback", "mock", "--source", "nowhere.yaml"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    warning: `--source` is now `--source-file`; the old name goes with the next release
+    error: [TMP]/work is not in a git repository
+    hint: revisions need git: run this in a clone
+    ");
 }
 
 #[test]
@@ -143,7 +169,7 @@ fn a_gpu_named_without_its_socket_is_understood() {
     let bench = Workbench::empty();
     let model = MOCK.replace("engine: mocker", "engine: vllm\n  hardware: {gpu: h200}");
     bench.write("models/mock/model.yaml", model);
-    let findings = bench.run(["validate", "--format", "json"]).exits(1).json();
+    let findings = bench.run(["validate", "--output", "json"]).exits(1).json();
     assert_eq!(findings["findings"][0]["help"], "Did you mean `h200_sxm`?");
 }
 

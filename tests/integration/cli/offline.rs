@@ -74,7 +74,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
-    assert_snapshot!(bench.run(["validate", "--format", "concise", "models/other"]), @"
+    assert_snapshot!(bench.run(["validate", "--output", "concise", "models/other"]), @"
     exit 1
     ----- stdout -----
     models/other/model.yaml:13:17: error[schema/type] `spec.serving.worker.replicas` is the string `two`; expected a whole number from 0 to 10000 (Write a whole number from 0 to 10000.)
@@ -82,14 +82,14 @@ fn every_fault_of_every_file_is_shown_at_once() {
     ----- stderr -----
     note: checked against Dynamo 1.4, the stable release; name yours with --dynamo, or with `platform: {dynamo: …}` under the environment in stator.yaml
     ");
-    let json = bench.run(["validate", "--format", "json"]).exits(1).json();
+    let json = bench.run(["validate", "--output", "json"]).exits(1).json();
     assert_eq!((json["files"].as_u64(), json["models"].as_u64()), (Some(3), Some(2)), "{json}");
     assert_eq!(json["findings"].as_array().map(Vec::len), Some(2), "{json}");
     for format in ["sarif", "gitlab"] {
-        bench.run(["validate", "--format", format]).exits(1).json();
+        bench.run(["validate", "--output", format]).exits(1).json();
     }
     for format in ["junit", "github"] {
-        assert!(bench.run(["validate", "--format", format]).exits(1).stdout.contains("models/other/model.yaml"));
+        assert!(bench.run(["validate", "--output", format]).exits(1).stdout.contains("models/other/model.yaml"));
     }
 }
 
@@ -199,7 +199,7 @@ fn formats_of_ci_name_files_as_the_checkout_has_them() {
         ("serving/stator.yaml", ROOT),
         ("serving/models/mock/model.yaml", &MOCK.replace("engine: mocker", "engine: mokcer")),
     ]);
-    let said = |format: &str| bench.run(["validate", "serving", "--format", format]).exits(1).stdout;
+    let said = |format: &str| bench.run(["validate", "serving", "--output", format]).exits(1).stdout;
     for format in ["github", "gitlab", "sarif", "junit"] {
         assert!(!said(format).contains("serving/models"), "{format} outside git: {}", said(format));
     }
@@ -207,7 +207,7 @@ fn formats_of_ci_name_files_as_the_checkout_has_them() {
     for format in ["github", "gitlab", "sarif", "junit"] {
         assert!(said(format).contains("serving/models/mock/model.yaml"), "{format}: {}", said(format));
     }
-    for format in ["full", "concise", "json"] {
+    for format in ["text", "concise", "json"] {
         let said = said(format);
         assert!(said.contains("models/mock/model.yaml") && !said.contains("serving/models"), "{format}: {said}");
     }

@@ -71,7 +71,7 @@ fn every_verb_judges_alike() {
         &["validate"][..],
         &["render", "-e", "prod"],
         &["plan", "-e", "prod"],
-        &["diff", "-e", "prod"],
+        &["plan", "-o", "diff", "--exit-code", "-e", "prod"],
         &["sync", "-e", "prod", "--yes"],
         &["sync", "-e", "prod", "--yes", "--dry-run", "server"],
     ] {

@@ -301,7 +301,7 @@ fn a_host_that_nobody_knows_is_asked_for_and_the_token_is_not_said() {
     hint: set it with --forge: github, gitlab, gitea, bitbucket or azure
 
     error: the address of the remote `origin`: credentials do not belong in the address; put them into the secret that `secretRef` names
-    hint: pass a file with a ModelSource with --source: it has its own address
+    hint: pass a file with a ModelSource with --source-file: it has its own address
 
     error: 127.0.0.1:9 cannot be reached: [...]
     hint: the branch `rollback/mock-ecbc32a` exists locally; run the command again, or push it with git

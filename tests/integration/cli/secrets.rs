@@ -21,18 +21,18 @@ fn leaky() -> Workbench {
 fn nothing_is_shown(bench: &Workbench) {
     let runs: &[&[&str]] = &[
         &["validate"],
-        &["validate", "--format", "json"],
-        &["validate", "--format", "sarif"],
+        &["validate", "--output", "json"],
+        &["validate", "--output", "sarif"],
         &["plan", "-e", "prod"],
         &["plan", "-e", "prod", "-o", "json"],
         &["plan", "-e", "prod", "-o", "markdown"],
         &["plan", "-e", "prod", "-o", "html"],
-        &["diff", "-e", "prod"],
+        &["plan", "-o", "diff", "--exit-code", "-e", "prod"],
         &["status", "-e", "prod"],
         &["status", "-e", "prod", "-o", "json"],
         &["describe", "mock", "-e", "prod"],
         &["history", "mock", "-e", "prod", "-o", "json"],
-        &["events", "-e", "prod"],
+        &["history", "--events", "-e", "prod"],
     ];
     for args in runs {
         let run = bench.run(*args);
@@ -58,7 +58,7 @@ fn a_secret_in_git_reaches_the_cluster_and_no_report() {
 
     bench.replace("models/mock/model.yaml", FIRST, SECOND);
     nothing_is_shown(&bench);
-    assert_snapshot!(bench.run(["diff", "-e", "prod"]).stdout, @r#"
+    assert_snapshot!(bench.run(["plan", "-o", "diff", "--exit-code", "-e", "prod"]).stdout, @r#"
     --- live/models/DynamoGraphDeployment/mock.yaml
     +++ desired/models/DynamoGraphDeployment/mock.yaml
     @@ -28,14 +28,14 @@
@@ -109,16 +109,16 @@ fn no_canary_is_shown(bench: &Workbench, runs: &[&[&str]]) {
 
 const VIEWS: &[&[&str]] = &[
     &["validate"],
-    &["validate", "--format", "json"],
-    &["validate", "--format", "sarif"],
-    &["validate", "--format", "github"],
+    &["validate", "--output", "json"],
+    &["validate", "--output", "sarif"],
+    &["validate", "--output", "github"],
     &["plan", "-e", "prod"],
     &["plan", "-e", "prod", "-vvv"],
     &["plan", "-e", "prod", "-o", "json"],
     &["plan", "-e", "prod", "-o", "yaml"],
     &["plan", "-e", "prod", "-o", "markdown"],
     &["plan", "-e", "prod", "-o", "html"],
-    &["diff", "-e", "prod"],
+    &["plan", "-o", "diff", "--exit-code", "-e", "prod"],
     &["render", "-e", "prod"],
     &["render", "-e", "prod", "-o", "json"],
     &["render", "-e", "prod", "--show-origins"],
@@ -154,8 +154,8 @@ const VIEWS_OF_THE_LIVE: &[&[&str]] = &[
     &["tree", "-e", "prod", "-o", "json"],
     &["history", "mock", "-e", "prod"],
     &["history", "mock", "-e", "prod", "-o", "json"],
-    &["events", "-e", "prod"],
-    &["events", "-e", "prod", "-o", "json"],
+    &["history", "--events", "-e", "prod"],
+    &["history", "--events", "-e", "prod", "-o", "json"],
 ];
 
 #[test]
@@ -180,7 +180,7 @@ fn a_token_of_any_known_form_reaches_the_cluster_and_no_report() {
 fn a_message_that_quotes_a_token_is_told_without_it() {
     let bench = fleet();
     write_refused_canaries(&bench, "models/refused", MOCK);
-    let found = bench.run(["validate", "--format", "json"]).exits(1).json();
+    let found = bench.run(["validate", "--output", "json"]).exits(1).json();
     let refused: BTreeSet<&str> = found["findings"]
         .as_array()
         .unwrap()
@@ -220,7 +220,7 @@ fn validate_reports_each_token_once_and_at_its_place() {
     bench.write("models/mock/model.yaml", MOCK.replace("    worker:\n", &env));
     let shown = bench.run(["validate"]).success().stdout;
     assert!(!shown.contains(&token) && !shown.contains(&other), "{shown}");
-    let report = bench.run(["validate", "--format", "json"]).success().json();
+    let report = bench.run(["validate", "--output", "json"]).success().json();
     let found: Vec<String> = report["findings"]
         .as_array()
         .unwrap()

@@ -103,8 +103,16 @@ fn one_model_is_told_about_by_its_own_objects() {
     bench.run(["sync", "-e", "prod", "--yes", "-q"]).success();
     bench.write(".stator/cluster/models/dynamographdeployments/m3.yaml", "no object");
     bench.write(".stator/cluster/models/models/m4.yaml", "no record");
-    let verbs: &[&[&str]] =
-        &[&["status"], &["describe"], &["history"], &["events"], &["tree"], &["plan"], &["diff"], &["get", "models"]];
+    let verbs: &[&[&str]] = &[
+        &["status"],
+        &["describe"],
+        &["history"],
+        &["history", "--events"],
+        &["tree"],
+        &["plan"],
+        &["plan", "-o", "diff"],
+        &["get", "models"],
+    ];
     for verb in verbs {
         bench.run([verb, &["-e", "prod", "-q", "mock"][..]].concat()).success();
     }

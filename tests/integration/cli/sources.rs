@@ -445,7 +445,7 @@ fn what_makes_no_sense_for_a_source_is_bad_usage() {
     assert!(output.stderr.contains(told), "{output}");
     // What is set for all commands of a shell is no mistake of this one.
     let mut command = bench.command();
-    command.args(["sync", "--source", "models"]).env("STATOR_ENVIRONMENT", "prod").env("STATOR_SIMULATE_SPEED", "2");
+    command.args(["sync", "--source", "models"]).env("STATOR_ENVIRONMENT", "prod").env("STATOR_DYNAMO", "1.4");
     let output = bench.finish(&mut command).exits(2);
     assert!(output.stderr.contains("sources are objects of a Kubernetes cluster"), "{output}");
     // The embedded cluster has none, and is not made by asking.
@@ -454,7 +454,7 @@ fn what_makes_no_sense_for_a_source_is_bad_usage() {
     ----- stdout -----
     ----- stderr -----
     error: sources are objects of a Kubernetes cluster, and this is the embedded cluster
-    hint: select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file
+    hint: select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source-file FILE` runs the sources of a file
     ");
     bench.run(["sync", "--source", "models", "--cluster", "embedded"]).exits(2);
     bench.run(["resume", "models", "--cluster", "embedded:here"]).exits(2);

@@ -53,14 +53,14 @@ fn a_model_is_planned_synced_and_told_about() {
     No changes: 1 object of 1 model is in the desired state.
     ");
     bench.run(["plan", "-e", "prod", "--exit-code"]).success();
-    bench.run(["diff", "-e", "prod"]).success();
+    bench.run(["plan", "-o", "diff", "--exit-code", "-e", "prod"]).success();
     assert_eq!(bench.run(["status", "-e", "prod", "-o", "name"]).success().stdout, "model/models/mock\n");
     let report = bench.run(["get", "models", "-e", "prod", "-o", "json"]).success().json();
     assert_eq!(report["models"][0]["sync"], "Synced", "{report:#}");
     let history = bench.run(["history", "mock", "-e", "prod", "-o", "json"]).success().json();
     assert_eq!(history["history"][0]["result"], "Synced", "{history:#}");
     assert!(bench.run(["describe", "model/models/mock", "-e", "prod"]).success().stdout.contains("APPLIED OBJECT"));
-    assert!(bench.run(["events", "-e", "prod"]).success().stdout.contains("Synced"));
+    assert!(bench.run(["history", "--events", "-e", "prod"]).success().stdout.contains("Synced"));
     assert_snapshot!(bench.run(["describe", "mokc", "-e", "prod"]), @"
     exit 2
     ----- stdout -----
@@ -139,7 +139,7 @@ fn drift_is_named_and_shown_as_a_diff() {
     let bench = fleet();
     bench.run(SYNC).success();
     bench.replace(".stator/cluster/models/dynamographdeployments/mock.yaml", "replicas: 2", "replicas: 5");
-    assert_snapshot!(bench.run(["diff", "-e", "prod"]).exits(1).result(), @r"
+    assert_snapshot!(bench.run(["plan", "-o", "diff", "--exit-code", "-e", "prod"]).exits(1).result(), @r"
     --- live/models/DynamoGraphDeployment/mock.yaml
     +++ desired/models/DynamoGraphDeployment/mock.yaml
     @@ -33,5 +33,5 @@

@@ -49,7 +49,7 @@ fn narrow_terminals_are_told_what_they_do_not_see() {
     No room for REVISION, AGE: widen the terminal, or use `-o
     json`.
     ");
-    assert_snapshot!(shown(60, &["events", "-e", "prod", "-q"]), @"
+    assert_snapshot!(shown(60, &["history", "--events", "-e", "prod", "-q"]), @"
     TIME                  MODEL  RESULT  REVISION  MESSAGE
     [TIME]  mock   Synced  -         -
     ");

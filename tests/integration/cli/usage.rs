@@ -216,7 +216,7 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     hint: use `embedded`, or `embedded:DIR` for another folder; select a Kubernetes cluster with --context
     ");
     bench.replace("stator.yaml", "      namespace: models\n", "      namespace: models\n      context: gpu-west\n");
-    for verb in [&["plan"][..], &["diff"], &["sync", "--yes"], &["status"], &["get", "models"], &["events"]] {
+    for verb in [&["plan"][..], &["sync", "--yes"], &["status"], &["get", "models"], &["history", "--events"]] {
         // S17: whoever wrote the clone's files chooses nobody's login, and runs nobody's plugin.
         let refused = run(&[verb, &["-e", "prod"]].concat()).exits(2);
         assert!(!refused.notes().contains("Using the"), "{refused}");
@@ -257,7 +257,7 @@ fn a_kubeconfig_that_cannot_be_used_is_an_error_and_never_passed_over() {
 #[test]
 fn the_cluster_is_said_in_one_line() {
     let bench = fleet();
-    assert_snapshot!(bench.run(["diff", "-e", "prod", "--exit-code=false", "--quiet"]).success().notes(), @"");
+    assert_snapshot!(bench.run(["plan", "-o", "diff", "-e", "prod", "--quiet"]).success().notes(), @"");
     assert_snapshot!(bench.run(["status", "-e", "prod", "--cluster", "embedded:elsewhere"]).success().notes(), @"Using the embedded cluster in elsewhere.");
 }
 
@@ -265,7 +265,7 @@ fn the_cluster_is_said_in_one_line() {
 fn variables_stand_in_for_flags() {
     let bench = fleet();
     let mut command = bench.command();
-    let output = bench.finish(command.args(["render"]).env("STATOR_ENVIRONMENT", "prod").env("STATOR_OUTPUT", "json"));
+    let output = bench.finish(command.args(["render", "-o", "json"]).env("STATOR_ENVIRONMENT", "prod"));
     assert_eq!(output.success().json()["kind"], "List");
 }
 
@@ -273,16 +273,16 @@ fn variables_stand_in_for_flags() {
 fn completions_and_manual_pages_know_every_verb() {
     let bench = Workbench::empty();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(bench.run(["completions", shell]).success().stdout.contains("validate"), "{shell}");
+        assert!(bench.run(["completions", shell]).success().stdout.contains("_STATOR_COMPLETE"), "{shell}");
     }
     bench.run(["man", "pages"]).success();
     assert_snapshot!(bench.files("pages").join("\n"), @"
     pages/stator-check.1
     pages/stator-completions.1
     pages/stator-controller.1
+    pages/stator-create-source.1
+    pages/stator-create.1
     pages/stator-describe.1
-    pages/stator-diff.1
-    pages/stator-events.1
     pages/stator-explain.1
     pages/stator-fmt.1
     pages/stator-get-models.1
@@ -305,6 +305,8 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-schema.1
     pages/stator-server.1
     pages/stator-status.1
+    pages/stator-support-bundle.1
+    pages/stator-support.1
     pages/stator-suspend.1
     pages/stator-sync.1
     pages/stator-tree.1

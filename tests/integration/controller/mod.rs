@@ -3,6 +3,7 @@
 mod asked;
 mod attacked;
 mod canaries;
+mod created;
 mod crowded;
 mod drifting;
 mod granted;
@@ -399,7 +400,8 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
     error: [PLACE]/sources.yaml has 3 errors
     hint: `stator schema source` describes the documents
     ");
-    let missing = scene.bench.finish(scene.bench.command().args(["controller", "--source", "nowhere.yaml"])).exits(2);
+    let missing =
+        scene.bench.finish(scene.bench.command().args(["controller", "--source-file", "nowhere.yaml"])).exits(2);
     insta::assert_snapshot!(missing.notes(), @r"
     error: failed to open file `nowhere.yaml`: No such file or directory (os error 2)
     hint: `stator schema source` describes the file format

@@ -71,7 +71,7 @@ impl<'a> Stage<'a> {
         self.runtime.block_on(self.objects(namespace, "ModelSource").patch(name, &params, &patch)).unwrap();
     }
 
-    fn forget(&self, namespace: &str, name: &str) {
+    pub(super) fn forget(&self, namespace: &str, name: &str) {
         let objects = self.objects(namespace, "ModelSource");
         self.runtime.block_on(objects.delete(name, &DeleteParams::default())).unwrap();
     }
@@ -135,6 +135,8 @@ impl<'a> Stage<'a> {
         command.current_dir(self.folder.path()).arg(verb).arg("--kubeconfig").arg(kubeconfig);
         command.args(["--context", context, "--listen", "127.0.0.1:0"]);
         if verb == "controller" {
+            // Git hosts of tests are on this machine, and most without TLS.
+            command.args(["--allow-insecure", "--allow-local-addresses"]);
             command.arg("--data").arg(self.folder.path().join(name));
         }
         command.args(arguments);
@@ -412,13 +414,13 @@ fn without_a_cluster_and_without_a_file_there_is_nothing_to_follow() {
     insta::assert_snapshot!(told, @r#"
         error: no Kubernetes cluster to read ModelSource objects from
         hint: select one with --context, --kubeconfig or `--cluster in-cluster`
-        hint: or pass a file of sources with `stator controller --source FILE`, which also works on the embedded cluster
+        hint: or pass a file of sources with `stator controller --source-file FILE`, which also works on the embedded cluster
         "#);
     let told = bench.run(["server"]).exits(2).notes();
     insta::assert_snapshot!(told, @r#"
         error: no Kubernetes cluster to read ModelSource objects from
         hint: select one with --context, --kubeconfig or `--cluster in-cluster`
-        hint: or pass a file of sources with `stator controller --source FILE`, which also works on the embedded cluster
+        hint: or pass a file of sources with `stator controller --source-file FILE`, which also works on the embedded cluster
         "#);
     assert!(!bench.path(".stator").exists(), "nothing is made of a mistake");
 }

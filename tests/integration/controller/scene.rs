@@ -54,7 +54,7 @@ impl Scene {
 
     pub fn command(&self) -> Command {
         let mut command = self.bench.command();
-        command.current_dir(self.folder.path()).arg("controller").arg("--source").arg(self.file());
+        command.current_dir(self.folder.path()).arg("controller").arg("--source-file").arg(self.file());
         command.args(["--cluster", &self.cluster(), "--simulate-operator", "--simulate-speed", self.speed]);
         command
     }

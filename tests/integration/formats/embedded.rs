@@ -81,7 +81,7 @@ fn a_cluster_has_nothing_to_change() {
     No changes: 2 objects of 2 models are in the desired state; 2 are not changed, --verbose shows why.
     ");
     for environment in [&["-e", "prod"][..], &["-e", "staging", "--prune=false"]] {
-        place.on(&cluster, &[&["diff"], environment].concat()).success();
+        place.on(&cluster, &[&["plan", "-o", "diff", "--exit-code"], environment].concat()).success();
         let sync = place.on(&cluster, &[&["sync", "--yes", "--wait"], environment].concat()).success();
         assert!(sync.stdout.contains(", 0 writes."), "{sync}");
         untouched(&place.beside("cluster"), &before);

@@ -24,7 +24,7 @@ fn mirrors_are_taken_up_as_they_are() {
     let mirrors = of_git();
     let run = || {
         let mut command = place.bench.command();
-        command.arg("controller").arg("--source").arg(place.beside("controller/sources.yaml"));
+        command.arg("controller").arg("--source-file").arg(place.beside("controller/sources.yaml"));
         command.arg("--data").arg(&data).args(["--cluster", &cluster, "--once"]);
         place.bench.finish(&mut command).success()
     };

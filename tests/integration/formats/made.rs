@@ -75,7 +75,14 @@ fn folders() {
     };
     let controller = || {
         let mut command = bench.command();
-        command.current_dir(beside("")).args(["controller", "--source", "sources.yaml", "--data", "data", "--once"]);
+        command.current_dir(beside("")).args([
+            "controller",
+            "--source-file",
+            "sources.yaml",
+            "--data",
+            "data",
+            "--once",
+        ]);
         command.args(["--cluster", "embedded:followed", "--simulate-operator", "--simulate-speed", "1000"]);
         bench.finish(&mut command).success()
     };
@@ -194,6 +201,7 @@ fn objects() {
         Process::start(if verb == "server" { "server" } else { "controller" }, &mut command)
     };
     let alone = ["--lease-namespace", "formats", "--identity", "one", "--data", "data", "--webhooks=false"];
+    let alone = [&alone[..], &["--allow-insecure", "--allow-local-addresses"]].concat();
     let controller = run("controller", &alone);
     let server = run("server", &[]);
     let said = statuses();

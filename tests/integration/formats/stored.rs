@@ -306,6 +306,7 @@ fn a_cluster_goes_on_as_it_was() {
     command.arg("controller").arg("--kubeconfig").arg(plane.kubeconfig()).arg("--data").arg(place.beside("data"));
     command.args(["--context", "admin", "--listen", "127.0.0.1:0", "--watch-namespace", "formats,formats-held"]);
     command.args(["--lease-namespace", "formats", "--identity", "two", "--webhooks=false"]);
+    command.args(["--allow-insecure", "--allow-local-addresses"]);
     let controller = Process::start("controller", &mut command);
     // Whoever held the shard is gone, and its lease runs out.
     controller.hears(&["this replica now owns the shard"]);

@@ -2,7 +2,7 @@
 
 start() {
   run controller env -i PATH="$PATH" HOME="$PWD/home" TMPDIR="$PWD/tmp" NO_COLOR=1 \
-    STATOR_SIMULATE_SPEED="$SPEED" "$BINARY" controller --source source.yaml --listen "127.0.0.1:$PORT" \
+    "$BINARY" controller --source-file source.yaml --simulate-speed "$SPEED" --listen "127.0.0.1:$PORT" \
     --cluster embedded:cluster --simulate-operator --data data
 }
 

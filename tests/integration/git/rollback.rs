@@ -36,7 +36,7 @@ fn a_rollback_is_pushed_and_proposed_once() {
     let file = source(&bench, &repository.url(), gitea.bot_token(), &gitea.certificate());
     git.remote("origin", &repository.url()).unwrap();
 
-    let made = bench.run(["rollback", "mock", "--source", &file]).success();
+    let made = bench.run(["rollback", "mock", "--source-file", &file]).success();
     let branch = format!("rollback/mock-{}", &first[..7]);
     let local = git.find_branch(&branch, git2::BranchType::Local).unwrap().into_reference().peel_to_commit().unwrap();
     assert_eq!(repository.tip(&branch), local.id().to_string(), "{made}");
@@ -49,7 +49,7 @@ fn a_rollback_is_pushed_and_proposed_once() {
     assert!(!body.contains("@team") && !body.contains("in #1"), "{body}");
 
     // Again, it is all there.
-    let again = bench.run(["rollback", "mock", "--source", &file]).success();
+    let again = bench.run(["rollback", "mock", "--source-file", &file]).success();
     assert!(again.stderr.contains("already contains this rollback"), "{again}");
     assert!(again.stderr.contains("A pull request for"), "{again}");
     assert!(!format!("{made}{again}").contains(gitea.bot_token()));
@@ -59,7 +59,7 @@ fn a_rollback_is_pushed_and_proposed_once() {
     bench.write("README.md", "Further.");
     bench.commit("Further");
     repository.push(&bench.root(), "main");
-    let refused = bench.run(["rollback", "mock", "--source", &file]).exits(2);
+    let refused = bench.run(["rollback", "mock", "--source-file", &file]).exits(2);
     assert!(refused.stderr.contains(&format!("it has another branch `{branch}`")), "{refused}");
     assert_eq!(repository.tip(&branch), local.id().to_string());
 }
@@ -79,7 +79,7 @@ fn a_token_that_may_only_read_does_not_push() {
     git.config().unwrap().set_str("user.email", "ada@example.com").unwrap();
     let token = gitea.token("team", &["read:repository", "read:user"]);
     let file = source(&bench, &repository.url(), &token, &gitea.certificate());
-    let refused = bench.run(["rollback", "mock", "--source", &file]).exits(2);
+    let refused = bench.run(["rollback", "mock", "--source-file", &file]).exits(2);
     assert!(refused.stderr.contains("exists locally; run the command again"), "{refused}");
     assert!(!refused.stderr.contains(&token), "{refused}");
 }

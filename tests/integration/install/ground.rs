@@ -34,9 +34,8 @@ impl Ground {
             namespaces: names.iter().map(|name| (*name).to_owned()).collect(),
             images: vec![(IMAGE.to_owned(), PathBuf::from(env!("CARGO_BIN_EXE_stator")))],
             // The tests' git host is on this machine, and speaks no TLS.
-            variables: ["STATOR_ALLOW_LOCAL_ADDRESSES", "STATOR_ALLOW_INSECURE"]
-                .map(|name| (name.to_owned(), "true".to_owned()))
-                .into(),
+            controller_arguments: vec!["--allow-local-addresses".to_owned(), "--allow-insecure".to_owned()],
+            ..NodeSettings::default()
         };
         let node = Node::start(&plane, setting)?;
         Some(Self { plane, node })

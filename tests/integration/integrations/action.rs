@@ -184,7 +184,7 @@ fn an_archive_is_installed_if_its_digest_is_right() {
     let url = format!("file://{}", bench.path("release/archive").display());
     let result = run(&bench, &[("archive", &url), ("sha256", &digest), ("check-format", "false")]);
     assert_eq!(result.steps["Install stator"], "stator 0.0.0 --version\n? 0");
-    assert_eq!(result.steps["Validate"], "stator 0.0.0 validate . --format github\n? 0", "the installed one is run");
+    assert_eq!(result.steps["Validate"], "stator 0.0.0 validate . --output github\n? 0", "the installed one is run");
     for wrong in ["0".repeat(64), String::new(), "main".to_owned()] {
         let result = run(&bench, &[("archive", &url), ("sha256", &wrong)]);
         assert!(result.steps["Install stator"].ends_with("? 2"), "{}", result.steps["Install stator"]);

@@ -113,11 +113,9 @@ impl Scene {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.folder.path())
             .env("TMPDIR", self.folder.path())
-            // Git hosts of tests are on this machine, and most without TLS.
-            .env("STATOR_ALLOW_INSECURE", "true")
-            .env("STATOR_ALLOW_LOCAL_ADDRESSES", "true")
             .current_dir(self.folder.path())
-            .arg("controller")
+            // Git hosts of tests are on this machine, and most without TLS.
+            .args(["controller", "--allow-insecure", "--allow-local-addresses"])
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
             .args(["--context", "admin", "--watch-namespace", &self.namespace, "--listen", "127.0.0.1:0"])

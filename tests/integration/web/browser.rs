@@ -222,7 +222,13 @@ fn a_page_outlives_its_server() {
     fs_err::write(&file, super::controller::source(&bench, "fleet", "")).unwrap();
     let start = |listen: &str| {
         let mut command = bench.command();
-        command.current_dir(folder.path()).args(["controller", "--source", "sources.yaml", "--listen", "127.0.0.1:0"]);
+        command.current_dir(folder.path()).args([
+            "controller",
+            "--source-file",
+            "sources.yaml",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
         command.args(["--cluster", "embedded:cluster", "--simulate-operator", "--simulate-speed", "1000"]);
         Pages::start(command.args(["--web-listen", listen]))
     };

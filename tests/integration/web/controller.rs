@@ -18,7 +18,7 @@ pub fn source(bench: &Workbench, name: &str, more: &str) -> String {
 
 pub fn controller(bench: &Workbench, folder: &Path) -> Command {
     let mut command = bench.command();
-    command.current_dir(folder).args(["controller", "--source", "sources.yaml", "--listen", "127.0.0.1:0"]);
+    command.current_dir(folder).args(["controller", "--source-file", "sources.yaml", "--listen", "127.0.0.1:0"]);
     command.args(["--cluster", "embedded:cluster", "--simulate-operator", "--simulate-speed", "1000", "--web"]);
     command
 }
@@ -78,7 +78,8 @@ fn pages_need_a_file_of_sources_that_is_followed() {
     let bench = bench();
     bench.commit("first");
     bench.write("sources.yaml", source(&bench, "fleet", ""));
-    let refused = bench.run(["controller", "--source", "sources.yaml", "--cluster", "embedded", "--once", "--web"]);
+    let refused =
+        bench.run(["controller", "--source-file", "sources.yaml", "--cluster", "embedded", "--once", "--web"]);
     insta::assert_snapshot!(refused, @"
         exit 2
         ----- stdout -----
@@ -88,14 +89,14 @@ fn pages_need_a_file_of_sources_that_is_followed() {
         hint: omit them
     ");
     let refused =
-        bench.run(["controller", "--source", "sources.yaml", "--cluster", "embedded", "--web-url", "https://x/"]);
+        bench.run(["controller", "--source-file", "sources.yaml", "--cluster", "embedded", "--web-url", "https://x/"]);
     insta::assert_snapshot!(refused, @"
     exit 2
     ----- stdout -----
     ----- stderr -----
     Using the embedded cluster in .stator/cluster.
     error: --web-url works only with pages of a cluster's sources
-    hint: pass --web-listen without --source, or omit it
+    hint: pass --web-listen without --source-file, or omit it
     ");
     for (url, fault) in [
         ("ftp://x", "begin with https"),

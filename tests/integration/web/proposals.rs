@@ -70,7 +70,14 @@ fn follow(
     bench.switch("main");
     fs_err::write(folder.join("sources.yaml"), source(gitea, &repository, &forge(&gitea.url()))).unwrap();
     let mut command = bench.command();
-    command.current_dir(folder).args(["controller", "--source", "sources.yaml", "--listen", "127.0.0.1:0", "--web"]);
+    command.current_dir(folder).args([
+        "controller",
+        "--source-file",
+        "sources.yaml",
+        "--listen",
+        "127.0.0.1:0",
+        "--web",
+    ]);
     command.args(["--cluster", "embedded:cluster", "--simulate-operator", "--simulate-speed", "1000"]);
     let pages = Pages::open(&mut command);
     serves(&pages, 2);

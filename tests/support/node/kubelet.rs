@@ -173,7 +173,10 @@ impl PodTask {
         let ground = TemplateValues { pod: &self.pod, volumes: &volumes, ports: &ports, values: &values };
         let image = spec::image(&self.shared.setting, &self.pod).ok_or("this node has no such image")?;
         let always = self.always(&account, &folder, container, &volumes);
-        let command = spec::command(container, &ground, image, always)?;
+        let mut command = spec::command(container, &ground, image, always)?;
+        if command.arguments.first().is_some_and(|verb| verb == "controller") {
+            command.arguments.extend(self.shared.setting.controller_arguments.clone());
+        }
         let script = script(&program(&self.namespace, &self.name), &root, &command);
         let file = format!("{}.run", program(&self.namespace, &self.name));
         fs_err::write(self.shared.supervisor.folder().join(file), script).map_err(|error| text(&error))?;

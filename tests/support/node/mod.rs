@@ -52,6 +52,8 @@ pub struct NodeSettings {
     pub images: Vec<(String, PathBuf)>,
     /// Variables that every process gets beside its template's, as an image would have them.
     pub variables: Vec<(String, String)>,
+    /// Arguments that `stator controller` gets behind its template's.
+    pub controller_arguments: Vec<String>,
 }
 
 /// One process of a pod.

@@ -19,6 +19,7 @@ mod gitlab;
 mod http;
 mod pages;
 mod push;
+mod registration;
 mod repository_client;
 mod response;
 mod status_text;
@@ -32,3 +33,4 @@ pub use api::{
 pub use endpoint::commit_page;
 pub use http::{ForgeExchange, ForgeHttp, ForgeObserver};
 pub use push::BranchPusher;
+pub use registration::{Registered, Registration};

@@ -10,6 +10,7 @@ use super::auth::ForgeAuth;
 use super::client::{ForgeClient, ForgeRequest};
 use super::endpoint::ForgeEndpoint;
 use super::pages::PageStyle;
+use super::registration::{HostRegistration, Registered};
 use super::response::ForgeResponse;
 use super::status_text::{normalize_context, truncate_text};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -263,6 +264,27 @@ impl<H: HostDialect> RepositoryClient<H> {
         let path = H::repository_path(place.owner.clone(), place.name.clone());
         let at = ForgeRepository { client, owner: place.owner, name: place.name, path };
         Self { at, dialect: H::default(), account: OnceCell::new() }
+    }
+}
+
+impl<H: HostDialect> RepositoryClient<H> {
+    /// Adds an entry to a list of the repository's settings, in the place of the same one.
+    pub(super) async fn register(&self, what: &HostRegistration) -> Result<Registered, ForgeError> {
+        let things = what.path.join("/");
+        let (pointer, same) = &what.identity;
+        let replaced = |entry: Value| {
+            let is_same = entry.pointer(pointer).and_then(Value::as_str) == Some(same);
+            let id = entry.pointer(what.id).filter(|_| is_same)?;
+            Some(id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+        };
+        let listed = self.at.get(what.path).resource(&*things);
+        let (replaced, _) = listed.pages(H::PAGES, &things, replaced).await?;
+        for id in replaced {
+            let path = [what.path, &[id.as_str()]].concat();
+            self.at.request(Method::DELETE, &path).resource(&*things).send().await?;
+        }
+        self.at.post(what.path, what.body.clone()).resource(&*things).send().await?;
+        Ok(Registered::Done)
     }
 }
 

@@ -33,6 +33,7 @@ pub use error::SourceError;
 pub use git::{path_in_work_tree, read_tree_at};
 pub use scope::{RepositoryScope, ScopePart};
 pub use source_file::MAX_FILE_BYTES;
+pub use ssh_keys::new_deploy_key;
 
 use source_file::relative_path;
 use stator_model::intent::SourceTree;

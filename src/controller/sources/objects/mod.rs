@@ -15,6 +15,7 @@ mod target_conflicts;
 pub use feed::{FeedSettings, SourceFeed};
 pub use namespace_claims::CLAIM_LEASE_NAME;
 pub use object_store::{ModelSourceObject, ModelSourceStore};
+pub(crate) use secret_reader::CREDENTIAL_LABEL;
 pub use source_index::{ControllerRole, DesiredSources, RelayedSource};
 
 use ::kube::api::{ApiResource, DynamicObject};
@@ -26,7 +27,7 @@ pub(in crate::controller) const CONTROLLER_FIELD_MANAGER: &str = "stator-control
 
 /// The `ModelSource` objects of a namespace, for calls that [`KubeCluster`](stator_cluster::cluster::kube::KubeCluster)
 /// does not have.
-pub(in crate::controller) fn model_source_api(client: Client, namespace: &str) -> Api<DynamicObject> {
+pub(crate) fn model_source_api(client: Client, namespace: &str) -> Api<DynamicObject> {
     let resource = ApiResource {
         group: MODEL_SOURCE.group.to_owned(),
         version: MODEL_SOURCE.version.to_owned(),

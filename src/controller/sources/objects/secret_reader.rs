@@ -19,7 +19,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most that one may hold: Kubernetes lets a secret hold a mebibyte, which is more in base64.
 const MAX_SECRET_BYTES: usize = 3 << 20;
 /// The label of a secret that sources may use: `true`, or the one host that it may be sent to.
-pub(super) const CREDENTIAL_LABEL: &str = "stator.dev/credential";
+pub(crate) const CREDENTIAL_LABEL: &str = "stator.dev/credential";
 /// What no source may send anywhere, whatever its labels are: keys to clusters, and what Helm keeps.
 const FORBIDDEN_TYPES: [&str; 3] =
     ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"];

@@ -7,5 +7,5 @@ mod private_key;
 
 pub(in crate::source) use known_hosts::HostKeyError;
 pub use known_hosts::KnownHosts;
-pub use private_key::SshPrivateKey;
 pub(in crate::source) use private_key::{RsaSignError, RsaSigner, SshKeyError, SshSigningKey};
+pub use private_key::{SshPrivateKey, new_deploy_key};

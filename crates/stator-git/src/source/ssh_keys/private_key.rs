@@ -5,9 +5,9 @@ use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, Rsa
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use num_bigint::BigUint;
-use russh::keys::ssh_key::private::{KeypairData, RsaKeypair};
+use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData, RsaKeypair};
 use russh::keys::ssh_key::public::{KeyData, RsaPublicKey};
-use russh::keys::ssh_key::{Algorithm, HashAlg, Mpint, PrivateKey, PublicKey};
+use russh::keys::ssh_key::{Algorithm, HashAlg, LineEnding, Mpint, PrivateKey, PublicKey};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::fmt;
 use std::sync::Arc;
@@ -64,6 +64,17 @@ impl SshKeyError {
             }
         }
     }
+}
+
+/// A new Ed25519 key for reading a repository: the private half in OpenSSH's form, and the public half. `None` where the system
+/// has no random numbers.
+pub fn new_deploy_key(comment: &str) -> Option<(SecretString, String)> {
+    let mut seed = [0; 32];
+    aws_lc_rs::rand::fill(&mut seed).ok()?;
+    let mut key = PrivateKey::from(Ed25519Keypair::from_seed(&seed));
+    key.set_comment(comment);
+    let private = key.to_openssh(LineEnding::LF).ok()?;
+    Some((SecretString::from(private.to_string()), key.public_key().to_openssh().ok()?))
 }
 
 impl SshPrivateKey {
