@@ -31,11 +31,9 @@ impl Caller {
             Self::Signer => "a sender who signs with a source's secret",
             Self::MetricsReader => "with `--authorize-metrics`, a token with the right to `get` `/metrics`",
             Self::LinkHolder => "the first to open the printed link",
-            Self::Reader => "a browser that opened the link, or a token of the audience; each sees what it may list",
-            Self::Proposer => "a reader with the right to `propose`; stator checks it before the body",
-            Self::Actor => {
-                "a reader with the right to the verb of the action on the source; stator checks it before the body"
-            }
+            Self::Reader => "a reader",
+            Self::Proposer => "a reader who may `propose`",
+            Self::Actor => "a reader with the right to the verb of the action",
         }
     }
 }

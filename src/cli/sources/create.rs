@@ -5,7 +5,7 @@ use crate::cli::args::{ClusterArgs, ReportFormat, to_yaml};
 use crate::cli::connect;
 use crate::cli::error::{CliError, CliErrorKind, ExitStatus};
 use crate::cli::output::Output;
-use crate::cli::repository;
+use crate::cli::repository::{self, OpenedRepository};
 use crate::cli::rollback::pull_request::{ForgeTypeArgs, TOKEN_VARIABLE};
 use crate::controller::sources::file::parse_file;
 use crate::controller::sources::objects::{CREDENTIAL_LABEL, MODEL_SOURCE, model_source_api};
@@ -67,9 +67,16 @@ struct CreateSourceArgs {
     /// Environment of the repository; optional if there is only one
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
     environment: Option<String>,
-    /// Namespace of the source; by default the context's
+    /// Namespace of the source; by default the environment's in a clone, else the context's
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
+    /// Namespace to sync into, in place of the environment's; one that is not the source's own needs --service-account, or
+    /// a controller that allows it
+    #[arg(long, value_name = "NAME")]
+    target_namespace: Option<String>,
+    /// Service account of the source's namespace to act as
+    #[arg(long, value_name = "NAME")]
+    service_account: Option<String>,
     /// Plan pull requests, and comment on them
     #[arg(long)]
     previews: bool,
@@ -128,12 +135,14 @@ struct CreatedReport {
 }
 
 async fn create(arguments: &CreateSourceArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let followed = Followed::of(arguments, output)?;
+    let namespace = arguments.namespace.clone().or_else(|| followed.namespace.clone());
     if arguments.dry_run {
-        let namespace = arguments.namespace.clone().unwrap_or_else(|| "default".to_owned());
-        return show(&NewSource::plan(arguments, &namespace, output)?, arguments, output);
+        let namespace = namespace.unwrap_or_else(|| "default".to_owned());
+        return show(&NewSource::plan(arguments, followed, &namespace)?, arguments, output);
     }
-    let client = SourceClient::open(&arguments.cluster, arguments.namespace.as_deref(), output).await?;
-    let new = NewSource::plan(arguments, client.namespace(), output)?;
+    let client = SourceClient::open(&arguments.cluster, namespace.as_deref(), output).await?;
+    let new = NewSource::plan(arguments, followed, client.namespace())?;
     if client.list(false).await?.iter().any(|known| known.name() == new.name) {
         let message = format!("there is a source {}/{} already", new.namespace, new.name);
         return Err(CliError::input(message).with_hint("pass another NAME, or change it with kubectl"));
@@ -226,38 +235,26 @@ fn by_hand(registration: &Registration) -> String {
     }
 }
 
-/// What a clone says of the source that would follow it.
-#[derive(Debug, Default)]
-struct Clone {
-    url: Option<String>,
-    branch: Option<String>,
+/// What a source is to follow: as the options say, or the clone in the current folder.
+struct Followed {
+    url: String,
+    address: RepositoryUrl,
+    branch: String,
     folder: Option<String>,
-    environments: Vec<String>,
+    environment: Option<String>,
+    /// The environment's.
+    namespace: Option<String>,
 }
 
-impl Clone {
-    fn here(output: &Output) -> Self {
-        let Ok(opened) = repository::open(Path::new("."), &output.without_notes()) else { return Self::default() };
-        let remote = PushRemote::of(&opened.checkout.root);
-        let folder = path_in_work_tree(&opened.checkout.root);
-        Self {
-            url: remote.as_ref().map(|remote| remote.url.clone()),
-            branch: remote.map(|remote| remote.branch),
-            folder: (!folder.is_empty()).then_some(folder),
-            environments: opened.workspace.environment_names(),
-        }
-    }
-}
-
-impl NewSource {
-    /// Everything that is created, by the rules that a controller reads sources by.
-    fn plan(arguments: &CreateSourceArgs, namespace: &str, output: &Output) -> Result<Self, CliError> {
-        let here = Clone::here(output);
-        let here = match &arguments.url {
-            Some(url) if here.url.as_ref() != Some(url) => Clone::default(),
-            Some(_) | None => here,
-        };
-        let url = match arguments.url.clone().or(here.url) {
+impl Followed {
+    fn of(arguments: &CreateSourceArgs, output: &Output) -> Result<Self, CliError> {
+        let opened = repository::open(Path::new("."), &output.without_notes()).ok();
+        let remote = opened.as_ref().and_then(|opened| PushRemote::of(&opened.checkout.root));
+        let origin = remote.as_ref().map(|remote| remote.url.clone());
+        // Another repository than this clone's is not described by it.
+        let is_elsewhere = arguments.url.is_some() && arguments.url != origin;
+        let (opened, remote) = if is_elsewhere { (None, None) } else { (opened, remote) };
+        let url = match arguments.url.clone().or(origin) {
             Some(url) => url,
             None => output.ask(arguments.no_input, "Address of the repository", "pass it with --url")?,
         };
@@ -270,7 +267,8 @@ impl NewSource {
             return Err(CliError::input("a source in a cluster cannot follow a folder of this machine")
                 .with_hint("pass the https:// or ssh:// address of the repository with --url"));
         }
-        let environment = match (&arguments.environment, here.environments.as_slice()) {
+        let known = opened.as_ref().map(|opened| opened.workspace.environment_names()).unwrap_or_default();
+        let environment = match (&arguments.environment, known.as_slice()) {
             (Some(name), _) => Some(name.clone()),
             (None, []) => None,
             (None, [only]) => Some(only.clone()),
@@ -279,6 +277,28 @@ impl NewSource {
                 Some(output.ask(arguments.no_input, &question, "pass one with --environment")?)
             }
         };
+        let resolve = |opened: &OpenedRepository| opened.workspace.resolve_environment(environment.as_deref());
+        let resolved = opened.as_ref().map(resolve).transpose()?;
+        let folder = opened.map(|opened| path_in_work_tree(&opened.checkout.root)).filter(|folder| !folder.is_empty());
+        Ok(Self {
+            branch: arguments
+                .branch
+                .clone()
+                .or(remote.map(|remote| remote.branch))
+                .unwrap_or_else(|| "main".to_owned()),
+            folder: arguments.folder.clone().or(folder),
+            namespace: resolved.map(|resolved| resolved.environment.namespace.to_string()),
+            url,
+            address,
+            environment,
+        })
+    }
+}
+
+impl NewSource {
+    /// Everything that is created, by the rules that a controller reads sources by.
+    fn plan(arguments: &CreateSourceArgs, followed: Followed, namespace: &str) -> Result<Self, CliError> {
+        let Followed { url, address, branch, folder, environment, namespace: _ } = followed;
         let name = arguments.name.clone().unwrap_or_else(|| source_name(&address));
         let mut new = Self {
             source: Value::Null,
@@ -292,9 +312,13 @@ impl NewSource {
         if address.scheme() == UrlScheme::Http {
             spec.insert("allowInsecure".to_owned(), json!(true));
         }
-        let branch = arguments.branch.clone().or(here.branch).unwrap_or_else(|| "main".to_owned());
         spec.insert("ref".to_owned(), json!({"branch": branch}));
-        let optional = [("path", arguments.folder.clone().or(here.folder)), ("environment", environment)];
+        let optional = [
+            ("path", folder),
+            ("environment", environment),
+            ("targetNamespace", arguments.target_namespace.clone()),
+            ("serviceAccountName", arguments.service_account.clone()),
+        ];
         spec.extend(optional.into_iter().filter_map(|(field, value)| Some((field.to_owned(), json!(value?)))));
         let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()).map(SecretString::from);
         let kind = arguments.forge.kind().or_else(|| ForgeKind::of_host(address.host()));

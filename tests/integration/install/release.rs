@@ -149,9 +149,10 @@ fn the_archive_holds_the_program_and_what_belongs_to_it() {
     let folder = folder.path().join(archive_name());
     let said = Command::new(folder.join("stator")).arg("--version").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), concat!("stator ", env!("CARGO_PKG_VERSION")));
-    for file in ["man/stator-sync.1", "completions/stator.bash", "completions/_stator", "completions/stator.fish"] {
-        let text = fs_err::read_to_string(folder.join(file)).unwrap();
-        assert!(text.contains("--simulate") || text.contains("simulate"), "{file} does not know `stator sync`");
+    let read = |file: &str| fs_err::read_to_string(folder.join(file)).unwrap();
+    assert!(read("man/stator-sync.1").contains("simulate"), "the page does not know `stator sync`");
+    for file in ["completions/stator.bash", "completions/_stator", "completions/stator.fish"] {
+        assert!(read(file).contains("_STATOR_COMPLETE="), "{file} does not ask stator");
     }
 }
 

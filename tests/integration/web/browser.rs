@@ -312,8 +312,13 @@ fn pictures_of_the_documents_are_taken() {
         ("changes", "/changes"),
         ("form", "/models/models/gamma/edit?field=%2Fspec%2Fserving%2Fworker%2Freplicas&value=4"),
     ];
+    // The plan of the change as a file, as a pipeline keeps it.
+    let plan = bench.run(["plan", "-o", "html"]).success().stdout;
+    fs_err::write(bench.path("../plan.html"), plan).unwrap();
+    let plan = format!("file://{}", bench.path("../plan.html").canonicalize().unwrap().display());
+    let pictures = pictures.map(|(name, path)| (name, address(&pages, path))).into_iter().chain([("plan", plan)]);
     for (name, path) in pictures {
-        browser.open(&address(&pages, path));
+        browser.open(&path);
         browser.until("it is shown", "document.querySelector('h1')");
         let taken = browser.screenshot();
         let file = format!("{}/docs/images/{name}.png", env!("CARGO_MANIFEST_DIR"));

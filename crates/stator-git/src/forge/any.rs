@@ -1,12 +1,17 @@
 //! Any of the clients, for code that is about none of them.
 
-use super::api::{CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment};
+use super::api::{
+    CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, Registered,
+    Registration,
+};
 use super::azure::AzureDevOps;
 use super::bitbucket_cloud::BitbucketCloud;
 use super::bitbucket_data_center::BitbucketDataCenter;
 use super::github_family::{Gitea, Github};
 use super::gitlab::Gitlab;
-use super::repository_client::RepositoryClient;
+use super::repository_client::{HostRegistration, RepositoryClient};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
 
 /// A git host of any make. Made with [`AnyForge::connect`].
 pub struct AnyForge(pub(super) ConnectedForge);
@@ -82,5 +87,76 @@ impl ForgeApi for AnyForge {
 
     async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
         each!(self, forge => forge.create_pull_request(new).await)
+    }
+}
+
+impl AnyForge {
+    /// Registers something, in the place of what was registered for the same before: its secret is a new one.
+    ///
+    /// # Errors
+    /// Whatever the host answers; mostly that the token may not administer the repository.
+    pub async fn register(&self, what: &Registration) -> Result<Registered, ForgeError> {
+        let host = match what {
+            Registration::Webhook { url, secret } => webhook(&self.0, url, secret.expose_secret()),
+            Registration::DeployKey { title, public } => deploy_key(&self.0, title, public),
+        };
+        let Some(host) = host else { return Ok(Registered::Unsupported) };
+        each!(self, forge => forge.register(&host).await)
+    }
+}
+
+/// A webhook as the documentation of a host's API has it; `None` where the host has none for a repository.
+fn webhook(forge: &ConnectedForge, url: &str, secret: &str) -> Option<HostRegistration> {
+    let registration =
+        |path, identity, body| Some(HostRegistration { path, body, identity: (identity, url.to_owned()), id: "/id" });
+    let config = json!({"url": url, "content_type": "json", "secret": secret});
+    match forge {
+        ConnectedForge::Github(_) => {
+            let body = json!({"name": "web", "active": true, "events": ["push", "pull_request"], "config": config});
+            registration(&["hooks"], "/config/url", body)
+        }
+        ConnectedForge::Gitea(_) => {
+            let events = ["push", "create", "pull_request", "pull_request_sync"];
+            let body = json!({"type": "gitea", "active": true, "events": events, "config": config});
+            registration(&["hooks"], "/config/url", body)
+        }
+        ConnectedForge::Gitlab(_) => {
+            let body = json!({
+                "url": url, "token": secret,
+                "push_events": true, "tag_push_events": true, "merge_requests_events": true,
+            });
+            registration(&["hooks"], "/url", body)
+        }
+        ConnectedForge::BitbucketCloud(_) => {
+            let events = ["repo:push", "pullrequest:created", "pullrequest:updated", "pullrequest:fulfilled"];
+            let body = json!({"description": "stator", "url": url, "active": true, "secret": secret, "events": events});
+            registration(&["hooks"], "/url", body).map(|hook| HostRegistration { id: "/uuid", ..hook })
+        }
+        ConnectedForge::BitbucketDataCenter(_) => {
+            let events = ["repo:refs_changed", "pr:opened", "pr:from_ref_updated", "pr:merged"];
+            let own = json!({"secret": secret});
+            let body = json!({"name": "stator", "url": url, "active": true, "events": events, "configuration": own});
+            registration(&["webhooks"], "/url", body)
+        }
+        // A subscription there is an object of the organization, and of one event.
+        ConnectedForge::Azure(_) => None,
+    }
+}
+
+fn deploy_key(forge: &ConnectedForge, title: &str, public: &str) -> Option<HostRegistration> {
+    let registration =
+        |path, identity, body| Some(HostRegistration { path, body, identity: (identity, title.to_owned()), id: "/id" });
+    match forge {
+        ConnectedForge::Github(_) | ConnectedForge::Gitea(_) => {
+            registration(&["keys"], "/title", json!({"title": title, "key": public, "read_only": true}))
+        }
+        ConnectedForge::Gitlab(_) => {
+            registration(&["deploy_keys"], "/title", json!({"title": title, "key": public, "can_push": false}))
+        }
+        ConnectedForge::BitbucketCloud(_) => {
+            registration(&["deploy-keys"], "/label", json!({"label": title, "key": public}))
+        }
+        // Keys of Data Center are in another API than the rest, and those of Azure belong to people.
+        ConnectedForge::BitbucketDataCenter(_) | ConnectedForge::Azure(_) => None,
     }
 }

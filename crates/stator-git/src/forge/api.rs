@@ -1,5 +1,6 @@
 //! What stator asks of a git host, in one shape for all of them.
 
+use secrecy::SecretString;
 use std::future::Future;
 use std::time::Duration;
 
@@ -166,6 +167,34 @@ pub struct NewPullRequest {
     pub base: String,
     /// The branch it comes from.
     pub head: String,
+}
+
+/// What a repository needs at its host before a source follows it.
+#[derive(Clone, Debug)]
+pub enum Registration {
+    /// A webhook for pushes and pull requests.
+    Webhook {
+        /// Where the host calls.
+        url: String,
+        /// What it signs its calls with.
+        secret: SecretString,
+    },
+    /// A key that may read the repository over SSH.
+    DeployKey {
+        /// What people see of it.
+        title: String,
+        /// The public half, as OpenSSH writes it.
+        public: String,
+    },
+}
+
+/// How a registration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registered {
+    /// It is there, in the place of an older one of the same address or title.
+    Done,
+    /// stator cannot register it at a host of this type.
+    Unsupported,
 }
 
 /// Why a host did not do what it was asked. Answers are quoted in part and without credentials.

@@ -19,7 +19,6 @@ mod gitlab;
 mod http;
 mod pages;
 mod push;
-mod registration;
 mod repository_client;
 mod response;
 mod status_text;
@@ -28,9 +27,8 @@ pub mod webhook;
 pub use any::AnyForge;
 pub use api::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
-    RetryAdvice, StatusState,
+    Registered, Registration, RetryAdvice, StatusState,
 };
 pub use endpoint::commit_page;
 pub use http::{ForgeExchange, ForgeHttp, ForgeObserver};
 pub use push::BranchPusher;
-pub use registration::{Registered, Registration};

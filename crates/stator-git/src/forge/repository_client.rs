@@ -4,13 +4,12 @@
 use super::ForgeHttp;
 use super::api::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
-    StatusState,
+    Registered, StatusState,
 };
 use super::auth::ForgeAuth;
 use super::client::{ForgeClient, ForgeRequest};
 use super::endpoint::ForgeEndpoint;
 use super::pages::PageStyle;
-use super::registration::{HostRegistration, Registered};
 use super::response::ForgeResponse;
 use super::status_text::{normalize_context, truncate_text};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -249,6 +248,18 @@ impl ForgeRepository {
     pub async fn user<T: DeserializeOwned>(&self) -> Result<T, ForgeError> {
         self.client.get(["user"]).resource("the token's account").json().await
     }
+}
+
+/// A registration as one make of host takes it.
+pub(super) struct HostRegistration {
+    /// Its list, below the repository.
+    pub path: &'static [&'static str],
+    /// What is added to the list.
+    pub body: Value,
+    /// Which member of an entry says that it is replaced, as a JSON pointer, and what it says.
+    pub identity: (&'static str, String),
+    /// What names an entry below the list, as a JSON pointer.
+    pub id: &'static str,
 }
 
 /// A repository at a git host of one make.
