@@ -73,7 +73,7 @@ impl ControllerProcess {
             .arg(plane.kubeconfig())
             .args(["--lease-namespace", run.leases, "--identity", "bench", "--shards", "1", "--data", "mirrors"])
             // The git host is on this machine.
-            .env("STATOR_ALLOW_LOCAL_ADDRESSES", "true")
+            .arg("--allow-local-addresses")
             .envs([("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_ALLOW_THP", "0")]);
         command.args(run.flags);
         if let Some(namespace) = run.sources {

@@ -456,9 +456,9 @@ impl NewSource {
             format!("secret/{}/{name} with {}\n", self.namespace, keys.cloned().collect::<Vec<_>>().join(", "))
         });
         let spec = self.source.get("spec").and_then(Value::as_object).into_iter().flatten();
-        let fields = spec.map(|(field, value)| match value {
-            Value::String(text) => format!("  {field}: {text}\n"),
-            _ => format!("  {field}: {value}\n"),
+        let fields = spec.map(|(field, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("  {field}: {value}\n")
         });
         let registrations = self.registrations.iter().map(|registration| match registration {
             Registration::Webhook { url, .. } => format!("webhook {url}\n"),
