@@ -101,6 +101,13 @@ pub fn refuse_single_dash(arguments: &[OsString], command: &Command) -> Option<c
     Some(error)
 }
 
+/// What `sync --dry-run` took as a word of its own.
+const DRY_RUNS: [&str; 2] = ["client", "server"];
+
+/// Flags that have another name since 0.1: of which command, the old and the new one.
+pub const RENAMED_FLAGS: [(&str, &str, &str); 3] =
+    [("validate", "format", "output"), ("controller", "source", "source-file"), ("rollback", "source", "source-file")];
+
 /// Reads the names that commands and options had until 0.1, for one release. Gives the arguments by their names of today,
 /// and what to say of each.
 pub fn translate_renamed(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
@@ -122,19 +129,27 @@ pub fn translate_renamed(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<String
         // A diff ended with 1 where there was one, unless told otherwise.
         let (code, rest): (Vec<_>, Vec<_>) =
             behind.into_iter().partition(|word| word.as_encoded_bytes().starts_with(b"--exit-code"));
-        let is_off = code.last().is_some_and(|word| word == "--exit-code=false");
+        let off = ["=false", "=no", "=off", "=n", "=f", "=0"];
+        let is_off =
+            code.last().and_then(|word| word.to_str()).is_some_and(|word| off.iter().any(|end| word.ends_with(end)));
         let plan = words(if is_off { &["plan", "--output=diff"] } else { &["plan", "--output=diff", "--exit-code"] });
         return ([before, plan, rest].concat(), vec![say("stator diff", "stator plan -o diff --exit-code")]);
     }
-    let (old, new) = match verb {
-        "validate" => ("--format", "--output"),
-        "controller" | "rollback" => ("--source", "--source-file"),
-        _ => return (arguments, Vec::new()),
-    };
+    if verb == "sync"
+        && let Some(at) =
+            arguments.windows(2).position(|two| two[0] == "--dry-run" && DRY_RUNS.iter().any(|one| two[1] == *one))
+    {
+        let mut arguments = arguments;
+        let place = arguments.remove(at + 1).to_string_lossy().into_owned();
+        arguments[at] = OsString::from(format!("--dry-run={place}"));
+        return (arguments, vec![say(&format!("--dry-run {place}"), &format!("--dry-run={place}"))]);
+    }
+    let Some((_, old, new)) = RENAMED_FLAGS.iter().find(|(of, ..)| *of == verb) else { return (arguments, Vec::new()) };
+    let (old, new) = (format!("--{old}"), format!("--{new}"));
     let mut told = BTreeSet::new();
-    let translate = |word: OsString| match word.to_str().and_then(|word| word.strip_prefix(old)) {
+    let translate = |word: OsString| match word.to_str().and_then(|word| word.strip_prefix(&*old)) {
         Some(rest) if rest.is_empty() || rest.starts_with('=') => {
-            told.insert(say(old, new));
+            told.insert(say(&old, &new));
             OsString::from(format!("{new}{rest}"))
         }
         Some(_) | None => word,

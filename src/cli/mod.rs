@@ -59,7 +59,7 @@ use crate::telemetry::{self, LogEncoding, LogSettings};
 use args::GlobalArgs;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use output::Output;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::pin::Pin;
 use std::time::Duration;
@@ -211,18 +211,26 @@ fn refuse_variables(root: &clap::Command, matches: &clap::ArgMatches) -> Result<
         let Some(found) = command.find_subcommand(name) else { break };
         (command, matches) = (found, below);
     }
-    let arguments = root.get_arguments().chain(command.get_arguments()).filter(|argument| argument.get_env().is_none());
-    let longs: BTreeSet<&str> =
-        arguments.filter_map(clap::Arg::get_long).filter(|long| !matches!(*long, "help" | "version")).collect();
-    let is_set = |long: &&str| std::env::var_os(variable_of(long)).is_some_and(|value| !value.is_empty());
-    let set: Vec<&str> = longs.into_iter().filter(is_set).collect();
+    fn is_read(command: &clap::Command, variable: &str) -> bool {
+        command.get_arguments().any(|argument| argument.get_env().is_some_and(|name| name == variable))
+            || command.get_subcommands().any(|command| is_read(command, variable))
+    }
+    let arguments = root.get_arguments().chain(command.get_arguments());
+    let flags = arguments.filter_map(clap::Arg::get_long).filter(|long| !matches!(*long, "help" | "version"));
+    let renamed = guesses::RENAMED_FLAGS.iter().filter(|(verb, ..)| *verb == command.get_name());
+    let flags = flags.map(|long| (long, long)).chain(renamed.map(|(_, old, new)| (*old, *new)));
+    let set: BTreeMap<String, String> = flags
+        .map(|(old, long)| (variable_of(old), format!("--{long}")))
+        .filter(|(variable, _)| std::env::var_os(variable).is_some_and(|value| !value.is_empty()))
+        .filter(|(variable, _)| !is_read(root, variable))
+        .collect();
     if set.is_empty() {
         return Ok(());
     }
-    let list = |each: &dyn Fn(&str) -> String| set.iter().map(|long| each(long)).collect::<Vec<_>>().join(", ");
-    let message = format!("stator does not read {}", list(&variable_of));
-    let hint = format!("pass {} on the command line, and unset the variable", list(&|long| format!("--{long}")));
-    Err(CliError::usage(message).with_hint(hint))
+    let variables = set.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let flags = set.values().map(String::as_str).collect::<Vec<_>>().join(", ");
+    Err(CliError::usage(format!("stator does not read {variables}"))
+        .with_hint(format!("pass {flags} on the command line, and unset the variable")))
 }
 
 /// Parses the arguments and carries them out. Neither generic nor open in its type, as whoever calls it would else compile

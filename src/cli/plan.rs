@@ -91,7 +91,7 @@ enum PlanFormat {
     Yaml,
     /// A unified diff of the objects
     Diff,
-    /// Markdown of at most 60,000 characters
+    /// Markdown of at most 60,000 bytes
     Markdown,
     /// One self-contained page
     Html,

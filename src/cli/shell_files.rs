@@ -92,7 +92,8 @@ pub fn complete(arguments: &[OsString]) -> Option<Result<(), clap::Error>> {
 fn with_completers(command: clap::Command) -> clap::Command {
     let complete = |argument: clap::Arg| match argument.get_id().as_str() {
         "targets" | "model" => argument.add(ArgValueCompleter::new(|word: &OsStr| {
-            candidates(word, model_names()).into_iter().chain(PathCompleter::any().complete(word)).collect::<Vec<_>>()
+            let paths = PathCompleter::any().complete(word).into_iter().filter(is_plain);
+            candidates(word, model_names()).into_iter().chain(paths).collect::<Vec<_>>()
         })),
         "environment" => argument.add(ArgValueCompleter::new(|word: &OsStr| candidates(word, environment_names()))),
         "context" | "contexts" => {
@@ -109,6 +110,23 @@ fn with_completers(command: clap::Command) -> clap::Command {
 fn candidates(word: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
     let fits = |name: &String| name.as_bytes().starts_with(word.as_encoded_bytes());
     names.into_iter().filter(fits).map(CompletionCandidate::new).collect()
+}
+
+/// Whether a candidate needs no quotes: a shell puts it on the line as it is, and a repository may name its files as it likes.
+fn is_plain(candidate: &CompletionCandidate) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._/@:+-".contains(byte);
+    candidate.get_value().as_encoded_bytes().iter().all(is_plain)
+}
+
+/// What is typed already behind an option, or what its variable says.
+fn typed(option: &str) -> Option<String> {
+    let words: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
+    let behind = |(at, word): (usize, &String)| match word.strip_prefix(option)? {
+        "" => words.get(at + 1).cloned(),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    };
+    let typed = words.iter().enumerate().find_map(behind);
+    typed.or_else(|| std::env::var(super::variable_of(option.trim_start_matches('-'))).ok())
 }
 
 /// The repository of the current folder, read without a word.
@@ -138,7 +156,11 @@ fn context_names() -> Vec<String> {
 fn source_names() -> Vec<String> {
     let ask = async {
         let output = Output::new(&GlobalArgs::quiet());
-        let client = SourceClient::open(&ClusterArgs::default(), None, &output).await.ok()?;
+        let kubeconfig = typed("--kubeconfig").map(PathBuf::from);
+        let (cluster, context) = (typed("--cluster"), typed("--context"));
+        let place = ClusterArgs { cluster, context, kubeconfig, ..ClusterArgs::default() };
+        let namespace = typed("--namespace").or_else(|| typed("-n"));
+        let client = SourceClient::open(&place, namespace.as_deref(), &output).await.ok()?;
         let sources = client.list(false).await.ok()?;
         Some(sources.iter().map(|source| source.name().to_owned()).collect())
     };

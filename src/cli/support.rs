@@ -134,9 +134,15 @@ async fn describe_environment(arguments: &BundleArgs, output: &Output) -> Result
         // Arguments and variables of a model are the team's own.
         record.remove("intent");
     }
+    let mut models = data(&view.status.models)?;
+    let models_of = models.as_array_mut().into_iter().flatten();
+    let drifts = models_of.filter_map(|model| model.get_mut("drift")?.as_array_mut()).flatten();
+    for drift in drifts.filter_map(Value::as_object_mut) {
+        drift.retain(|key, _| !matches!(key.as_str(), "have" | "want"));
+    }
     Ok(json!({
         "namespace": view.namespace,
-        "models": view.status.models,
+        "models": models,
         "events": history::record_events(view.status.records.iter()),
         "records": records,
     }))

@@ -57,7 +57,7 @@ pub struct SyncArgs {
     #[command(flatten)]
     empty: EmptyArgs,
     /// Change nothing: `client`, the default, shows the plan, `server` also sends each write as a server-side dry run
-    #[arg(long, value_name = "WHERE", num_args = 0..=1, default_missing_value = "client", conflicts_with = "wait")]
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client", conflicts_with = "wait")]
     dry_run: Option<DryRunMode>,
     /// Wait until every model is healthy
     #[arg(long)]

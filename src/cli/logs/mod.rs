@@ -174,7 +174,7 @@ async fn show(arguments: &LogsArgs, output: &Output) -> Result<ExitStatus, CliEr
     let AnyCluster::Kubernetes(cluster) = &view.cluster else {
         return Err(CliError::usage("the embedded cluster runs no pods, so there are no logs")
             .with_hint("select a Kubernetes cluster with --context")
-            .with_hint("`stator events` shows what happened on the embedded one"));
+            .with_hint("`stator history --events` shows what happened on the embedded one"));
     };
     let pods = PodSelection {
         owners: pod_owners(&view.status.models, &view.status.live),

@@ -44,7 +44,7 @@ async fn a_repository_is_synced_to_a_cluster_and_told_about() {
     let second = run(&["sync", "--yes"]).success();
     assert!(second.stdout.contains("1 of 1 model synced, 0 writes."), "{second}");
     run(&["diff"]).success();
-    run(&["sync", "--dry-run", "server"]).success();
+    run(&["sync", "--dry-run=server"]).success();
     let status = run(&["get", "models", "-o", "json"]).success().json();
     assert_eq!(status["models"][0]["sync"], "Synced", "{status}");
     let waited = run(&["wait", "--for", "synced", "-o", "json"]).success().json();

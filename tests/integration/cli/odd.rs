@@ -24,8 +24,8 @@ fn a_variable_set_to_nothing_is_not_set() {
 #[test]
 fn a_dry_run_asks_nothing_so_yes_changes_nothing() {
     let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
-    bench.run(["sync", "--yes", "--dry-run", "client"]).success();
-    bench.run(["sync", "--yes", "--dry-run", "server"]).success();
+    bench.run(["sync", "--yes", "--dry-run=client"]).success();
+    bench.run(["sync", "--yes", "--dry-run=server"]).success();
     bench.run(["plan", "--exit-code"]).exits(1);
 }
 
@@ -43,7 +43,11 @@ fn a_variable_of_a_flag_is_refused() {
     hint: pass --allow, --dry-run, --yes on the command line, and unset the variable
     ");
     bench.run(["plan", "--exit-code"]).exits(1);
-    // Other commands, and other programs' variables, are not concerned.
+    // One that had another name means what its flag means now.
+    let renamed = bench.finish(bench.command().arg("validate").env("STATOR_FORMAT", "sarif")).exits(2);
+    assert!(renamed.notes().contains("pass --output"), "{renamed}");
+    // One of the ten that this command has no use for, other commands and other programs' variables are not concerned.
+    bench.finish(bench.command().args(["check", "-q"]).env("STATOR_DYNAMO", "1.4")).success();
     bench.finish(bench.command().arg("plan").envs([("STATOR_YES", "true"), ("STATOR_VERSION", "0.1.0")])).success();
 }
 
@@ -59,7 +63,12 @@ fn old_names_work_and_say_their_new_ones() {
     warning: `stator diff` is now `stator plan -o diff --exit-code`; the old name goes with the next release
     Using the embedded cluster in .stator/cluster.
     ");
-    assert_eq!(old(&["-q", "diff", "--exit-code=false"]).success().stdout, diff.stdout);
+    for off in ["--exit-code=false", "--exit-code=no"] {
+        assert_eq!(old(&["-q", "diff", off]).success().stdout, diff.stdout);
+    }
+    let dry = old(&["sync", "-q", "--dry-run", "client"]).success();
+    assert_eq!(dry.stdout, new(&["sync", "-q", "--dry-run"]));
+    assert!(dry.notes().contains("`--dry-run client` is now `--dry-run=client`"), "{dry}");
     bench.run(["sync", "--yes", "-q"]).success();
     let events = old(&["--color", "never", "events", "mock"]).success();
     assert_eq!(events.stdout, new(&["history", "--events", "mock"]));
@@ -209,4 +218,91 @@ fn warnings_fail_a_validation_only_where_it_is_strict() {
     bench.run(["validate", "--strict"]).exits(1);
     bench.replace("models/mock/model.yaml", "engine: mocker", "engine: vlm");
     bench.run(["validate"]).exits(1);
+}
+
+/// A token goes to no host in the clear, and a source for another spelling of the clone's address is that clone's.
+#[test]
+fn a_new_source_is_what_its_clone_and_its_options_say() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    bench.commit("first");
+    let git = git2::Repository::open(bench.root()).unwrap();
+    git.remote("origin", "ssh://git@git.example.com/team/fleet.git").unwrap();
+    let create = |more: &[&str], token: Option<&str>| {
+        let mut command = bench.command();
+        command.args(["create", "source", "--dry-run", "-q"]).args(more);
+        bench.finish(command.envs(token.map(|token| ("STATOR_FORGE_TOKEN", token))))
+    };
+    let plain = ["--url", "http://git.example.com/team/fleet.git", "--forge", "gitea"];
+    assert_snapshot!(create(&plain, Some("canary")), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the token of the git host would be sent without encryption
+    hint: pass an https:// address, or unset STATOR_FORGE_TOKEN
+    ");
+    let other = ["--url", "https://git.example.com/team/fleet", "--forge", "gitea", "-o", "yaml"];
+    let hosts =
+        [&other[..], &["--forge-url", "https://forge.example.com", "--webhook-url", "https://hooks.example.com"]]
+            .concat();
+    assert_snapshot!(create(&hosts, Some("canary")).success().stdout, @r#"
+    apiVersion: v1
+    kind: Secret
+    metadata:
+      labels:
+        stator.dev/credential: git.example.com
+        stator.dev/source: fleet
+      name: fleet-git
+      namespace: default
+    stringData:
+      password: "***"
+      username: "***"
+    type: Opaque
+    ---
+    apiVersion: v1
+    kind: Secret
+    metadata:
+      labels:
+        stator.dev/credential: forge.example.com
+        stator.dev/source: fleet
+      name: fleet-forge
+      namespace: default
+    stringData:
+      token: "***"
+    type: Opaque
+    ---
+    apiVersion: v1
+    kind: Secret
+    metadata:
+      labels:
+        stator.dev/credential: "true"
+        stator.dev/source: fleet
+      name: fleet-webhook
+      namespace: default
+    stringData:
+      token: "***"
+    type: Opaque
+    ---
+    apiVersion: stator.dev/v1alpha1
+    kind: ModelSource
+    metadata:
+      name: fleet
+      namespace: default
+    spec:
+      environment: default
+      forge:
+        secretRef:
+          name: fleet-forge
+        type: gitea
+        url: https://forge.example.com/
+      ref:
+        branch: master
+      secretRef:
+        name: fleet-git
+      url: https://git.example.com/team/fleet
+      webhook:
+        secretRef:
+          name: fleet-webhook
+    "#);
+    create(&["--url", "https://git.example.com/a/b.git", "--webhook-url", "https://x/?a=b", "--forge", "gitea"], None)
+        .exits(2);
 }

@@ -73,7 +73,7 @@ fn every_verb_judges_alike() {
         &["plan", "-e", "prod"],
         &["plan", "-o", "diff", "--exit-code", "-e", "prod"],
         &["sync", "-e", "prod", "--yes"],
-        &["sync", "-e", "prod", "--yes", "--dry-run", "server"],
+        &["sync", "-e", "prod", "--yes", "--dry-run=server"],
     ] {
         let done = bench.run([verb, &["--policies", "../policies"][..]].concat()).exits(1);
         assert!(format!("{done}").contains("fleet policy `tenants`"), "{verb:?}: {done}");

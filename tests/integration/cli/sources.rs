@@ -431,7 +431,7 @@ fn what_makes_no_sense_for_a_source_is_bad_usage() {
         vec!["-e", "prod"],
         vec!["-l", "team=search"],
         vec!["--prune=false"],
-        vec!["--dry-run", "client"],
+        vec!["--dry-run=client"],
         vec!["--plan", "p.json"],
         vec!["--watch"],
         vec!["--simulate-operator"],

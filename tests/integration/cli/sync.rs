@@ -83,7 +83,7 @@ fn nothing_is_written_without_a_yes() {
 fn a_dry_run_writes_nothing() {
     let bench = fleet();
     for place in ["client", "server"] {
-        bench.run(["sync", "-e", "prod", "--dry-run", place]).success();
+        bench.run(["sync", "-e", "prod", &format!("--dry-run={place}")]).success();
         let objects: Vec<String> =
             bench.files(".stator/cluster").into_iter().filter(|file| file.ends_with(".yaml")).collect();
         assert_eq!(objects, Vec::<String>::new(), "{place}");

@@ -33,7 +33,7 @@ fn the_same_repository_is_synced_to_the_cluster_of_a_context() {
 
     bench.replace("models/a/model.yaml", "replicas: 1", "replicas: 2");
     run(&["plan", "--exit-code"]).exits(1);
-    run(&["sync", "--yes", "--dry-run", "server"]).success();
+    run(&["sync", "--yes", "--dry-run=server"]).success();
     run(&["plan", "--exit-code"]).exits(1);
     run(&["sync", "--yes"]).success();
     run(&["plan", "--exit-code"]).success();

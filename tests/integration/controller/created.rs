@@ -15,8 +15,8 @@ const NAMESPACE: &str = "created";
 /// What is different in each run stands for itself.
 fn told(text: &str, known: &[(String, &str)]) -> String {
     let text = known.iter().fold(text.to_owned(), |text, (value, name)| text.replace(value, name));
-    let keys = Regex::new("ssh-ed25519 [A-Za-z0-9+/=]+").unwrap();
-    let text = keys.replace_all(&text, "ssh-ed25519 KEY");
+    let keys = Regex::new("(ssh-ed25519|`?stator created/models) [A-Za-z0-9+/=]+").unwrap();
+    let text = keys.replace_all(&text, "$1 KEY");
     let lines = text.lines().filter(|line| !line.starts_with("Using the Kubernetes cluster of context"));
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -50,7 +50,7 @@ fn a_source_is_created_with_all_that_it_needs() {
     assert_snapshot!(told(&shown.stdout, &known), @r#"
     secret/created/models-git with identity, known_hosts
     secret/created/models-webhook with token
-    deploy key `stator created/models`, to read the repository
+    deploy key `stator created/models KEY`, to read the repository
     webhook https://stator.example.com/webhooks/gitea/created/models
     modelsource/created/models
       environment: staging
@@ -63,7 +63,7 @@ fn a_source_is_created_with_all_that_it_needs() {
     "#);
     assert_snapshot!(told(&shown.notes(), &known), @"
     left to do: add this deploy key to the repository, without the right to write: ssh-ed25519 KEY stator created/models
-    left to do: create a webhook of the repository: https://stator.example.com/webhooks/gitea/created/models, content type JSON, events push and pull request, signed with the value of `token` in the secret
+    left to do: create a webhook of the repository: https://stator.example.com/webhooks/gitea/created/models, content type JSON, events push and pull request, with the value of `token` in the secret as its secret (Azure DevOps: as the password of Basic authentication)
     ");
     // A dry run shows no value of a secret, and creates nothing.
     let yaml = run(Some(gitea.owner_token()), &["--dry-run", "-o", "yaml"]).success();
@@ -87,6 +87,14 @@ fn a_source_is_created_with_all_that_it_needs() {
     ");
     stage.forget(NAMESPACE, "models");
 
+    // A secret of somebody else is left alone, and nothing is registered or written beside it.
+    stage.delete_secret(NAMESPACE, "models-forge");
+    stage.secret(NAMESPACE, "models-forge", &[("token", "theirs")]);
+    let refused = run(Some(gitea.owner_token()), &["--yes", "-q"]).exits(2);
+    assert!(refused.notes().contains("secret/created/models-forge is there already"), "{refused}");
+    assert!(stage.there(NAMESPACE, "ModelSource").is_empty());
+    stage.delete_secret(NAMESPACE, "models-forge");
+
     // One that may: the secrets of before are replaced, and so are what is registered under the same names.
     run(Some(gitea.owner_token()), &["--yes", "-q"]).success();
     stage.forget(NAMESPACE, "models");
@@ -95,7 +103,7 @@ fn a_source_is_created_with_all_that_it_needs() {
     secret/created/models-git created
     secret/created/models-forge created
     secret/created/models-webhook created
-    deploy key `stator created/models` created
+    deploy key `stator created/models KEY` created
     webhook https://stator.example.com/webhooks/gitea/created/models created
     modelsource/created/models created
 
@@ -106,7 +114,8 @@ fn a_source_is_created_with_all_that_it_needs() {
     assert_eq!(hooks.as_array().unwrap().len(), 1, "{hooks}");
     assert_eq!(hooks[0]["config"]["url"], format!("{hook}/webhooks/gitea/{NAMESPACE}/models"));
     let keys = repository.call("GET", "/keys", &Value::Null);
-    assert_eq!((keys.as_array().unwrap().len(), &keys[0]["read_only"]), (1, &Value::Bool(true)), "{keys}");
+    let keys = keys.as_array().unwrap();
+    assert!(keys.len() > 1 && keys.iter().all(|key| key["read_only"] == true), "each attempt has its key: {keys:?}");
 
     // A controller follows it with that key, and the commit gets its status.
     let scoped = ["--watch-namespace", NAMESPACE, "--lease-namespace", NAMESPACE];
@@ -147,6 +156,9 @@ fn shells_complete_models_environments_contexts_and_fields() {
     );
     assert_eq!(complete("stator explain yaml/nul"), ["yaml/null"]);
     assert!(complete("stator sus").contains(&"suspend".to_owned()));
+    // A file whose name is a command is not put on a line that a shell runs.
+    bench.write("models/$(touch pwned)/model.yaml", "");
+    assert_eq!(complete("stator plan models/"), ["models/mock-0/", "models/mock-1/", "models/mock-2/"]);
     for shell in ["zsh", "fish"] {
         assert!(bench.run(["completions", shell]).success().stdout.contains("_STATOR_COMPLETE="), "{shell}");
     }

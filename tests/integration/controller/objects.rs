@@ -76,7 +76,7 @@ impl<'a> Stage<'a> {
         self.runtime.block_on(objects.delete(name, &DeleteParams::default())).unwrap();
     }
 
-    fn secret(&self, namespace: &str, name: &str, values: &[(&str, &str)]) {
+    pub(super) fn secret(&self, namespace: &str, name: &str, values: &[(&str, &str)]) {
         let data: Value = values
             .iter()
             .map(|(key, value)| ((*key).to_owned(), json!(value)))
@@ -85,6 +85,11 @@ impl<'a> Stage<'a> {
         let value = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"stator.dev/credential": "true"}}, "stringData": data});
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         self.runtime.block_on(secrets.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(value))).unwrap();
+    }
+
+    pub(super) fn delete_secret(&self, namespace: &str, name: &str) {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        self.runtime.block_on(secrets.delete(name, &DeleteParams::default())).unwrap();
     }
 
     /// What a namespace holds of a kind: names and resource versions, sorted.

@@ -9,7 +9,8 @@ use super::bitbucket_cloud::BitbucketCloud;
 use super::bitbucket_data_center::BitbucketDataCenter;
 use super::github_family::{Gitea, Github};
 use super::gitlab::Gitlab;
-use super::repository_client::{HostRegistration, RepositoryClient};
+use super::repository_client::{EntryChange, HostRegistration, RepositoryClient};
+use http::Method;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
@@ -91,7 +92,7 @@ impl ForgeApi for AnyForge {
 }
 
 impl AnyForge {
-    /// Registers something, in the place of what was registered for the same before: its secret is a new one.
+    /// Registers something. A webhook of the same address gets the new secret.
     ///
     /// # Errors
     /// Whatever the host answers; mostly that the token may not administer the repository.
@@ -107,36 +108,39 @@ impl AnyForge {
 
 /// A webhook as the documentation of a host's API has it; `None` where the host has none for a repository.
 fn webhook(forge: &ConnectedForge, url: &str, secret: &str) -> Option<HostRegistration> {
-    let registration =
-        |path, identity, body| Some(HostRegistration { path, body, identity: (identity, url.to_owned()), id: "/id" });
+    let registration = |path, method, pointer, body| {
+        let change = EntryChange { method, address: (pointer, url.to_owned()), id: "/id" };
+        Some(HostRegistration { path, body, change: Some(change) })
+    };
     let config = json!({"url": url, "content_type": "json", "secret": secret});
     match forge {
         ConnectedForge::Github(_) => {
             let body = json!({"name": "web", "active": true, "events": ["push", "pull_request"], "config": config});
-            registration(&["hooks"], "/config/url", body)
+            registration(&["hooks"], Method::PATCH, "/config/url", body)
         }
         ConnectedForge::Gitea(_) => {
             let events = ["push", "create", "pull_request", "pull_request_sync"];
             let body = json!({"type": "gitea", "active": true, "events": events, "config": config});
-            registration(&["hooks"], "/config/url", body)
+            registration(&["hooks"], Method::PATCH, "/config/url", body)
         }
         ConnectedForge::Gitlab(_) => {
             let body = json!({
                 "url": url, "token": secret,
                 "push_events": true, "tag_push_events": true, "merge_requests_events": true,
             });
-            registration(&["hooks"], "/url", body)
+            registration(&["hooks"], Method::PUT, "/url", body)
         }
         ConnectedForge::BitbucketCloud(_) => {
             let events = ["repo:push", "pullrequest:created", "pullrequest:updated", "pullrequest:fulfilled"];
             let body = json!({"description": "stator", "url": url, "active": true, "secret": secret, "events": events});
-            registration(&["hooks"], "/url", body).map(|hook| HostRegistration { id: "/uuid", ..hook })
+            let change = EntryChange { method: Method::PUT, address: ("/url", url.to_owned()), id: "/uuid" };
+            Some(HostRegistration { path: &["hooks"], body, change: Some(change) })
         }
         ConnectedForge::BitbucketDataCenter(_) => {
             let events = ["repo:refs_changed", "pr:opened", "pr:from_ref_updated", "pr:merged"];
             let own = json!({"secret": secret});
             let body = json!({"name": "stator", "url": url, "active": true, "events": events, "configuration": own});
-            registration(&["webhooks"], "/url", body)
+            registration(&["webhooks"], Method::PUT, "/url", body)
         }
         // A subscription there is an object of the organization, and of one event.
         ConnectedForge::Azure(_) => None,
@@ -144,18 +148,15 @@ fn webhook(forge: &ConnectedForge, url: &str, secret: &str) -> Option<HostRegist
 }
 
 fn deploy_key(forge: &ConnectedForge, title: &str, public: &str) -> Option<HostRegistration> {
-    let registration =
-        |path, identity, body| Some(HostRegistration { path, body, identity: (identity, title.to_owned()), id: "/id" });
+    let registration = |path, body| Some(HostRegistration { path, body, change: None });
     match forge {
         ConnectedForge::Github(_) | ConnectedForge::Gitea(_) => {
-            registration(&["keys"], "/title", json!({"title": title, "key": public, "read_only": true}))
+            registration(&["keys"], json!({"title": title, "key": public, "read_only": true}))
         }
         ConnectedForge::Gitlab(_) => {
-            registration(&["deploy_keys"], "/title", json!({"title": title, "key": public, "can_push": false}))
+            registration(&["deploy_keys"], json!({"title": title, "key": public, "can_push": false}))
         }
-        ConnectedForge::BitbucketCloud(_) => {
-            registration(&["deploy-keys"], "/label", json!({"label": title, "key": public}))
-        }
+        ConnectedForge::BitbucketCloud(_) => registration(&["deploy-keys"], json!({"label": title, "key": public})),
         // Keys of Data Center are in another API than the rest, and those of Azure belong to people.
         ConnectedForge::BitbucketDataCenter(_) | ConnectedForge::Azure(_) => None,
     }

@@ -191,7 +191,7 @@ pub enum Registration {
 /// How a registration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
-    /// It is there, in the place of an older one of the same address or title.
+    /// It is there. A webhook of the same address has been changed, a key is always a new one.
     Done,
     /// stator cannot register it at a host of this type.
     Unsupported,

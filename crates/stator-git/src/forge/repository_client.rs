@@ -256,8 +256,15 @@ pub(super) struct HostRegistration {
     pub path: &'static [&'static str],
     /// What is added to the list.
     pub body: Value,
-    /// Which member of an entry says that it is replaced, as a JSON pointer, and what it says.
-    pub identity: (&'static str, String),
+    /// How an entry of the same address is changed; `None` where each is a new one.
+    pub change: Option<EntryChange>,
+}
+
+/// How an entry of a list is changed in its place.
+pub(super) struct EntryChange {
+    pub method: Method,
+    /// Which member of an entry has the address, as a JSON pointer, and the address.
+    pub address: (&'static str, String),
     /// What names an entry below the list, as a JSON pointer.
     pub id: &'static str,
 }
@@ -279,20 +286,21 @@ impl<H: HostDialect> RepositoryClient<H> {
 }
 
 impl<H: HostDialect> RepositoryClient<H> {
-    /// Adds an entry to a list of the repository's settings, in the place of the same one.
+    /// Adds an entry to a list of the repository's settings, or changes the one of the same address.
     pub(super) async fn register(&self, what: &HostRegistration) -> Result<Registered, ForgeError> {
         let things = what.path.join("/");
-        let (pointer, same) = &what.identity;
-        let replaced = |entry: Value| {
-            let is_same = entry.pointer(pointer).and_then(Value::as_str) == Some(same);
-            let id = entry.pointer(what.id).filter(|_| is_same)?;
-            Some(id.as_str().map_or_else(|| id.to_string(), str::to_owned))
-        };
-        let listed = self.at.get(what.path).resource(&*things);
-        let (replaced, _) = listed.pages(H::PAGES, &things, replaced).await?;
-        for id in replaced {
-            let path = [what.path, &[id.as_str()]].concat();
-            self.at.request(Method::DELETE, &path).resource(&*things).send().await?;
+        if let Some(EntryChange { method, address: (pointer, address), id }) = &what.change {
+            let same = |entry: Value| {
+                let is_same = entry.pointer(pointer).and_then(Value::as_str) == Some(address);
+                let id = entry.pointer(id).filter(|_| is_same)?;
+                Some(id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            };
+            let (same, _) = self.at.get(what.path).resource(&*things).pages(H::PAGES, &things, same).await?;
+            if let Some(id) = same.first() {
+                let entry = self.at.request(method.clone(), &[what.path, &[id.as_str()]].concat());
+                entry.body(what.body.clone()).resource(&*things).send().await?;
+                return Ok(Registered::Done);
+            }
         }
         self.at.post(what.path, what.body.clone()).resource(&*things).send().await?;
         Ok(Registered::Done)

@@ -25,7 +25,7 @@ pub(crate) fn loaded(selection: &ResolvedEnvironment) -> Vec<Intent> {
     selection.intents.iter().map(|intent| intent.load().unwrap()).collect()
 }
 
-/// Findings as `validate --format concise` would show them, with help.
+/// Findings as `validate -o concise` would show them, with help.
 pub(crate) fn report(findings: &[Finding]) -> String {
     findings
         .iter()

@@ -13,7 +13,7 @@ use serde::Serialize;
 use stator_core::finding::{Finding, Location, Severity};
 use std::collections::BTreeSet;
 
-/// Findings and what was looked at, as `validate --format json` prints them.
+/// Findings and what was looked at, as `validate -o json` prints them.
 #[derive(Debug, Serialize)]
 pub struct ValidationReport<'a> {
     /// The findings, sorted.
