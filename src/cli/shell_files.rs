@@ -118,15 +118,14 @@ fn is_plain(candidate: &CompletionCandidate) -> bool {
     candidate.get_value().as_encoded_bytes().iter().all(is_plain)
 }
 
-/// What is typed already behind an option, or what its variable says.
+/// What is typed already behind an option.
 fn typed(option: &str) -> Option<String> {
     let words: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
     let behind = |(at, word): (usize, &String)| match word.strip_prefix(option)? {
         "" => words.get(at + 1).cloned(),
         rest => rest.strip_prefix('=').map(str::to_owned),
     };
-    let typed = words.iter().enumerate().find_map(behind);
-    typed.or_else(|| std::env::var(super::variable_of(option.trim_start_matches('-'))).ok())
+    words.iter().enumerate().find_map(behind)
 }
 
 /// The repository of the current folder, read without a word.
@@ -152,12 +151,14 @@ fn context_names() -> Vec<String> {
     read.map(|config| config.contexts.into_iter().map(|context| context.name).collect()).unwrap_or_default()
 }
 
-/// The sources of the current context's namespace, where the cluster tells in time.
+/// The sources of the namespace and cluster that are typed, where the cluster tells in time.
 fn source_names() -> Vec<String> {
     let ask = async {
         let output = Output::new(&GlobalArgs::quiet());
         let kubeconfig = typed("--kubeconfig").map(PathBuf::from);
-        let (cluster, context) = (typed("--cluster"), typed("--context"));
+        let or_set = |option, variable| typed(option).or_else(|| std::env::var(variable).ok());
+        let cluster = or_set("--cluster", "STATOR_CLUSTER");
+        let context = or_set("--context", "STATOR_CONTEXT");
         let place = ClusterArgs { cluster, context, kubeconfig, ..ClusterArgs::default() };
         let namespace = typed("--namespace").or_else(|| typed("-n"));
         let client = SourceClient::open(&place, namespace.as_deref(), &output).await.ok()?;

@@ -240,6 +240,8 @@ fn a_new_source_is_what_its_clone_and_its_options_say() {
     error: the token of the git host would be sent without encryption
     hint: pass an https:// address, or unset STATOR_FORGE_TOKEN
     ");
+    let forge = ["--url", "https://127.0.0.1/a/b.git", "--forge", "gitea", "--forge-url", "http://forge.example.com"];
+    assert!(create(&forge, Some("canary")).exits(2).notes().contains("without encryption"));
     let other = ["--url", "https://git.example.com/team/fleet", "--forge", "gitea", "-o", "yaml"];
     let hosts =
         [&other[..], &["--forge-url", "https://forge.example.com", "--webhook-url", "https://hooks.example.com"]]

@@ -169,6 +169,7 @@ async fn create(arguments: &CreateSourceArgs, output: &Output) -> Result<ExitSta
     };
     if let Err(error) = written.await {
         report.created.iter().for_each(|made| output.warn(&format!("{made} created")));
+        report.missing.iter().for_each(|left| output.warn(&format!("left to do: {left}")));
         return Err(error.with_hint("run the same command again: it replaces these secrets"));
     }
     let text = || {

@@ -46,9 +46,11 @@ impl NewSource {
         ];
         spec.extend(optional.into_iter().filter_map(|(field, value)| Some((field.to_owned(), json!(value?)))));
         let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()).map(SecretString::from);
-        let is_open = |host: &str| host.parse::<IpAddr>().map_or(host != "localhost", |address| !address.is_loopback());
-        let plain = arguments.forge_url.as_ref().is_some_and(|url| url.scheme() == "http");
-        if token.is_some() && (address.scheme() == UrlScheme::Http || plain) && is_open(address.host()) {
+        let is_read_on_the_way =
+            |host: &str| host.parse::<IpAddr>().map_or(host != "localhost", |address| !address.is_loopback());
+        let plain_forge = arguments.forge_url.as_ref().filter(|url| url.scheme() == "http").and_then(Url::host_str);
+        let plain_git = (address.scheme() == UrlScheme::Http).then(|| address.host());
+        if token.is_some() && plain_git.into_iter().chain(plain_forge).any(is_read_on_the_way) {
             return Err(CliError::usage("the token of the git host would be sent without encryption")
                 .with_hint(format!("pass an https:// address, or unset {TOKEN_VARIABLE}")));
         }
