@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use stator_git::source::model_source::ModelSource;
-use stator_model::intent::schema::{SchemaKind, editor_schema};
+use stator_model::intent::schema::{SchemaKind, editor_schema, with_address};
 
 /// Print the JSON Schema of a document
 #[derive(Debug, Args)]
@@ -44,8 +44,8 @@ pub fn run(arguments: &SchemaArgs, output: &Output) -> Result<ExitStatus, CliErr
         SchemaDocument::Repository => editor_schema(SchemaKind::Repository),
         SchemaDocument::Defaults => editor_schema(SchemaKind::Defaults),
         SchemaDocument::Lock => editor_schema(SchemaKind::Lock),
-        SchemaDocument::Source => source_schema(),
-        SchemaDocument::Plan => stator_model::plan::schema(),
+        SchemaDocument::Source => with_address("source", source_schema()),
+        SchemaDocument::Plan => with_address("plan", stator_model::plan::schema()),
     };
     output.write_result(&stator_model::present::json(&document)?)?;
     Ok(ExitStatus::Success)

@@ -13,6 +13,7 @@ mod chaos;
 mod cli;
 mod cluster;
 mod code_size;
+mod compatibility;
 mod controller;
 mod docs;
 mod english;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-fn hold(path: &str, page: String) {
+pub fn hold(path: &str, page: String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var("STATOR_BLESS").is_ok_and(|value| value == "1") {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -23,7 +23,7 @@ fn hold(path: &str, page: String) {
     );
 }
 
-fn cell(text: &str) -> String {
+pub fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
@@ -120,7 +120,7 @@ fn the_page_of_the_command_line_follows_the_parser() {
 }
 
 /// The variables that the program reads, all of them: those that pipelines and pods set.
-const VARIABLES: [(&str, &str); 10] = [
+pub const VARIABLES: [(&str, &str); 10] = [
     ("STATOR_CLUSTER", "`--cluster`"),
     ("STATOR_CONTEXT", "`--context`"),
     ("STATOR_DYNAMO", "`--dynamo`"),
@@ -515,7 +515,7 @@ fn flag_of(row: &EngineRow, table: &EngineTable) -> (String, String) {
 }
 
 /// The program's own files, without those of tests.
-fn sources() -> Vec<(PathBuf, String)> {
+pub fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut folders, mut files) = (vec![root.join("src"), root.join("crates")], Vec::new());
     while let Some(folder) = folders.pop() {

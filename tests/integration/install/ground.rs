@@ -19,11 +19,16 @@ pub struct Ground {
 impl Ground {
     /// One of a test's own: a cluster has one release that holds the definitions. `None`: skip the test, it has been said.
     pub async fn new() -> Option<Self> {
-        // Started aside: it has a runtime of its own.
-        tokio::task::spawn_blocking(Self::start).await.unwrap()
+        Self::of_program(PathBuf::from(env!("CARGO_BIN_EXE_stator"))).await
     }
 
-    fn start() -> Option<Self> {
+    /// The same, where the image has another program.
+    pub async fn of_program(program: PathBuf) -> Option<Self> {
+        // Started aside: it has a runtime of its own.
+        tokio::task::spawn_blocking(move || Self::start(program)).await.unwrap()
+    }
+
+    fn start(program: PathBuf) -> Option<Self> {
         // Says why not, and fails where nothing may be skipped.
         testbed::shared()?;
         testbed::helm()?;
@@ -32,7 +37,7 @@ impl Ground {
         let names = ["lifecycle", "packaged", "rights", "rights-scoped"];
         let setting = NodeSettings {
             namespaces: names.iter().map(|name| (*name).to_owned()).collect(),
-            images: vec![(IMAGE.to_owned(), PathBuf::from(env!("CARGO_BIN_EXE_stator")))],
+            images: vec![(IMAGE.to_owned(), program)],
             // The tests' git host is on this machine, and speaks no TLS.
             controller_arguments: vec!["--allow-local-addresses".to_owned(), "--allow-insecure".to_owned()],
             ..NodeSettings::default()
