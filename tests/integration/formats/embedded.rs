@@ -1,6 +1,6 @@
 //! An embedded cluster that an earlier version synced into, and a plan that it saved.
 
-use super::{Place, ageless, copy, kept, marks, untouched};
+use super::{BEFORE, Place, ageless, copy, marks, untouched};
 use crate::workbench::Output;
 use insta::assert_snapshot;
 
@@ -15,7 +15,7 @@ impl Place {
 /// Nothing but a label is written to an object.
 #[test]
 fn a_cluster_is_taken_over_with_one_line_said() {
-    let place = Place::new();
+    let place = Place::of(&BEFORE);
     let cluster = place.cluster();
     let plan = place.on(&cluster, &["plan", "-e", "prod", "-o", "json"]).success().json();
     let changes = plan["changes"].as_array().unwrap().iter().filter(|change| change["action"] != "keep");
@@ -48,7 +48,7 @@ impl Place {
 /// What is as declared is not written, not the objects and not the records.
 #[test]
 fn a_cluster_has_nothing_to_change() {
-    let place = Place::new();
+    let place = Place::of(&BEFORE);
     let cluster = place.taken_over();
     let before = marks(&place.beside("cluster"));
     assert_snapshot!(place.on(&cluster, &["plan", "-e", "prod", "--exit-code", "--verbose"]).success().result(), @"
@@ -91,7 +91,7 @@ fn a_cluster_has_nothing_to_change() {
 /// The records are read whole: health, inventory, history, and those of what git no longer has.
 #[test]
 fn records_tell_what_was_done() {
-    let place = Place::new();
+    let place = Place::of(&BEFORE);
     let cluster = place.cluster();
     let said = |args: &[&str]| ageless(&place.on(&cluster, args).success().stdout);
     assert_snapshot!(said(&["status", "-e", "prod", "-o", "wide"]), @"
@@ -197,7 +197,7 @@ fn records_tell_what_was_done() {
 /// What git no longer has is pruned by what the record says of it, and nothing beside it.
 #[test]
 fn what_was_removed_is_pruned() {
-    let place = Place::new();
+    let place = Place::of(&BEFORE);
     let cluster = place.taken_over();
     // Nobody plays the operator, whose finalizer is on the graph.
     let sync = place
@@ -217,10 +217,10 @@ fn what_was_removed_is_pruned() {
 /// out of date. One that is saved now is carried out, and refused while the cluster is another.
 #[test]
 fn a_saved_plan_is_read_and_out_of_date() {
-    let place = Place::new();
+    let place = Place::of(&BEFORE);
     let cluster = place.taken_over();
-    copy(&kept("change"), &place.bench.root(), &[]);
-    let old = kept("plan.json");
+    copy(&BEFORE.kept("change"), &place.bench.root(), &[]);
+    let old = BEFORE.kept("plan.json");
     let refused = place.on(&cluster, &["sync", "-e", "prod", "--yes", "--plan", old.to_str().unwrap()]).exits(1);
     assert_snapshot!(refused.notes().replace(old.to_str().unwrap(), "[PLAN]"), @"
     Using the embedded cluster in [TMP]/cluster.

@@ -1,20 +1,20 @@
 //! The folder of a controller that followed a repository, with its mirrors, and the file of its sources.
 
-use super::{FOLDER, HOST, Marks, Place, copy, kept, marks, untouched};
+use super::{BEFORE, FOLDER, HOST, Marks, Place, copy, marks, untouched};
 use std::path::Path;
 
 /// A controller takes up the mirrors of an earlier version as they are: it asks the git host for its refs and for nothing
 /// else, and makes no mirror anew. It writes once whose the objects are, to the cluster, and what was applied, beside the mirrors.
 #[test]
 fn mirrors_are_taken_up_as_they_are() {
-    let place = Place::new();
+    let place = Place::of(&BEFORE);
     let cluster = place.cluster();
     let (host, here) = (place.host(), place.beside("").to_str().unwrap().trim_end_matches('/').to_owned());
     let words = [(HOST, host.as_str()), (FOLDER, here.as_str())];
-    copy(&kept("controller"), &place.beside("controller"), &words);
+    copy(&BEFORE.kept("controller"), &place.beside("controller"), &words);
     let data = place.beside("controller/data");
     let kept_mirrors = data.join("mirrors");
-    for folder in fs_err::read_to_string(kept("controller/empty-folders")).unwrap().lines() {
+    for folder in fs_err::read_to_string(BEFORE.kept("controller/empty-folders")).unwrap().lines() {
         fs_err::create_dir_all(data.join(folder)).unwrap();
     }
     let of_git = || -> Marks {

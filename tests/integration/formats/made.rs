@@ -3,7 +3,7 @@
 //! written by hand, `formats::made::objects` writes the rest.
 
 use super::stored::{Api, KINDS, NAMESPACES, SECRETS};
-use super::{FOLDER, FORGE, HOST, copy, empty_folders, files, kept, with};
+use super::{FOLDER, FORGE, RELEASED_HOSTS, RELEASES, VersionFixtures, copy, empty_folders, files, with};
 use crate::controller::process::Process;
 use crate::forge_fake::{CANARY, FakeForgeHost, ForgeFlavor};
 use crate::git_server::GitServer;
@@ -13,6 +13,9 @@ use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The version that is written: this one.
+const WRITTEN: &VersionFixtures = &RELEASES[RELEASES.len() - 1];
 
 /// Where the fixtures go.
 fn target(path: &str) -> PathBuf {
@@ -44,7 +47,7 @@ kind: ModelSource
 metadata:
   name: hosted
 spec:
-  url: http://git.example.com/team/models.git
+  url: http://127.45.0.1:8417/team/models.git
   allowInsecure: true
   ref:
     branch: main
@@ -86,19 +89,17 @@ fn folders() {
         command.args(["--cluster", "embedded:followed", "--simulate-operator", "--simulate-speed", "1000"]);
         bench.finish(&mut command).success()
     };
-    copy(&kept("repository"), &bench.root(), &[]);
+    copy(&WRITTEN.kept("repository"), &bench.root(), &[]);
     // It is there from the second version on: each writes its own.
     if bench.path("models/search/model.prod.lock.yaml").exists() {
         bench.remove("models/search/model.prod.lock.yaml");
     }
-    copy(&kept("removed"), &bench.root(), &[]);
+    copy(&WRITTEN.kept("removed"), &bench.root(), &[]);
     let first = bench.commit("Serve five models");
     push(&bench, &beside("team/models.git"));
-    let host = GitServer::start(&beside(""));
-    let address = host.url("").trim_end_matches('/').to_owned();
+    let _host = GitServer::at(RELEASED_HOSTS[0], &beside(""));
     let here = beside("").to_str().unwrap().trim_end_matches('/').to_owned();
-    let words = [(HOST, address.as_str()), (FOLDER, here.as_str())];
-    fs_err::write(beside("sources.yaml"), with(SOURCES.into(), &words)).unwrap();
+    fs_err::write(beside("sources.yaml"), SOURCES.replace(FOLDER, &here)).unwrap();
     sync("prod", &[]);
     sync("staging", &[]);
     controller();
@@ -121,15 +122,41 @@ fn folders() {
     copy(&beside("team/models.git"), &target("repository.git"), &[]);
     copy(&beside("cluster"), &target("cluster"), &[]);
 
-    let back = words.map(|(kept, here)| (here, kept));
+    let back = [(here.as_str(), FOLDER)];
     copy(&beside("data"), &target("controller/data"), &back);
-    fs_err::write(target("controller/sources.yaml"), SOURCES).unwrap();
+    copy(&beside("followed"), &target("controller/followed"), &back);
+    fs_err::create_dir_all(target("controller/sources")).unwrap();
+    fs_err::write(target("controller/sources/sources.yaml"), SOURCES).unwrap();
     fs_err::write(target("controller/empty-folders"), empty_folders(&beside("data")).join("\n") + "\n").unwrap();
 
-    copy(&kept("change"), &bench.root(), &[]);
+    interrupted(&bench, &beside("interrupted"));
+    copy(&WRITTEN.kept("change"), &bench.root(), &[]);
     let plan = bench.run(["plan", "-e", "prod", "-o", "json", "--cluster", &cluster]).success();
     fs_err::write(target("plan.json"), plan.stdout).unwrap();
     println!("NEWEST {newest}, FIRST {first}, {} files", files(&target("")).len());
+}
+
+/// An embedded cluster as a sync left it that was killed between its first graph and the records: the journal is there.
+fn interrupted(bench: &Workbench, folder: &Path) {
+    let cluster = format!("embedded:{}", folder.display());
+    let holds = |kind: &str| {
+        let kind = folder.join("models").join(kind);
+        kind.is_dir() && fs_err::read_dir(&kind).unwrap().flatten().any(|file| file.path().extension().is_some())
+    };
+    let is_left = || holds("syncjournals") && holds("dynamographdeployments");
+    until("a sync is killed in the middle", || {
+        let _ = fs_err::remove_dir_all(folder);
+        let mut sync = bench.command();
+        sync.args(["sync", "-e", "prod", "--yes", "--cluster", &cluster]);
+        let mut sync = sync.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        while !is_left() && sync.try_wait().unwrap().is_none() {
+            std::hint::spin_loop();
+        }
+        let _ = sync.kill();
+        sync.wait().unwrap();
+        is_left()
+    });
+    copy(folder, &target("interrupted"), &[]);
 }
 
 /// Tells of a push, as the git host would.
@@ -145,7 +172,7 @@ fn deliver(server: &Process) {
 
 /// What the simulated operator said of each object of the embedded cluster.
 fn statuses() -> Vec<Value> {
-    let folder = kept("cluster/models");
+    let folder = WRITTEN.kept("cluster/models");
     let read = |path: PathBuf| {
         let text = fs_err::read_to_string(folder.join(path)).unwrap();
         serde_saphyr::from_str::<Value>(&text).unwrap()
@@ -161,10 +188,10 @@ fn objects() {
     NAMESPACES.iter().for_each(|name| api.namespace(name));
     let bench = Workbench::empty();
     let folder = bench.root().parent().unwrap().to_owned();
-    copy(&kept("repository.git"), &folder.join("team/models.git"), &[]);
-    let host = GitServer::start(&folder);
+    copy(&WRITTEN.kept("repository.git"), &folder.join("team/models.git"), &[]);
+    let host = GitServer::at(RELEASED_HOSTS[1], &folder);
     let forge = api.runtime.block_on(FakeForgeHost::start(ForgeFlavor::Gitea));
-    forge.state().commits.push(super::NEWEST.to_owned());
+    forge.state().commits.push(WRITTEN.newest.to_owned());
     for (name, value) in SECRETS {
         api.make(
             "formats",
@@ -238,8 +265,8 @@ fn objects() {
     });
     // What is under way comes to its end.
     std::thread::sleep(std::time::Duration::from_secs(3));
-    let (address, root) = (host.url("").trim_end_matches('/').to_owned(), forge.root());
-    let words = [(address.as_str(), HOST), (root.as_str(), FORGE)];
+    let root = forge.root();
+    let words = [(root.as_str(), FORGE)];
     for (kind, ..) in KINDS {
         let all = NAMESPACES.map(|namespace| api.list(namespace, kind)).concat();
         let text = serde_json::to_string_pretty(&all).unwrap() + "\n";

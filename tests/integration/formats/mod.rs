@@ -5,6 +5,7 @@
 mod embedded;
 mod followed;
 mod made;
+mod released;
 mod stored;
 
 use crate::git_server::GitServer;
@@ -15,20 +16,43 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
-/// The folder of a version.
-const BEFORE: &str = "before-0.1";
-/// The newest commit of its repository, and the one before.
-const NEWEST: &str = "6ef0783a1b00bbd95a31fa59d399a9075cb48fab";
-const FIRST: &str = "5b1eec693449728848eebf338de9b585636fbc8b";
+/// What a version left behind.
+struct VersionFixtures {
+    /// Its folder.
+    folder: &'static str,
+    /// The newest commit of its repository.
+    newest: &'static str,
+    /// The one before.
+    first: &'static str,
+}
+
+/// A time at which nothing recorded whose an object is.
+const BEFORE: VersionFixtures = VersionFixtures {
+    folder: "before-0.1",
+    newest: "6ef0783a1b00bbd95a31fa59d399a9075cb48fab",
+    first: "5b1eec693449728848eebf338de9b585636fbc8b",
+};
+
+/// The releases, the newest last.
+const RELEASES: [VersionFixtures; 1] = [VersionFixtures {
+    folder: "0.1.0",
+    newest: "5063a119df759e79874408cd8a74cbe09e15b147",
+    first: "5b1eec693449728848eebf338de9b585636fbc8b",
+}];
 
 /// What stands in the fixtures where a run has addresses and folders of its own.
 const HOST: &str = "http://git.example.com";
 const FORGE: &str = "http://forge.example.com";
+/// The addresses of the git host of releases: what is synced keeps digests of it, so it is the same in every run. One for what a
+/// controller keeps in folders, one for what it keeps in an API server: both are tested at once.
+const RELEASED_HOSTS: [&str; 2] = ["127.45.0.1:8417", "127.45.0.2:8417"];
 const FOLDER: &str = "/srv/stator";
 
-/// A path of the fixtures.
-fn kept(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/formats").join(BEFORE).join(path)
+impl VersionFixtures {
+    /// A path of the fixtures.
+    fn kept(&self, path: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/formats").join(self.folder).join(path)
+    }
 }
 
 /// Every file below a folder, by its path from there, sorted.
@@ -99,21 +123,27 @@ fn untouched(folder: &Path, before: &Marks) {
 
 /// A place where the fixtures can be worked on: a checkout of the repository, and a git host that has it.
 struct Place {
+    version: &'static VersionFixtures,
     bench: Workbench,
     git: GitServer,
 }
 
 impl Place {
-    fn new() -> Self {
+    fn of(version: &'static VersionFixtures) -> Self {
+        Self::beside_host(version, GitServer::start)
+    }
+
+    /// The same with the git host where it was for a release.
+    fn beside_host(version: &'static VersionFixtures, host: impl FnOnce(&Path) -> GitServer) -> Self {
         let bench = Workbench::empty();
         let folder = bench.root().parent().unwrap().to_owned();
-        copy(&kept("repository.git"), &folder.join("team/models.git"), &[]);
+        copy(&version.kept("repository.git"), &folder.join("team/models.git"), &[]);
         let bare = folder.join("team/models.git");
         let clone = git2::Repository::clone(bare.to_str().unwrap(), bench.root()).unwrap();
-        let git = GitServer::start(&folder);
+        let git = host(&folder);
         // A clone of what the controller follows.
         clone.remote_set_url("origin", &git.url("team/models.git")).unwrap();
-        Self { git, bench }
+        Self { version, bench, git }
     }
 
     /// A path beside the checkout.
@@ -123,7 +153,7 @@ impl Place {
 
     /// The embedded cluster, copied, as `--cluster` takes it.
     fn cluster(&self) -> String {
-        copy(&kept("cluster"), &self.beside("cluster"), &[]);
+        copy(&self.version.kept("cluster"), &self.beside("cluster"), &[]);
         format!("embedded:{}", self.beside("cluster").display())
     }
 
@@ -150,17 +180,19 @@ fn ageless(text: &str) -> String {
 /// The repository's files are those of its newest commit, so that whoever reads the one knows the other.
 #[test]
 fn the_files_beside_are_those_of_the_newest_commit() {
-    let place = Place::new();
-    let repository = git2::Repository::open(place.bench.root()).unwrap();
-    let head = repository.head().unwrap().peel_to_commit().unwrap();
-    assert_eq!(head.id().to_string(), NEWEST);
-    assert_eq!(head.parent_id(0).unwrap().to_string(), FIRST);
-    let listed = files(&kept("repository"));
-    let tracked: Vec<PathBuf> =
-        files(&place.bench.root()).into_iter().filter(|path| !path.starts_with(".git")).collect();
-    assert_eq!(listed, tracked);
-    for path in listed {
-        let (one, other) = (kept("repository").join(&path), place.bench.root().join(&path));
-        assert_eq!(fs_err::read(one).unwrap(), fs_err::read(other).unwrap(), "{}", path.display());
+    for version in [&BEFORE].into_iter().chain(&RELEASES) {
+        let place = Place::of(version);
+        let repository = git2::Repository::open(place.bench.root()).unwrap();
+        let head = repository.head().unwrap().peel_to_commit().unwrap();
+        assert_eq!(head.id().to_string(), version.newest);
+        assert_eq!(head.parent_id(0).unwrap().to_string(), version.first);
+        let listed = files(&version.kept("repository"));
+        let tracked: Vec<PathBuf> =
+            files(&place.bench.root()).into_iter().filter(|path| !path.starts_with(".git")).collect();
+        assert_eq!(listed, tracked);
+        for path in listed {
+            let (one, other) = (version.kept("repository").join(&path), place.bench.root().join(&path));
+            assert_eq!(fs_err::read(one).unwrap(), fs_err::read(other).unwrap(), "{}", path.display());
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What an API server keeps of a version: records and their objects, sources, leases.
 
-use super::{FORGE, HOST, NEWEST, Place, ageless, kept, with};
+use super::{BEFORE, FORGE, HOST, Place, VersionFixtures, ageless, with};
 use crate::controller::process::Process;
 use crate::forge_fake::{CANARY, FakeForgeHost, ForgeFlavor, PostedStatusRow};
 use crate::testbed::{self, ControlPlane, until};
@@ -103,12 +103,12 @@ impl<'a> Api<'a> {
 }
 
 /// What the fixtures hold of a kind, with the addresses of now.
-fn stored(kind: &str, words: &[(&str, &str)]) -> Vec<Value> {
-    let bytes = fs_err::read(kept(&format!("objects/{}.json", kind.to_lowercase()))).unwrap();
+pub(super) fn stored(version: &VersionFixtures, kind: &str, words: &[(&str, &str)]) -> Vec<Value> {
+    let bytes = fs_err::read(version.kept(&format!("objects/{}.json", kind.to_lowercase()))).unwrap();
     serde_json::from_slice(&with(bytes, words)).unwrap()
 }
 
-fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     object.pointer(path).and_then(Value::as_str).unwrap()
 }
 
@@ -145,11 +145,11 @@ impl Api<'_> {
 
     /// Makes everything that is kept. Uids are given by the API server: what is recorded of them is turned into those of
     /// now.
-    fn restore_all(&self, words: &[(&str, &str)]) {
+    pub(super) fn restore_all(&self, version: &VersionFixtures, words: &[(&str, &str)]) {
         let mut uids: Vec<(String, String)> = Vec::new();
         for (kind, ..) in KINDS {
             let now: Vec<(&str, &str)> = uids.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
-            for object in stored(kind, &[words, &now].concat()) {
+            for object in stored(version, kind, &[words, &now].concat()) {
                 let made = self.restore(&object);
                 uids.push((text(&object, "/metadata/uid").to_owned(), text(&made, "/metadata/uid").to_owned()));
             }
@@ -157,7 +157,7 @@ impl Api<'_> {
     }
 
     /// What is there of a kind: names and resource versions.
-    fn versions(&self, kind: &str) -> Vec<(String, String)> {
+    pub(super) fn versions(&self, kind: &str) -> Vec<(String, String)> {
         let all = NAMESPACES.map(|namespace| self.list(namespace, kind)).concat();
         let path = |object: &Value| {
             let name = format!("{}/{}", text(object, "/metadata/namespace"), text(object, "/metadata/name"));
@@ -171,7 +171,7 @@ impl Api<'_> {
 #[test]
 fn statuses_of_sources_are_read_without_loss() {
     let (mut fields, mut revisions) = (BTreeSet::new(), Vec::new());
-    for source in stored("ModelSource", &[]) {
+    for source in stored(&BEFORE, "ModelSource", &[]) {
         let status = serde_json::from_value::<ModelSourceStatus>(source["status"].clone()).unwrap();
         assert_eq!(serde_json::to_value(status).unwrap(), source["status"], "{}", source["metadata"]["name"]);
         revisions.push(format!("{}: {}", text(&source, "/metadata/name"), source["status"]["revision"]));
@@ -196,7 +196,7 @@ fn a_cluster_goes_on_as_it_was() {
     let Some(plane) = testbed::shared() else { return };
     let api = Api::on(plane);
     NAMESPACES.iter().for_each(|name| api.namespace(name));
-    let place = Place::new();
+    let place = Place::of(&BEFORE);
     let forge = api.runtime.block_on(FakeForgeHost::start(ForgeFlavor::Gitea));
     let (host, root) = (place.host(), forge.root());
     for (name, value) in SECRETS {
@@ -208,7 +208,7 @@ fn a_cluster_goes_on_as_it_was() {
             }),
         );
     }
-    api.restore_all(&[(HOST, &host), (FORGE, &root)]);
+    api.restore_all(&BEFORE, &[(HOST, &host), (FORGE, &root)]);
 
     let run = |args: &[&str]| {
         let mut command = place.bench.command();
@@ -292,9 +292,9 @@ fn a_cluster_goes_on_as_it_was() {
 
     // What the git host shows of the commit is found there.
     let newest = api.get("formats", "ModelSource", "models")["status"]["statuses"][0].clone();
-    forge.state().commits.push(NEWEST.to_owned());
+    forge.state().commits.push(BEFORE.newest.to_owned());
     forge.state().statuses.push(PostedStatusRow {
-        commit: NEWEST.to_owned(),
+        commit: BEFORE.newest.to_owned(),
         key: String::new(),
         context: text(&newest, "/context").to_owned(),
         state: text(&newest, "/state").to_owned(),
@@ -323,7 +323,7 @@ fn a_cluster_goes_on_as_it_was() {
     // Not the next window, which is another one when the years have passed.
     let fields =
         ["commit", "environment", "held", "lastHandledRequest", "models", "observedGeneration", "revision", "statuses"];
-    for source in stored("ModelSource", &[(HOST, &host), (FORGE, &root)]) {
+    for source in stored(&BEFORE, "ModelSource", &[(HOST, &host), (FORGE, &root)]) {
         let name = text(&source, "/metadata/name");
         let status = |source: &Value| {
             let mut status = source["status"].clone();
@@ -346,7 +346,7 @@ fn a_cluster_goes_on_as_it_was() {
 
 /// A plan without the paragraphs that warn of what another test's repository of that name left in its own namespace: all
 /// tests share the API server.
-fn without_others(plan: &str) -> String {
+pub(super) fn without_others(plan: &str) -> String {
     let paragraphs = plan.split("\n\n").filter(|one| !one.starts_with("warning[plan/other-namespace]"));
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }

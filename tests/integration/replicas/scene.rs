@@ -8,6 +8,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, P
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -106,8 +107,13 @@ impl Scene {
 
     /// Starts a replica, and waits until it listens.
     pub async fn start(&self, name: &str, shards: u32) -> Replica {
+        self.start_program(Path::new(env!("CARGO_BIN_EXE_stator")), name, shards).await
+    }
+
+    /// The same of another program.
+    pub async fn start_program(&self, program: &Path, name: &str, shards: u32) -> Replica {
         let data = self.folder.path().join(name);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stator"));
+        let mut command = Command::new(program);
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

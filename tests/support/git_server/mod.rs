@@ -64,8 +64,17 @@ impl GitServer {
 
     /// Serves the repositories below a folder, where the function does not say something else.
     pub fn answering(root: &Path, answers: impl Fn(&GitRequest) -> GitReply + Send + Sync + 'static) -> Self {
+        Self::bound("127.0.0.1:0", root, answers)
+    }
+
+    /// Serves the repositories below a folder at an address of this machine, which others must leave free.
+    pub fn at(address: &str, root: &Path) -> Self {
+        Self::bound(address, root, |_| GitReply::Git)
+    }
+
+    fn bound(address: &str, root: &Path, answers: impl Fn(&GitRequest) -> GitReply + Send + Sync + 'static) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (root, answers): (PathBuf, Arc<GitResponder>) = (root.to_owned(), Arc::new(answers));
