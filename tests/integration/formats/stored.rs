@@ -20,8 +20,9 @@ pub(super) const KINDS: [(&str, &str, &str); 7] = [
     ("DynamoGraphDeployment", "nvidia.com/v1beta1", "dynamographdeployments"),
     ("DynamoGraphDeploymentRequest", "nvidia.com/v1beta1", "dynamographdeploymentrequests"),
     ("DynamoModel", "nvidia.com/v1alpha1", "dynamomodels"),
-    ("Model", "stator.dev/v1alpha1", "models"),
+    // Before the records, which name the uids of sources.
     ("ModelSource", "stator.dev/v1alpha1", "modelsources"),
+    ("Model", "stator.dev/v1alpha1", "models"),
     ("Lease", "coordination.k8s.io/v1", "leases"),
 ];
 
