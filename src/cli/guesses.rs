@@ -117,8 +117,7 @@ pub fn translate_renamed(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<String
     let Some((at, verb)) = verb.and_then(|at| Some((at, arguments[at].to_str()?))) else {
         return (arguments, Vec::new());
     };
-    let say =
-        |old: &str, new: &str| format!("warning: `{old}` is now `{new}`; the old name goes with the next release");
+    let say = |old: &str, new: &str| format!("warning: `{old}` is now `{new}`; the old name works until 0.2");
     let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
     let (before, behind) = (arguments[..at].to_vec(), arguments[at + 1..].to_vec());
     if verb == "events" {

@@ -60,7 +60,7 @@ fn old_names_work_and_say_their_new_ones() {
     let diff = old(&["diff"]).exits(1);
     assert_eq!(diff.stdout, new(&["plan", "-o", "diff"]));
     assert_snapshot!(diff.notes(), @"
-    warning: `stator diff` is now `stator plan -o diff --exit-code`; the old name goes with the next release
+    warning: `stator diff` is now `stator plan -o diff --exit-code`; the old name works until 0.2
     Using the embedded cluster in .stator/cluster.
     ");
     for off in ["--exit-code=false", "--exit-code=no"] {
@@ -73,18 +73,18 @@ fn old_names_work_and_say_their_new_ones() {
     let events = old(&["--color", "never", "events", "mock"]).success();
     assert_eq!(events.stdout, new(&["history", "--events", "mock"]));
     assert_snapshot!(events.notes(), @"
-    warning: `stator events` is now `stator history --events`; the old name goes with the next release
+    warning: `stator events` is now `stator history --events`; the old name works until 0.2
     Using the embedded cluster in .stator/cluster.
     ");
     let found = old(&["validate", "--format=json"]).success();
     assert_eq!(found.stdout, new(&["validate", "-o", "json"]));
-    let told = "warning: `--format` is now `--output`; the old name goes with the next release";
+    let told = "warning: `--format` is now `--output`; the old name works until 0.2";
     assert_eq!(found.notes().lines().next(), Some(told));
     assert_snapshot!(old(&["rollback", "mock", "--source", "nowhere.yaml"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
-    warning: `--source` is now `--source-file`; the old name goes with the next release
+    warning: `--source` is now `--source-file`; the old name works until 0.2
     error: [TMP]/work is not in a git repository
     hint: revisions need git: run this in a clone
     ");

@@ -244,7 +244,7 @@ fn whatever_is_narrowed_in_a_definition_is_found() {
             }
         }
     }
-    assert!(planted.len() == NARROWINGS.len() && planted.values().all(|count| *count >= 4), "{planted:?}");
+    assert!(planted.len() == NARROWINGS.len() && planted.values().all(|count| *count >= 2), "{planted:?}");
 }
 
 /// The same of the HTTP API and of names.

@@ -362,7 +362,7 @@ async fn the_packaged_chart_installs_a_controller_that_syncs() {
     let namespace = ground.namespace("packaged").await;
     let host = tempfile::tempdir().unwrap();
     let origin = OriginRepository::new(&host.path().join("models.git"));
-    let root = "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: fleet}\nspec:\n  environments: {staging: {}}\n";
+    let root = "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: fleet}\nspec:\n  environments: {staging: {namespace: packaged-models}}\n";
     origin.commit("main", &[("stator.yaml", root), ("models/mock/model.yaml", crate::cli::MOCK)]);
     let (server, operator) = tokio::task::block_in_place(|| {
         (GitServer::start(host.path()), Operator::start(&ground.plane, &["packaged-models"]))
@@ -387,13 +387,38 @@ async fn the_packaged_chart_installs_a_controller_that_syncs() {
         json!({"apiVersion": "stator.dev/v1alpha1", "kind": "ModelSource", "metadata": metadata, "spec": spec});
     fs_err::write(&source, object.to_string()).unwrap();
     ground.kubectl(&["apply", "-f", source.to_str().unwrap()]);
-    let waited = ["wait", "modelsources/models", "-n", "packaged-models", "--for=condition=Ready", "--timeout=5m"];
+    let waited = ["wait", "modelsources/models", "-n", "packaged-models", "--for=condition=Ready", "--timeout=2m"];
     ground.kubectl(&waited);
     let health = "jsonpath={.items[*].metadata.name} {.items[*].status.health}";
     let models = ground.kubectl(&["get", "models.stator.dev", "-n", "packaged-models", "-o", health]);
     assert_eq!(models, "mock Healthy");
     ground.helm(&["uninstall", "stator", "-n", &namespace]).unwrap();
     tokio::task::block_in_place(|| drop((server, operator)));
+}
+
+/// The packages of distributions hold the program that the archive holds, where they are made.
+#[test]
+fn deb_and_rpm_unpack_to_the_program() {
+    let Some(made) = made() else { return };
+    let packages = [
+        (made.file("stator_VERSION-1_amd64.deb"), "dpkg-deb --extract"),
+        (
+            made.file("stator-VERSION-1.x86_64.rpm"),
+            "unpack() { cd \"$2\" && rpm2cpio \"$1\" | cpio --extract --quiet --make-directories; }; unpack",
+        ),
+    ];
+    for (package, unpack) in packages {
+        if std::env::var_os("STATOR_RELEASE_FILES").is_none() {
+            assert!(!package.exists(), "what is made in minutes is not made here");
+            continue;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let line = format!("{unpack} '{}' '{}'", package.display(), root.path().display());
+        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(fs_err::read(root.path().join("usr/bin/stator")).unwrap(), fs_err::read(&made.program).unwrap());
+        assert!(root.path().join("usr/share/man/man1/stator-sync.1.gz").is_file());
+    }
 }
 
 /// Whoever installs: not root, with nothing but a shell, tar and checksums, and with no network at all.
