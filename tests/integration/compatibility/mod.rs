@@ -158,7 +158,8 @@ const NARROWINGS: [Narrowing; 8] = [
         first.is_some_and(|name| fields.remove(&name).is_some())
     }),
     ("a field is required", |schema| {
-        let name = schema.get("properties").and_then(Value::as_object).and_then(|fields| fields.keys().last().cloned());
+        let name =
+            schema.get("properties").and_then(Value::as_object).and_then(|fields| fields.keys().next_back().cloned());
         let required = schema.get("required").cloned().unwrap_or_else(|| json!([]));
         let Some(name) = name.filter(|name| !required.as_array().unwrap().contains(&json!(name))) else { return false };
         let more: Vec<Value> = required.as_array().unwrap().iter().cloned().chain([json!(name)]).collect();

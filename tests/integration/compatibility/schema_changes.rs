@@ -53,11 +53,9 @@ fn list<'a>(schema: &'a Value, word: &str) -> &'a [Value] {
 
 /// The types that a schema allows; `None` for any.
 fn types(schema: &Value) -> Option<BTreeSet<&str>> {
-    let mut all: BTreeSet<&str> = match schema.get("type")? {
-        Value::String(one) => [one.as_str()].into(),
-        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
-        other => panic!("{other} is no type"),
-    };
+    let named = schema.get("type")?;
+    let several = named.as_array().map_or(std::slice::from_ref(named), Vec::as_slice);
+    let mut all: BTreeSet<&str> = several.iter().map(|one| one.as_str().expect("a type's name")).collect();
     if all.contains("number") {
         all.insert("integer");
     }

@@ -147,7 +147,7 @@ fn two_versions_share_an_embedded_cluster() {
         assert!(synced.stdout.contains(", 0 writes."), "{}: {synced}", version_of(next));
     }
     // What one plans, the other carries out.
-    bench.write("models/mock/model.yaml", &crate::cli::MOCK.replace("replicas: 2", "replicas: 3"));
+    bench.write("models/mock/model.yaml", crate::cli::MOCK.replace("replicas: 2", "replicas: 3"));
     let plan = said(other, &["plan", "-o", "json"]);
     bench.write("plan.json", &plan.stdout);
     let synced = said(&this, &["sync", "--yes", "--plan", "plan.json"]);

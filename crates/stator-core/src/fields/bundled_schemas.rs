@@ -9,6 +9,7 @@ struct Bundled {
     release: &'static str,
     api_version: &'static str,
     kind: &'static str,
+    /// JSON, compressed by LZ4.
     bytes: &'static [u8],
     schema: OnceLock<Option<StructuralSchema>>,
 }
@@ -23,7 +24,8 @@ impl Bundled {
     }
 
     fn document(&self) -> Option<SchemaDocument> {
-        let mut value: Value = serde_json::from_slice(self.bytes).ok()?;
+        let json = lz4_flex::decompress_size_prepended(self.bytes).ok()?;
+        let mut value: Value = serde_json::from_slice(&json).ok()?;
         let status_subresource = value["status"].as_bool().unwrap_or_default();
         Some(SchemaDocument { openapi: value["schema"].take(), status_subresource })
     }
