@@ -19,16 +19,16 @@ pub struct Ground {
 impl Ground {
     /// One of a test's own: a cluster has one release that holds the definitions. `None`: skip the test, it has been said.
     pub async fn new() -> Option<Self> {
-        Self::of_program(PathBuf::from(env!("CARGO_BIN_EXE_stator"))).await
+        Self::of_images(vec![(IMAGE.to_owned(), PathBuf::from(env!("CARGO_BIN_EXE_stator")))]).await
     }
 
-    /// The same, where the image has another program.
-    pub async fn of_program(program: PathBuf) -> Option<Self> {
+    /// The same with other images, each with its program.
+    pub async fn of_images(images: Vec<(String, PathBuf)>) -> Option<Self> {
         // Started aside: it has a runtime of its own.
-        tokio::task::spawn_blocking(move || Self::start(program)).await.unwrap()
+        tokio::task::spawn_blocking(move || Self::start(images)).await.unwrap()
     }
 
-    fn start(program: PathBuf) -> Option<Self> {
+    fn start(images: Vec<(String, PathBuf)>) -> Option<Self> {
         // Says why not, and fails where nothing may be skipped.
         testbed::shared()?;
         testbed::helm()?;
@@ -37,7 +37,7 @@ impl Ground {
         let names = ["lifecycle", "packaged", "rights", "rights-scoped"];
         let setting = NodeSettings {
             namespaces: names.iter().map(|name| (*name).to_owned()).collect(),
-            images: vec![(IMAGE.to_owned(), program)],
+            images,
             // The tests' git host is on this machine, and speaks no TLS.
             controller_arguments: vec!["--allow-local-addresses".to_owned(), "--allow-insecure".to_owned()],
             ..NodeSettings::default()

@@ -5,6 +5,7 @@ use super::at;
 use super::ground::{Ground, IMAGE};
 use crate::git_server::{GitServer, OriginRepository};
 use crate::node::Operator;
+use crate::replicas::upgrade::other_program;
 use crate::testbed;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -15,6 +16,9 @@ use std::sync::OnceLock;
 
 /// The target that the tests' program is said to be for; what it is for does not matter to the scripts.
 const TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// Where the image of another version is said to be.
+const NEXT_IMAGE: &str = "registry.example.com/stator-next";
 
 /// A release, made once for all tests.
 pub struct MadeRelease {
@@ -354,11 +358,14 @@ fn the_program_of_the_image_runs_as_its_account() {
 }
 
 /// From the packages alone: the chart that was packed, with the image that it names by digest, whose program is that of the
-/// archive. On the real API server it is a controller in five commands, which syncs a repository until all is healthy.
+/// archive. On the real API server it is a controller in five commands, which syncs a repository until all is healthy. An upgrade to
+/// another version and the way back write nothing of the model.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_packaged_chart_installs_a_controller_that_syncs() {
     let Some(made) = tokio::task::spawn_blocking(made).await.unwrap() else { return };
-    let Some(ground) = Ground::of_program(made.program.clone()).await else { return };
+    let next = tokio::task::block_in_place(other_program).to_owned();
+    let images = vec![(IMAGE.to_owned(), made.program.clone()), (NEXT_IMAGE.to_owned(), next)];
+    let Some(ground) = Ground::of_images(images).await else { return };
     let namespace = ground.namespace("packaged").await;
     let host = tempfile::tempdir().unwrap();
     let origin = OriginRepository::new(&host.path().join("models.git"));
@@ -392,6 +399,31 @@ async fn the_packaged_chart_installs_a_controller_that_syncs() {
     let health = "jsonpath={.items[*].metadata.name} {.items[*].status.health}";
     let models = ground.kubectl(&["get", "models.stator.dev", "-n", "packaged-models", "-o", health]);
     assert_eq!(models, "mock Healthy");
+
+    let state = || {
+        let path = "jsonpath={range .items[*]}{.kind} {.metadata.uid} {.metadata.generation} {.metadata.resourceVersion}{'\\n'}{end}";
+        let kinds = "dynamographdeployments,models.stator.dev,persistentvolumeclaims";
+        ground.kubectl(&["get", kinds, "-n", "packaged-models", "-o", path])
+    };
+    // The controller of now has looked at the repository and at the cluster.
+    let handles = |request: &str| {
+        let asked = format!("stator.dev/requestedAt={request}");
+        ground.kubectl(&["annotate", "modelsource", "models", "-n", "packaged-models", "--overwrite", &asked]);
+        let answered = format!("--for=jsonpath={{.status.lastHandledRequest}}={request}");
+        ground.kubectl(&["wait", "modelsources/models", "-n", "packaged-models", &answered, "--timeout=2m"]);
+        ground.kubectl(&waited);
+    };
+    let before = state();
+    assert!(before.contains("DynamoGraphDeployment ") && before.contains("Model "), "{before}");
+    let other = format!("image.repository={NEXT_IMAGE}");
+    ground.release_of(&chart, &namespace, "stator", &["upgrade"], &["--set", &other]);
+    handles("upgraded");
+    assert_eq!(state(), before, "after the upgrade");
+    ground.helm(&["rollback", "stator", "1", "-n", &namespace, "--wait", "--timeout", "5m"]).unwrap();
+    handles("back");
+    assert_eq!(state(), before, "after the way back");
+    let image_now = ground.kubectl(&["get", "deployments", "-n", &namespace, "-o", path]);
+    assert_eq!(image_now, image);
     ground.helm(&["uninstall", "stator", "-n", &namespace]).unwrap();
     tokio::task::block_in_place(|| drop((server, operator)));
 }

@@ -1,7 +1,7 @@
 //! Several replicas of the controller: what becomes of sources when one ends, dies, freezes, or is cut off.
 
 mod scene;
-mod upgrade;
+pub mod upgrade;
 
 use crate::gitea;
 use crate::testbed::{self, ControlPlane, Programs, eventually};

@@ -21,7 +21,7 @@ fn version_of(program: &Path) -> String {
 }
 
 /// The program of another version.
-fn other_program() -> &'static Path {
+pub fn other_program() -> &'static Path {
     static OTHER: OnceLock<(PathBuf, Option<tempfile::TempDir>)> = OnceLock::new();
     let find = || {
         if let Some(given) = std::env::var_os("STATOR_TEST_OTHER_PROGRAM") {
