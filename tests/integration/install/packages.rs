@@ -57,6 +57,10 @@ fn deb_and_rpm_hold_what_the_archive_holds() {
         }
         for entry in fs_err::read_dir(&folder).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap();
+            // Its list of crates lies beside each archive of a release.
+            if name.ends_with(".cdx.json") {
+                continue;
+            }
             assert!(listed.iter().any(|file| file.split('/').next() == Some(name.as_str())), "{section} lacks {name}");
         }
     }
