@@ -1,12 +1,11 @@
 //! What each release left behind, opened by this version: nothing of it is written again, what was begun is ended, and a plan
 //! that was saved is carried out. What the next release writes is read too, with fields that this one does not know.
 
-use super::stored::{Api, KINDS, NAMESPACES, SECRETS, stored, text};
+use super::stored::{Api, KINDS, NAMESPACES, SECRETS, next_controller, stored, text};
 use super::{
     FOLDER, FORGE, Marks, Place, RELEASED_HOSTS, RELEASES, VersionFixtures, ageless, copy, files, marks, untouched,
 };
-use crate::controller::process::Process;
-use crate::forge_fake::{FakeForgeHost, ForgeFlavor, PostedStatusRow};
+use crate::forge_fake::{FakeForgeHost, ForgeFlavor};
 use crate::git_server::GitServer;
 use crate::testbed::{self, ControlPlane, Programs, until};
 use crate::workbench::Output;
@@ -207,24 +206,7 @@ fn a_cluster_goes_on_as_it_was() {
         assert!(plan.contains("No changes: 7 objects of 4 models are in the desired state"), "{plan}");
         assert_eq!(objects(), before, "nothing was written");
 
-        // What the git host shows of the commit is found there.
-        let newest = api.get("formats", "ModelSource", "models")["status"]["statuses"][0].clone();
-        forge.state().commits.push(version.newest.to_owned());
-        forge.state().statuses.push(PostedStatusRow {
-            commit: version.newest.to_owned(),
-            key: String::new(),
-            context: text(&newest, "/context").to_owned(),
-            state: text(&newest, "/state").to_owned(),
-            description: text(&newest, "/description").to_owned(),
-            url: String::new(),
-            on: String::new(),
-        });
-        let mut command = place.bench.command();
-        command.arg("controller").arg("--kubeconfig").arg(plane.kubeconfig()).arg("--data").arg(place.beside("data"));
-        command.args(["--context", "admin", "--listen", "127.0.0.1:0", "--watch-namespace", "formats,formats-held"]);
-        command.args(["--lease-namespace", "formats", "--identity", "two", "--webhooks=false"]);
-        command.args(["--allow-insecure", "--allow-local-addresses"]);
-        let controller = Process::start("controller", &mut command);
+        let controller = next_controller(&api, &place, &forge);
         controller.hears(&["this replica now owns the shard"]);
         for source in ["formats/models", "formats/broken", "formats-held/tight", "formats-held/waiting"] {
             controller.hears(&["started", source]);

@@ -291,24 +291,7 @@ fn a_cluster_goes_on_as_it_was() {
     assert_snapshot!(run(&[&["sync", "--yes", "--wait"], &prod[..]].concat()).result(), @"4 of 4 models synced, 0 writes.");
     let before = applied();
 
-    // What the git host shows of the commit is found there.
-    let newest = api.get("formats", "ModelSource", "models")["status"]["statuses"][0].clone();
-    forge.state().commits.push(BEFORE.newest.to_owned());
-    forge.state().statuses.push(PostedStatusRow {
-        commit: BEFORE.newest.to_owned(),
-        key: String::new(),
-        context: text(&newest, "/context").to_owned(),
-        state: text(&newest, "/state").to_owned(),
-        description: text(&newest, "/description").to_owned(),
-        url: String::new(),
-        on: String::new(),
-    });
-    let mut command = place.bench.command();
-    command.arg("controller").arg("--kubeconfig").arg(plane.kubeconfig()).arg("--data").arg(place.beside("data"));
-    command.args(["--context", "admin", "--listen", "127.0.0.1:0", "--watch-namespace", "formats,formats-held"]);
-    command.args(["--lease-namespace", "formats", "--identity", "two", "--webhooks=false"]);
-    command.args(["--allow-insecure", "--allow-local-addresses"]);
-    let controller = Process::start("controller", &mut command);
+    let controller = next_controller(&api, &place, &forge);
     // Whoever held the shard is gone, and its lease runs out.
     controller.hears(&["this replica now owns the shard"]);
     let lease = api.get("formats", "Lease", "stator-shard-0");
@@ -345,9 +328,30 @@ fn a_cluster_goes_on_as_it_was() {
     assert!(forge.log().iter().all(|seen| seen.method == "GET"), "nothing is told again");
 }
 
+/// A controller that goes on with what was restored, beside a git host that shows what was said of the newest commit.
+pub(super) fn next_controller(api: &Api<'_>, place: &Place, forge: &FakeForgeHost) -> Process {
+    let newest = api.get("formats", "ModelSource", "models")["status"]["statuses"][0].clone();
+    forge.state().commits.push(place.version.newest.to_owned());
+    forge.state().statuses.push(PostedStatusRow {
+        commit: place.version.newest.to_owned(),
+        key: String::new(),
+        context: text(&newest, "/context").to_owned(),
+        state: text(&newest, "/state").to_owned(),
+        description: text(&newest, "/description").to_owned(),
+        url: String::new(),
+        on: String::new(),
+    });
+    let mut command = place.bench.command();
+    command.arg("controller").arg("--kubeconfig").arg(api.plane.kubeconfig()).arg("--data").arg(place.beside("data"));
+    command.args(["--context", "admin", "--listen", "127.0.0.1:0", "--watch-namespace", "formats,formats-held"]);
+    command.args(["--lease-namespace", "formats", "--identity", "two", "--webhooks=false"]);
+    command.args(["--allow-insecure", "--allow-local-addresses"]);
+    Process::start("controller", &mut command)
+}
+
 /// A plan without the paragraphs that warn of what another test's repository of that name left in its own namespace: all
 /// tests share the API server.
-pub(super) fn without_others(plan: &str) -> String {
+fn without_others(plan: &str) -> String {
     let paragraphs = plan.split("\n\n").filter(|one| !one.starts_with("warning[plan/other-namespace]"));
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }

@@ -4,6 +4,7 @@ mod chart;
 mod conform;
 mod dockerfile;
 mod fleet_policy;
+mod from_packages;
 mod ground;
 mod kustomize;
 mod lifecycle;
