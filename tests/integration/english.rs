@@ -73,7 +73,7 @@ fn literals(source: &str) -> String {
 #[test]
 fn pages_help_and_messages_are_plain() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (mut pages, mut sources) = (vec![root.join("README.md")], Vec::new());
+    let (mut pages, mut sources) = (vec![root.join("README.md"), root.join("CHANGELOG.md")], Vec::new());
     files(&root.join("docs"), "md", &mut pages);
     files(&root.join("src"), "rs", &mut sources);
     files(&root.join("crates"), "rs", &mut sources);
