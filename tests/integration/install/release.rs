@@ -256,9 +256,9 @@ fn a_program_that_is_not_fit_is_refused() {
     }
     insta::assert_snapshot!(said.join(""), @"
     deploy/release: --binary is TARGET=FILE of a program, not stator
-    deploy/release: no release for riscv64-unknown-none
+    deploy/release: no release for riscv64-unknown-none: a target is x86_64 or aarch64, with -unknown-linux-musl or -apple-darwin
     deploy/release: the program for x86_64-unknown-linux-musl is not static: build it with deploy/release/build
-    deploy/release: the program for x86_64-unknown-linux-musl is none of Linux
+    deploy/release: the program for x86_64-unknown-linux-musl is not a program for Linux
     deploy/release: OTHER is stator 9.9.9, and this is 0.1.0
     deploy/release: there is no option --everything: see the head of deploy/release/run
     ");
