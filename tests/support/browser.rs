@@ -3,7 +3,7 @@
 //! `.ci/run` fetches both packages and the checker of accessibility where it can. `None` means: skip the test, it has been
 //! said loudly. Where `CI` is set a missing one fails the test.
 
-use crate::testbed::{PATIENCE, skipped};
+use crate::testbed::{PATIENCE, ReservedPort, skipped};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ pub struct Browser {
     client: reqwest::blocking::Client,
     session: String,
     _profile: tempfile::TempDir,
+    _port: ReservedPort,
 }
 
 impl Drop for Browser {
@@ -42,18 +43,22 @@ pub fn axe() -> Option<String> {
 impl Browser {
     /// Starts one.
     pub fn start() -> Option<Self> {
-        let driver = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        // Of any port it takes one that is free for IPv6 first, and ends where another has it for IPv4.
+        let port = ReservedPort::reserve().unwrap();
+        let argument = format!("--port={}", port.number());
+        let driver = Command::new("chromedriver").arg(argument).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut driver) = driver else {
             skipped("there is no chromedriver on the PATH; Debian has it in its package `chromium-driver`");
             return None;
         };
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let started = lines.find_map(|line| {
-            line.split_once("successfully on port ").map(|(_, port)| port.trim_end_matches('.').to_owned())
-        });
+        let mut said = Vec::new();
+        let is_started =
+            lines.by_ref().inspect(|line| said.push(line.clone())).any(|line| line.contains("started successfully"));
+        assert!(is_started, "chromedriver ended: {said:?}");
         // Whoever does not read stops whoever writes.
         std::thread::spawn(move || lines.for_each(drop));
-        let root = format!("http://127.0.0.1:{}/session", started.expect("a port"));
+        let root = format!("http://{}/session", port.address());
         let profile = tempfile::tempdir().unwrap();
         let folder = format!("--user-data-dir={}", profile.path().display());
         let arguments = [
@@ -77,7 +82,7 @@ impl Browser {
         let client = reqwest::blocking::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
         let answer: Value = client.post(&root).json(&wanted).send().unwrap().json().unwrap();
         let id = answer["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}"));
-        Some(Self { driver, client, session: format!("{root}/{id}"), _profile: profile })
+        Some(Self { driver, client, session: format!("{root}/{id}"), _profile: profile, _port: port })
     }
 
     #[track_caller]

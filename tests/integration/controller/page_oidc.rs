@@ -4,7 +4,7 @@ use super::objects::{Stage, hosted, spec};
 use super::pages::everything;
 use super::told::Operator;
 use crate::gitea::{self, Gitea};
-use crate::testbed::{self, until};
+use crate::testbed::{self, ReservedPort, until};
 use crate::web::scene::{Answer, Pages};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, PostParams};
@@ -134,7 +134,8 @@ fn people_without_a_token_sign_in_at_their_provider() {
     let (issuer, secret, ca) = (gitea.url(), bench.path("client-secret"), gitea.certificate());
     let (secret, ca) = (secret.to_str().unwrap().to_owned(), ca.to_str().unwrap().to_owned());
     // The address is said behind a proxy's, so that it has to be known.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let port = ReservedPort::reserve().unwrap();
+    let address = port.address().to_string();
     let more = [
         ["--watch-namespace", namespace],
         ["--lease-namespace", namespace],

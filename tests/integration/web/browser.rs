@@ -3,6 +3,7 @@
 use super::scene::Pages;
 use super::{bench, settled, sync};
 use crate::browser::{self, Browser};
+use crate::testbed::ReservedPort;
 use crate::workbench::Workbench;
 
 fn address(pages: &Pages, path: &str) -> String {
@@ -232,11 +233,12 @@ fn a_page_outlives_its_server() {
         command.args(["--cluster", "embedded:cluster", "--simulate-operator", "--simulate-speed", "1000"]);
         Pages::start(command.args(["--web-listen", listen]))
     };
-    let first = start("127.0.0.1:0");
+    let port = ReservedPort::reserve().unwrap();
+    let listen = port.address().to_string();
+    let first = start(&listen);
     browser.open(&first.links().remove(0));
     browser.until("it is live", "document.getElementById('connection').textContent === 'Live.'");
     browser.until("three models", "document.querySelectorAll('#rows tr').length === 3");
-    let listen = first.address.clone();
     // Killed, not asked to end.
     drop(first);
     browser.until("it says so", "document.getElementById('connection').textContent.includes('Not connected')");
