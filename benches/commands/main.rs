@@ -1,6 +1,6 @@
 //! What the commands cost that people type all day, on the example repository.
 //!
-//! `cargo bench --bench commands` runs the built program as a user starts it, and prints the table that
+//! `cargo bench --profile dist --bench commands` runs the built program as a user starts it, and prints the table that
 //! `docs/performance.md` shows: processor time, of all cores together. It fails where a command takes more than
 //! [`GOAL_MILLISECONDS`].
 
