@@ -43,7 +43,7 @@ pub fn axe() -> Option<String> {
 impl Browser {
     /// Starts one.
     pub fn start() -> Option<Self> {
-        // Of any port it takes one that is free for IPv6 first, and ends where another has it for IPv4.
+        // Asked for any port, chromedriver picks one that is free for IPv6, and ends if another program has it for IPv4.
         let port = ReservedPort::reserve().unwrap();
         let argument = format!("--port={}", port.number());
         let driver = Command::new("chromedriver").arg(argument).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
