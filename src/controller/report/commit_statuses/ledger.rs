@@ -206,11 +206,11 @@ impl CommitLedger {
 
     /// What the host shows of a commit, read after a restart. Call it after [`CommitLedger::record_commit`] for the newest commit and
     /// for older ones alike: an older one that is still pending there is superseded, one that has ended stays as it is.
-    /// Nothing that was decided since the restart is undone.
+    /// What was decided since the restart stays, except of a commit that waited for this and that the host shows as a success:
+    /// a success is final, however late it is read.
     pub fn restore_statuses(&mut self, commit: &str, statuses: &[CommitStatus]) {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.commit == commit) {
-            entry.is_unread = false;
-        }
+        let entry = self.entries.iter_mut().find(|entry| entry.commit == commit);
+        let was_unread = entry.is_some_and(|entry| std::mem::take(&mut entry.is_unread));
         let own = self.contexts.environment();
         let below = format!("{own}/");
         let ours: Vec<&CommitStatus> =
@@ -233,9 +233,10 @@ impl CommitLedger {
         let Some(entry) = self.entries.get_mut(position) else { return };
         for status in ours {
             let ended = status.state != StatusState::Pending;
+            let is_final = was_unread && status.state == StatusState::Success;
             if status.context != own {
                 entry.recalled_models.insert(status.context.clone(), status.clone());
-            } else if ended && (!is_newest || entry.verdict.is_none()) {
+            } else if ended && (!is_newest || entry.verdict.is_none() || is_final) {
                 entry.verdict = None;
                 entry.recalled = Some(status.clone());
             }

@@ -212,6 +212,30 @@ proptest! {
     }
 
     #[test]
+    fn a_late_answer_of_the_host_counts_as_if_it_had_come_at_once(events in events(), shown in verdict()) {
+        let whole = CommitStatus {
+            context: "stator/prod".into(),
+            state: shown.state(),
+            description: shown.sentence(),
+            target_url: None,
+        };
+        // One commit, which nobody takes up again.
+        let own = |event: &&Event| about(event) == 0 && !matches!(event, Event::Reopened(_));
+        let (mut at_once, mut late) = (ledger(), ledger());
+        for ledger in [&mut at_once, &mut late] {
+            ledger.record_commit(&name(0));
+            ledger.await_statuses(&name(0));
+        }
+        at_once.restore_statuses(&name(0), std::slice::from_ref(&whole));
+        for event in events.iter().filter(own) {
+            happen(&mut at_once, event);
+            happen(&mut late, event);
+        }
+        late.restore_statuses(&name(0), &[whole]);
+        prop_assert_eq!(late.desired_statuses(), at_once.desired_statuses());
+    }
+
+    #[test]
     fn the_first_140_characters_are_one_line_that_says_it(verdict in verdict()) {
         let sentence = verdict.sentence();
         prop_assert!(!sentence.chars().take(140).any(char::is_control));
