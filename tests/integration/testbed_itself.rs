@@ -1,12 +1,12 @@
 //! The testbed: it serves what stator writes, and it leaves nothing behind.
 
 use crate::testbed::{self, Audit, Launch, Programs, eventually};
+use crate::workbench::write_program;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams};
 use serde_json::json;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 #[tokio::test]
@@ -161,8 +161,7 @@ fn a_folder_of_programs_serves_as_well() {
         match &programs {
             Programs::Built(binary) => {
                 let program = format!("#!/bin/sh\nexec '{}' {name} \"$@\"\n", binary.display());
-                fs_err::write(&path, program).unwrap();
-                fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+                write_program(&path, program.as_bytes());
             }
             Programs::Assets { folder, .. } => fs_err::os::unix::fs::symlink(folder.join(name), &path).unwrap(),
         }

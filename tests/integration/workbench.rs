@@ -4,6 +4,7 @@ use crate::testbed::PATIENCE;
 use russh::keys::ssh_key::{HashAlg, LineEnding, PrivateKey};
 use std::ffi::OsStr;
 use std::fmt;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -11,6 +12,19 @@ use std::sync::LazyLock;
 /// The program that is tested: the built one, or that of `STATOR_TEST_PROGRAM`, built by another profile (`.ci/nightly`).
 pub fn program() -> PathBuf {
     std::env::var_os("STATOR_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_stator").into(), PathBuf::from)
+}
+
+/// Writes a program that may be started at once, by everybody. Another process writes it: what this one has open for writing is
+/// inherited by each process that another test starts meanwhile, and the system starts no program that anybody may write to.
+pub fn write_program(path: &Path, content: &[u8]) {
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer.stdin.take().unwrap().write_all(content).unwrap();
+    assert!(writer.wait().unwrap().success(), "{}", path.display());
 }
 
 /// A temporary repository (in the folder `work`) and the built binary.

@@ -2,7 +2,7 @@
 //! did not do what was meant.
 
 use super::{MOCK, ROOT, fleet};
-use crate::workbench::Workbench;
+use crate::workbench::{Workbench, write_program};
 use insta::assert_snapshot;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -172,10 +172,8 @@ fn as_nobody(command: &mut Command) -> &mut Command {
 /// Everybody may run the program, wherever it was built.
 fn program_for_all(bench: &Workbench) -> std::path::PathBuf {
     let program = bench.root().parent().unwrap().join("stator");
-    fs_err::copy(env!("CARGO_BIN_EXE_stator"), &program).unwrap();
-    for folder in [program.as_path(), program.parent().unwrap()] {
-        fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    write_program(&program, &fs_err::read(env!("CARGO_BIN_EXE_stator")).unwrap());
+    fs_err::set_permissions(program.parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
     program
 }
 

@@ -4,6 +4,7 @@
 use super::at;
 use super::ground::IMAGE;
 use crate::testbed;
+use crate::workbench::write_program;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,7 +176,7 @@ fn two_runs_give_the_same_bytes() {
     }
     let again = tempfile::tempdir().unwrap();
     let program = again.path().join("copy");
-    fs_err::copy(&made.program, &program).unwrap();
+    write_program(&program, &fs_err::read(&made.program).unwrap());
     make(
         again.path(),
         &program,
@@ -239,8 +240,7 @@ fn a_program_that_is_not_fit_is_refused() {
     let small = folder.path().join("small");
     fs_err::copy("/bin/true", &small).unwrap();
     let other = folder.path().join("other");
-    fs_err::write(&other, "#!/bin/sh\necho stator 9.9.9\n").unwrap();
-    fs_err::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&other, b"#!/bin/sh\necho stator 9.9.9\n");
     let said = [
         refusal(&["--binary", "stator"]),
         refusal(&["--any", "--binary", &format!("riscv64-unknown-none={program}")]),

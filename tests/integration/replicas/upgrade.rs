@@ -4,7 +4,7 @@
 
 use super::scene::{Replica, Scene};
 use crate::testbed::eventually;
-use crate::workbench::{Workbench, program};
+use crate::workbench::{Workbench, program, write_program};
 use kube::api::ListParams;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -36,8 +36,7 @@ pub fn other_program() -> &'static Path {
         }
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("stator");
-        fs_err::write(&copy, bytes).unwrap();
-        fs_err::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        write_program(&copy, &bytes);
         assert_eq!(version_of(&copy), format!("stator {OTHER_NUMBER}"));
         (copy, Some(folder))
     };

@@ -3,7 +3,7 @@
 use super::scene::Pages;
 use crate::cli::fleet;
 use crate::testbed;
-use std::os::unix::fs::PermissionsExt as _;
+use crate::workbench::write_program;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_cluster_is_shown_and_one_is_away() {
@@ -70,11 +70,10 @@ async fn one_cluster_is_shown_and_one_is_away() {
 fn a_browser_is_opened_at_a_model() {
     let bench = super::bench();
     let opened = bench.path("opened");
+    fs_err::create_dir(bench.path("bin")).unwrap();
     for name in ["xdg-open", "gio", "gnome-open", "kde-open", "wslview"] {
         let script = format!("#!/bin/sh\nfor last; do :; done\necho \"$last\" > {}\n", opened.display());
-        bench.write(&format!("bin/{name}"), script);
-        let path = bench.path(&format!("bin/{name}"));
-        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&bench.path(&format!("bin/{name}")), script.as_bytes());
     }
     let path = format!("{}:{}", bench.path("bin").display(), std::env::var("PATH").unwrap());
     let team = bench.finish(bench.command().args([
